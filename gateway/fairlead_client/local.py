@@ -18,11 +18,12 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_client.tools import Tool, seconds
 from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.ports import Pending
+from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.custom.tool import CustomTool
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.custom.upstream import THREADS, LocalUpstream, Promise
-from fairlead_gateway.upstream.base import Pending
-from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.custom.upstream import METHOD, THREADS, LocalUpstream
+from fairlead_gateway.upstream.base import FutureSink
 from fairlead_mcp.errors import ConnectFailed
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool
@@ -42,7 +43,7 @@ class LocalTools:
         self._tools = CustomTools()
         self._shown: dict[str, Tool] = {}
         self._upstream = LocalUpstream(self._tools, limit=AT_ONCE, threads=threads, raises=True)
-        self._waiting: dict[asyncio.Future[Raw], Pending] = {}
+        self._waiting: dict[FutureSink, Pending] = {}
         for one in given:
             self.add(one)
 
@@ -57,28 +58,24 @@ class LocalTools:
 
     async def call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
         """The raw result. Raises McpError and HandlerFailed."""
-        order = Order(
-            id=self._upstream.next_id(),
-            params=_encode({"name": tool.own_name, "arguments": Raw(arguments)}),
-            name_header=b"",
-            deadline=time.monotonic() + timeout,
-            max_bytes=MAX_RESULT,
-        )
-        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        run = self._waiting[answer] = self._upstream.submit(order, Promise(answer))
+        params = _encode({"name": tool.own_name, "arguments": Raw(arguments)})
+        deadline = time.monotonic() + timeout
+        request = UpstreamRequest(self._upstream.next_id(), METHOD, params, deadline, MAX_RESULT)
+        sink = FutureSink()
+        run = self._waiting[sink] = self._upstream.send(request, sink)
         try:
-            return await answer
+            return await sink.future
         except asyncio.CancelledError:
             run.cancel()
             raise
         finally:
-            del self._waiting[answer]
+            del self._waiting[sink]
 
     async def aclose(self) -> None:
         """End all calls. A handler in a thread goes on until it sees that nobody waits for it (`Context`)."""
-        for answer, run in self._waiting.items():
+        for sink, run in self._waiting.items():
             run.cancel()
-            Promise(answer).failed(ConnectFailed("the tool registry was closed", reason="Closed"))
+            sink.failed(ConnectFailed("the tool registry was closed", reason="Closed"))
         await self._upstream.aclose(0)
 
 

@@ -16,6 +16,7 @@ from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.calls.routing import route_to
 from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
@@ -28,7 +29,6 @@ from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.validation.shelf import Checks

@@ -20,11 +20,13 @@ from fairlead_api.reports import PATH
 from fairlead_gateway.activation import Activation
 from fairlead_gateway.admin_server import AdminServer, guarded
 from fairlead_gateway.calls.belonging import Belonging
+from fairlead_gateway.calls.bridge import Bridge
 from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import Dispatcher
-from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.live import Live
+from fairlead_gateway.calls.watches import Watches
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
@@ -112,7 +114,7 @@ class Gateway:
         guards = GuardCollector(
             checks,
             lambda: registry.guards,
-            front.dispatcher.cache,
+            front.context.cache,
             front.identities,
             front.proxies,
             front.buffers,
@@ -203,7 +205,8 @@ class Gateway:
             await self._live_models.stop()
         await self.snapshots.stop()
         await self.front.identities.aclose()
-        await self.front.forwarder.aclose()
+        await self.front.context.watches.aclose()
+        self.front.context.bridge.close()
         await self.registry.aclose(0)
         await self.governance.stop()
         await self._admin.stop()
@@ -267,11 +270,13 @@ def build(
     results = ResultCache(settings.result_cache_bytes, clock)
     belonging = Belonging(settings.session_key.encode())
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
-    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read, *counted, belonging)
+    context = CallContext(
+        book, client, own_info, live, Watches(client, clock), Bridge(clock), clock, results, *counted, belonging
+    )
+    dispatcher = Dispatcher(context)
     front = Front(
         allow,
         dispatcher,
-        Forwarder(book, client, live, own_info, clock, *counted, belonging),
         LocalMethods(own_info, sessions, live.set_level),
         book,
         Bounds(

@@ -72,6 +72,7 @@ def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_
     rules, view = selection.views_of(NPC).rules, selection.seen_by(NPC)[target]
     assert len(view.everything) in (2, 4)
     for route in view.everything.values():
+        assert route.tool is not None
         read = OF_TOOLS[row](rules).get(route.tool.ref) if row in OF_TOOLS else OF_SERVERS[row](rules, route.server.key)
         assert read
         assert getattr(route, row) == read

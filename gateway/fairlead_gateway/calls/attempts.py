@@ -1,88 +1,209 @@
-"""Attempts of a request that a task waits for: let in by its server's guard, and made again where that is sensible.
+"""A request to a server, let in by the server's guard and sent again where that is sensible.
 
-Used by `calls.forward`; what plain calls do by callbacks (`calls.flight`) in the form of a coroutine.
+Base of the calls of clients and of those that a bridge makes for them. An upstream calls it back from its parser; a
+task waits only while it has to be found out in which era the server serves the client.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from typing import TypeVar
 
+from msgspec import Raw
+from mypy_extensions import mypyc_attr
+
+from fairlead_api.reports import NEUTRAL
+from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.retries import next_delay
-from fairlead_gateway.core.ports import AdmissionGuard, Ticket
-from fairlead_gateway.upstream.guard import PLAIN
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.ports import Pending, Ticket
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.reports.outcomes import outcome_of
+from fairlead_gateway.tracing.spans import CallSpan
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
 
-T = TypeVar("T")
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GuardedRequest(ResponseSink):
+    """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
 
-class _Place:
-    """A task's place in the queue of a guard."""
+    __slots__ = (
+        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "client", "context", "done",
+        "idempotent", "retries", "route", "span", "started",
+    )  # fmt: skip
 
-    def __init__(self, deadline: float, agent: Hashable) -> None:
-        self.deadline = deadline
-        self.agent = agent
-        self.future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+    def __init__(self, context: CallContext, route: Route, started: float) -> None:
+        self.context = context
+        self.route = route
+        self.started = started
+        self.client: ClientPeer | None = None
+        """Client whose own session with the server is used."""
+        self.retries = route.retries
+        self.idempotent = route.idempotent
+        self.span: CallSpan | None = None
+        """Where calls are traced."""
+        self.done = False
+        self._outgoing: UpstreamRequest | None = None
+        self._pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
+        self._attempts = 0
+        self._ticket: Ticket = QUEUED
+        self._responses_seen = 0
+        self._measured = 0
+        """Number of the attempt at its tool's meter; 0 between attempts."""
+
+    # Said by subclasses
+
+    @property
+    def agent(self) -> str:
+        """Agent that it is counted for."""
+        raise NotImplementedError
+
+    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+        """The request for a server of that era; None where it has been answered without one. Raises McpError."""
+        raise NotImplementedError
+
+    def succeeded(self, result: Raw) -> None:
+        """The raw result of the last attempt."""
+        raise NotImplementedError
+
+    def gave_up(self, error: Exception) -> None:
+        """The error of the last attempt. A McpError, but for defects of the gateway."""
+        raise NotImplementedError
+
+    # Attempts
+
+    @property
+    def deadline(self) -> float:
+        return self.started + self.route.timeout
+
+    def begin(self) -> None:
+        """Send it as soon as its server's guard lets it in. Raises nothing."""
+        guard = self.route.guard
+        if guard.enter_now():
+            self.admitted(PLAIN)
+            return
+        try:
+            ticket = guard.enter(self, again=self._attempts > 0)
+        except McpError as error:
+            self.refused(error)
+            return
+        if ticket:
+            self.admitted(ticket)
 
     def admitted(self, ticket: Ticket) -> None:
-        self.future.set_result(ticket)
+        route = self.route
+        self._ticket = ticket
+        self._responses_seen = route.guard.heard
+        self._attempts += 1
+        request = self._outgoing
+        try:
+            if request is None:
+                modern = route.upstream.modern_for(self.client)
+                if modern is None:
+                    self._negotiate()
+                    return
+                request = self._outgoing = self.outgoing(modern)
+            if request is not None:
+                self._send(request)
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
+            self.failed(error)
 
     def refused(self, error: McpError) -> None:
-        self.future.set_exception(error)
+        self.gave_up(error)
 
+    def answered(self, result: Raw) -> None:
+        if self._ticket:
+            self._ticket = QUEUED
+            self.route.guard.leave_answered()
+        self.succeeded(result)
 
-async def attempted(
-    guard: AdmissionGuard,
-    attempt: Callable[[], Awaitable[T]],
-    *,
-    agent: Hashable,
-    deadline: float,
-    retries: int,
-    idempotent: bool,
-    impatient: bool = False,
-    what: str = "",
-) -> T:
-    """What `attempt` returns, within the guard. `agent` is who asks; `deadline` is in seconds of the guard's clock,
-    and with `impatient` says nothing of the server. `what` is asked for: a tool, or something else by its name.
+    def failed(self, error: Exception) -> None:
+        own = self.route.impatient and isinstance(error, Timeout)  # the caller's time, which says nothing of the tool
+        self.measure(NEUTRAL if own else outcome_of(error))
+        if self.span is not None:
+            self.span.attempt_over(type(error).__name__)
+        self._leave(error, given_up=own)
+        if not self._again_later(error):
+            self.gave_up(error)
 
-    Raises what the last attempt raised, guard.Refused, and Timeout where no place came free in time.
-    """
-    made = 0
-    while True:
-        ticket = await _entered(guard, deadline, agent, again=made > 0)
-        heard = guard.heard
-        made += 1
+    def measure(self, outcome: str) -> None:
+        """Once per attempt: how long it took, for the operator."""
+        number, meter = self._measured, self.route.meter
+        if number and meter is not None:
+            self._measured = 0
+            meter.end(number, self.context.clock(), outcome)
+
+    def stop(self) -> None:
+        """Give the attempt up, at the server too."""
+        pending, self._pending = self._pending, None
+        if self._ticket == QUEUED:
+            self.route.guard.withdraw(self)
+        self.measure(NEUTRAL)
+        self._leave(None, given_up=True)
+        if pending is not None:
+            pending.cancel()
+
+    # Inside
+
+    def _send(self, request: UpstreamRequest) -> None:
+        route = self.route
+        if self.span is not None:
+            params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
+            request = self._outgoing = request.traced(jsonrpc.encode(params), lines + self.via_lines())
+        meter = route.meter
+        if meter is not None:
+            self._measured = meter.begin(self.context.clock())
+        pending = route.upstream.send(request, self)
+        if self._ticket:  # else it is over already
+            self._pending = pending
+
+    def via_lines(self) -> bytes:
+        """Lines of an HTTP head that say which gateways passed it on."""
+        return b""
+
+    def _negotiate(self) -> None:
+        self._pending = task = asyncio.get_running_loop().create_task(self._negotiated(), name="negotiate")
+        self.context.own(task)
+
+    async def _negotiated(self) -> None:
         try:
-            result = await attempt()
-        except McpError as error:
-            guard.leave(ticket, error, heard, given_up=impatient and isinstance(error, Timeout), tool=what)
-            wait = next_delay(
-                error, attempt=made, retries=retries, idempotent=idempotent, left=deadline - guard.clock(),
-                random=guard.random(),
-            )  # fmt: skip
-            if wait is None or not guard.may_retry():
-                raise
-        except BaseException:
-            guard.leave(ticket, None, heard, given_up=True)
+            modern = await self.route.upstream.negotiate(self.client, self.deadline)
+            request = self._outgoing = self.outgoing(modern)
+            if request is not None:
+                self._send(request)
+        except asyncio.CancelledError:
+            if not self.done:
+                self.failed(McpError("the request was stopped with the gateway"))
             raise
-        else:
-            guard.leave(ticket, None, heard)
-            return result
-        await asyncio.sleep(wait)
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
+            self.failed(error)
 
+    def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
+        """Once per attempt: the place at the server is free."""
+        ticket = self._ticket
+        if ticket:
+            self._ticket = QUEUED
+            self.route.guard.leave(ticket, error, self._responses_seen, given_up=given_up, tool=self.route.name)
 
-async def _entered(guard: AdmissionGuard, deadline: float, agent: Hashable, *, again: bool) -> Ticket:
-    if guard.enter_now():
-        return PLAIN
-    place = _Place(deadline, agent)
-    ticket = guard.enter(place, again=again)
-    if ticket:
-        return ticket
-    try:
-        return await place.future
-    except asyncio.CancelledError:
-        if place.future.done() and not place.future.cancelled() and place.future.exception() is None:
-            guard.leave(place.future.result(), None, guard.heard, given_up=True)  # let in and given up at once
-        guard.withdraw(place)
-        raise
+    def _again_later(self, error: Exception) -> bool:
+        """Whether another attempt will follow."""
+        request = self._outgoing
+        if self.done or request is None or self._attempts > self.retries or not isinstance(error, McpError):
+            return False
+        guard = self.route.guard
+        wait = next_delay(
+            error, attempt=self._attempts, retries=self.retries, idempotent=self.idempotent,
+            left=self.deadline - guard.clock(), random=guard.random(),
+        )  # fmt: skip
+        if wait is None or not guard.may_retry():
+            return False
+        self._outgoing = request.again(self.route.upstream.next_id())
+        self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
+        return True
+
+    def _attempt_again(self) -> None:
+        self._pending = None
+        if not self.done:
+            self.begin()

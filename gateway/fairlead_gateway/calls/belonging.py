@@ -1,8 +1,8 @@
-"""Whose a server's `requestState` is: a mark in front of it, so that nobody goes on with somebody else's call.
+"""Signs a server's `requestState`, so that only its principal can go on with the call.
 
-Used by `calls.flight` and `calls.forward`. A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for
-the gateway, which speaks for many: what tells its holders apart has to be added here. Nothing is kept; replicas that
-share the key of sessions read each other's marks.
+A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for the gateway, which speaks for many: what
+tells its holders apart has to be added here. Nothing is kept; replicas that share the key of sessions read each
+other's marks.
 """
 
 from __future__ import annotations

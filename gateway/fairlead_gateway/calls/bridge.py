@@ -1,10 +1,10 @@
 """A legacy server asks in mid-call, a modern client is asked by a result: the one put in place of the other.
 
-Used by `calls.forward`. The call at the server goes on while its client has the question: it waits here, under an id
-that nobody can guess, which the client brings back as `requestState` together with its answers (MCP 2026-07-28, "Multi
-Round-Trip Requests"). It is this process that has the call, so a retry that reaches another replica is refused; so is
-one that comes after the call's time. Sessions at servers declare what the client of the call offers, and carry one call
-at a time, for a question need not say which call it belongs to.
+The call at the server goes on while its client has the question: it waits here, under an id that nobody can guess,
+which the client brings back as `requestState` together with its answers (MCP 2026-07-28, "Multi Round-Trip Requests").
+It is this process that has the call, so a retry that reaches another replica is refused; so is one that arrives after
+the call's time. Sessions at servers declare what the client of the call offers, and carry one call at a time, for a
+question need not say which call it belongs to.
 """
 
 from __future__ import annotations
@@ -13,19 +13,30 @@ import asyncio
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.live import CANCELLED, LiveRequest, cancelled_id, offers
+from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import normalized
-from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
+from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import RpcError
+from fairlead_mcp.errors import McpError, RpcError, Timeout
 from fairlead_mcp.messages import Message
+from fairlead_mcp.via import VIA, passed_on
+
+if TYPE_CHECKING:
+    from fairlead_gateway.calls.call import ToolCall
+    from fairlead_gateway.calls.context import CallContext
 
 MAX_PARKED: Final = 1024
 KEPT_SECONDS: Final = 60.0
@@ -51,73 +62,75 @@ def features_of(request: Request) -> bytes | None:
     return None if said is None else said.encode()
 
 
-class Relay:
-    """Stands where the one request of a call would: passes on to whichever request the client waits for now."""
+class BridgedCall(GuardedRequest):
+    """One call at a legacy server, over all the requests of its modern client; the first makes it, each gets its
+    questions or its outcome. `of` says what it is, so that no other call goes on with it.
+    """
 
-    def __init__(self, live: LiveRequest, client: Counterpart) -> None:
-        self.client: Counterpart | None = client
-        self.asked = asyncio.Event()
+    __slots__ = (
+        "_agent", "_bridge", "_call", "_count", "_flushing", "_live", "_ours", "_request", "error", "of", "questions",
+        "result", "via",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: CallContext,
+        bridge: Bridge,
+        route: Route,
+        agent: str,
+        of: object,
+        started: float,
+        client: ClientPeer,
+    ) -> None:
+        super().__init__(context, route, started)
+        self.client = client
+        self.retries = 0
+        self.idempotent = False
+        self.of = of
         self.questions: dict[str, tuple[Message, AnswerServer]] = {}
-        self._live: LiveRequest | None = live
-        self.grown: Callable[[], None] = _nothing
-        """Told of each question more."""
+        """Questions of the server that the client has not answered, by the key that it gets them under."""
+        self.result: Raw | None = None
+        self.error: Exception | None = None
+        """Its outcome, kept for the client."""
+        self._agent = agent
+        self._bridge = bridge
+        self._call: ToolCall | None = None
+        self._live: LiveRequest | None = None
+        self._request: Request | None = None
         self._ours = b""
         self._count = itertools.count(1).__next__
+        self._flushing = False
+        self.via = b""
 
-    def token(self, ours: bytes) -> bytes | None:
-        self._ours = ours
-        return None if self._live is None else self._live.token(ours)
+    @property
+    def agent(self) -> str:
+        return self._agent
 
     @property
     def size(self) -> int:
-        """Bytes of the questions."""
+        """Bytes that are kept for its client."""
+        if self.done:
+            return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
-    @property
-    def level(self) -> str | None:
-        return None if self._live is None else self._live.level
-
-    @property
-    def listener(self) -> Listener:
-        return self
-
-    @property
-    def congested(self) -> bool:
-        return self._live is not None and self._live.listener.congested
-
-    def when_clear(self, go_on: Callable[[], None]) -> None:
-        if self._live is None:
-            go_on()
+    def attach(self, call: ToolCall, live: LiveRequest) -> None:
+        """Give the outcome, or what is asked, to a request of the client; the first one begins the call."""
+        self._call, self._live = call, live
+        if not self._ours:
+            self.span = call.span
+            self.via = passed_on(call.exchange.headers.get(VIA))
+            self.begin()
+        elif self.done:
+            self._deliver()
         else:
-            self._live.listener.when_clear(go_on)
+            live.follow(self._ours)
+            self._flush_soon()
 
-    def log_level(self, to_modern: bool) -> bytes | None:
-        return None if self._live is None else self._live.log_level(to_modern)
-
-    def notify(self, message: Message) -> None:
-        if message.method == CANCELLED and isinstance(message.params, Raw):
-            given_up = cancelled_id(message.params)
-            kept = {key: asked for key, asked in self.questions.items() if bytes(_id_of(asked[0])) != given_up}
-            self.questions = kept
-            self._settle()
-        elif self._live is not None:
-            self._live.notify(message)
-
-    def on_request(self, message: Message, answer: AnswerServer) -> None:
-        """The server asks: the client is told with the next result that it gets."""
-        if not offers(self.client, message) or len(self.questions) >= MAX_QUESTIONS:
-            answer(jsonrpc.reply_to_server(message))
-            return
-        self.questions[f"q{self._count()}"] = message, answer
-        self.asked.set()
-        self.grown()
-
-    def attach(self, live: LiveRequest) -> None:
-        self._live = live
-        live.token(self._ours)
-
-    def detach(self) -> None:
-        self._live = None
+    def cancel(self) -> None:
+        """No-op once it is over."""
+        if not self.done:
+            self.stop()
+            self._over()
 
     def give(self, responses: dict[str, Raw]) -> None:
         """Answers of the client; what it leaves out is asked again."""
@@ -126,16 +139,108 @@ class Relay:
             if found is not None:
                 message, answer = found
                 answer(jsonrpc.result(_id_of(message), response))
-        self._settle()
-
-    def _settle(self) -> None:
-        if not self.questions:
-            self.asked.clear()
 
     def as_result(self, state: str) -> bytes:
         """The questions as the result of a modern call."""
         asked = {key: _question(message) for key, (message, _) in self.questions.items()}
         return jsonrpc.encode({"resultType": "input_required", "inputRequests": asked, "requestState": state})
+
+    # Its request and what the server says to it
+
+    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+        call = self._call
+        assert call is not None
+        made = upstream_request(
+            self.context, self.route, call.request, call.exchange,
+            Outgoing(call.request.params, self.deadline, modern, call.request.meta.token, call.level, self.client, None,
+                     b"", self.span is not None, False),
+        )  # fmt: skip
+        self._ours = made.id
+        if self._live is not None:
+            self._live.follow(made.id)
+        return made
+
+    def via_lines(self) -> bytes:
+        return self.via
+
+    def notify(self, message: Message) -> None:
+        self.route.guard.heard += 1
+        if message.method == CANCELLED and isinstance(message.params, Raw):
+            given_up = cancelled_id(message.params)
+            kept = {key: asked for key, asked in self.questions.items() if bytes(_id_of(asked[0])) != given_up}
+            self.questions = kept
+        elif self._live is not None:
+            self._live.notify(message)
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        """The server asks: the client is told with the next result that it gets."""
+        self.route.guard.heard += 1
+        self.measure(NEUTRAL)
+        if not offers(self.client, message) or len(self.questions) >= MAX_QUESTIONS:
+            answer(jsonrpc.reply_to_server(message))
+            return
+        self.questions[f"q{self._count()}"] = message, answer
+        self._bridge.grown()
+        self._flush_soon()
+
+    @property
+    def congested(self) -> bool:
+        return self._call is not None and self._call.congested
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        if self._call is None:
+            go_on()
+        else:
+            self._call.when_clear(go_on)
+
+    def succeeded(self, result: Raw) -> None:
+        self.measure(OK if says_success(result) else NEUTRAL)
+        self.result = result
+        self._over()
+
+    def gave_up(self, error: Exception) -> None:
+        self.error = error
+        self._over()
+
+    # Inside
+
+    def _flush_soon(self) -> None:
+        """Ask once the server has said all that it has to say now: several questions go together."""
+        if self.questions and not self._flushing and self._call is not None:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        call = self._call
+        if call is None or self.done or not self.questions:
+            return
+        self._call = self._live = None
+        call.asked(self._bridge.park(self))
+
+    def _over(self) -> None:
+        if self.done:
+            return
+        self.done = True
+        if self.client is not None:
+            self._bridge.release(self.client)
+        self._bridge.grown()
+        if self._call is not None:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        call, self._call, self._live = self._call, None, None
+        if call is None or call.done:
+            return
+        if self.error is not None:
+            call.gave_up(self.error)
+        elif self.result is not None:
+            try:
+                call.finish(self.result, from_modern=False)
+            except McpError as error:
+                call.gave_up(error)
+        else:
+            call.gave_up(Timeout("the call was given up while its client had its question", sent=True))
 
 
 def _id_of(message: Message) -> Raw:
@@ -150,46 +255,6 @@ def _question(message: Message) -> dict[str, object]:
     return said
 
 
-class Bridged:
-    """One call at a legacy server, over all its rounds. `of` says what it is, so that no other call goes on with it."""
-
-    def __init__(self, relay: Relay, of: object, until: float, work: Coroutine[Any, Any, tuple[Raw, bool]]) -> None:
-        self.relay = relay
-        self.of = of
-        self.until = until
-        self.task = asyncio.get_running_loop().create_task(work, name="call over rounds")
-        self.task.add_done_callback(_seen)
-
-    @property
-    def size(self) -> int:
-        """Bytes that are kept for its client."""
-        if not self.task.done():
-            return self.relay.size
-        return 0 if self.task.cancelled() or self.task.exception() is not None else len(self.task.result()[0])
-
-    async def next(self) -> Raw | None:
-        """The result; None when the server asks something first. Canceling it cancels the call. Raises McpError."""
-        asked = asyncio.ensure_future(self.relay.asked.wait())
-        try:
-            await asyncio.wait([self.task, asked], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            self.task.cancel()
-            raise
-        finally:
-            asked.cancel()
-        return self.task.result()[0] if self.task.done() else None
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    """Its client may never come back, which is no reason for a complaint."""
-    if not task.cancelled():
-        task.exception()
-
-
-def _nothing() -> None:
-    pass
-
-
 class Bridge:
     """The calls that wait for their clients. `clock` as of the dispatcher."""
 
@@ -198,33 +263,31 @@ class Bridge:
     ) -> None:
         self._clock = clock
         self._new_id = new_id
-        self._parked: OrderedDict[str, Bridged] = OrderedDict()
-        self._free: dict[bytes, list[Counterpart]] = {}
+        self._parked: OrderedDict[str, BridgedCall] = OrderedDict()
+        self._free: dict[bytes, list[ClientPeer]] = {}
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self._parked)
 
-    def lease(self, features: bytes) -> Counterpart:
+    def lease(self, features: bytes) -> ClientPeer:
         """A client of our own to open a session for; given back by `release`, and used by one call at a time."""
         free = self._free.get(features)
-        return free.pop() if free else Counterpart(b"modern-%d" % self._count(), features, passing=True)
+        return free.pop() if free else ClientPeer(b"modern-%d" % self._count(), features, passing=True)
 
-    def release(self, client: Counterpart) -> None:
+    def release(self, client: ClientPeer) -> None:
         self._free.setdefault(client.features, []).append(client)
 
-    def park(self, call: Bridged) -> bytes:
+    def park(self, call: BridgedCall) -> bytes:
         """Keep a call for its client, and put its questions into a result."""
         state = _PREFIX + self._new_id()
         self._parked[state] = call
-        call.task.add_done_callback(lambda _: self._make_room())
-        call.relay.grown = self._make_room
-        self._make_room()
-        seconds = max(call.until - self._clock(), 0) + KEPT_SECONDS
+        self.grown()
+        seconds = max(call.deadline - self._clock(), 0) + KEPT_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
-        return call.relay.as_result(state)
+        return call.as_result(state)
 
-    def resume(self, request: Request, of: object) -> Bridged | None:
+    def resume(self, request: Request, of: object) -> BridgedCall | None:
         """The call that a request goes on with, with its answers; None where it begins one.
 
         Raises RpcError (-32602) for one that is not here.
@@ -245,26 +308,25 @@ class Bridge:
         except jsonrpc.UNREADABLE as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, "inputResponses must be an object", None) from error
         del self._parked[state]
-        call.relay.give(responses)
+        call.give(responses)
         return call
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Cancel the calls that wait for their clients."""
-        tasks = [call.task for call in self._parked.values()]
+        calls = [*self._parked.values()]
         self._parked.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for call in calls:
+            call.cancel()
 
-    def _make_room(self) -> None:
+    def grown(self) -> None:
         """Cancel the oldest calls that are one too many, or that have no room for what they keep."""
         kept = sum(call.size for call in self._parked.values())
         while self._parked and (len(self._parked) > MAX_PARKED or kept > MAX_PARKED_BYTES):
             _, oldest = self._parked.popitem(last=False)
             kept -= oldest.size
-            oldest.task.cancel()
+            oldest.cancel()
 
     def _forget(self, state: str) -> None:
         call = self._parked.pop(state, None)
         if call is not None:
-            call.task.cancel()
+            call.cancel()

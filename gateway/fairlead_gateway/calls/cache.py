@@ -1,8 +1,8 @@
 """Results of tools that declare `cacheableSeconds`, kept for calls that are equal.
 
-Pure module. Made by `app`, used by `calls.dispatch` and `calls.flight`. A key stands for the definition, the server as
-it is reached (endpoint and credential), and the arguments in canonical form, so that nobody gets what was made for
-somebody else. Errors are never kept. Of equal calls at the same time one is made, and the others wait for it.
+Pure module. A key stands for the definition, the server as it is reached (endpoint and credential), and the arguments
+in canonical form, so that nobody gets what was made for somebody else. Errors are never kept. Of equal calls at the
+same time one is made, and the others wait for it.
 """
 
 from __future__ import annotations

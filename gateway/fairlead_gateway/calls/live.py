@@ -1,8 +1,7 @@
-"""What happens between a request and its answer: progress, log messages, and what a server asks of the client.
+"""Messages between a request and its answer: progress, log messages, and requests of a server to the client.
 
-Used by `calls.dispatch` and `calls.forward`, told of clients' answers by `endpoint.front`. A server's request to a
-client is kept by an id that nobody can guess, while the stream that it went out on is open and no longer; only the
-session that it went to may answer it.
+A server's request to a client is kept by an id that nobody can guess, while the stream that it went out on is open
+and no longer; only the session that it went to may answer it.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
-from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS
+from fairlead_gateway.upstream.levels import LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import ErrorObject, Message
@@ -63,10 +62,6 @@ class Live:
         self._asked: dict[bytes, _Asked] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
-    def of(self, exchange: Exchange, request: Request, *, escapes: bool = False) -> LiveRequest:
-        """To be closed when the request is answered. `escapes`: control characters are made visible to the client."""
-        return LiveRequest(self, exchange, request, escapes=escapes)
-
     def set_level(self, session: bytes | None, level: str) -> bool:
         """`logging/setLevel` of a legacy client; False for what is no level."""
         if level not in LEVELS:
@@ -108,62 +103,38 @@ class LiveRequest:
     """One request in progress. `notify` and `on_request` are for the upstream that works on it."""
 
     __slots__ = (
-        "_asked",
-        "_escapes",
-        "_exchange",
-        "_level",
-        "_live",
-        "_modern",
-        "_ours",
-        "_session",
-        "_token",
-        "client",
-    )
+        "_asked", "_client", "_escapes", "_exchange", "_level", "_live", "_modern", "_ours", "_session", "_token",
+    )  # fmt: skip
 
-    def __init__(self, live: Live, exchange: Exchange, request: Request, *, escapes: bool = False) -> None:
+    def __init__(
+        self,
+        live: Live,
+        exchange: Exchange,
+        request: Request,
+        client: ClientPeer | None,
+        token: bytes | None,
+        level: str | None,
+        *,
+        escapes: bool = False,
+    ) -> None:
+        """`client` is set where the client offers something to servers, `token` where it asks for progress, `level`
+        where it asks for log messages; `escapes` makes control characters visible to it. To be closed with the request.
+        """
         self._escapes = escapes
         self._live = live
         self._exchange = exchange
         self._modern = request.modern
         self._session = request.session
-        self._token = translate.progress_token(request.params)
+        self._client = client
+        self._token = token
+        self._level = level
         self._ours = b""
         self._asked: dict[bytes, bytes] = {}
         """Ids under which the client was asked, and those of the server."""
-        self._level = _level_asked_for(request) if request.modern else live.level(request.session)
-        self.client: Counterpart | None = None
-        """The client where it offers something to servers; None for nothing, and for modern clients."""
-        if request.session is not None:
-            session = live.sessions.read(request.session)
-            if session is not None and session.features is not None:
-                self.client = Counterpart(request.session, session.features.encode())
 
-    def token(self, ours: bytes) -> bytes | None:
-        """Our progress token in place of the client's; None where it asks for no progress."""
-        if self._token is None:
-            return None
+    def follow(self, ours: bytes) -> None:
+        """Pass on progress that the server tells of under `ours`, as that of the client's own token."""
         self._ours = ours
-        return ours
-
-    def log_level(self, to_modern: bool) -> bytes | None:
-        """The level to ask a modern server for on behalf of a legacy client, raw JSON."""
-        if self._modern or not to_modern:
-            return None
-        return b'"%b"' % (self._level or DEFAULT_LEVEL).encode()
-
-    @property
-    def level(self) -> str | None:
-        """Of the log messages that the client asked for, if it did."""
-        return self._level
-
-    @property
-    def listener(self) -> Listener:
-        return self._exchange
-
-    def subscribe(self) -> None:
-        """The request is about a subscription: its session at the server is the client's own, whatever it offers."""
-        if self.client is None and self._session is not None and self._live.sessions.read(self._session) is not None:
-            self.client = Counterpart(self._session, b"{}")
 
     def close(self) -> None:
         """The request is answered or given up: what was asked of the client is void."""
@@ -191,7 +162,7 @@ class LiveRequest:
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """A legacy server asks something of the client: pass it on where the client offers that."""
         assert message.id is not UNSET
-        if not offers(self.client, message) or self._session is None or len(self._asked) >= MAX_ASKED:
+        if not offers(self._client, message) or self._session is None or len(self._asked) >= MAX_ASKED:
             answer(jsonrpc.reply_to_server(message))
             return
         ident = self._live.ask(self._session, bytes(message.id), answer)
@@ -233,7 +204,7 @@ def cancelled_id(params: Raw) -> bytes:
         return b""
 
 
-def offers(client: Counterpart | None, message: Message) -> bool:
+def offers(client: ClientPeer | None, message: Message) -> bool:
     """Whether a server's request is for something that the client offers, under an id that is worth keeping."""
     capability = jsonrpc.CAPABILITY_OF.get(str(message.method))
     if capability is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
@@ -248,7 +219,8 @@ class _LevelMeta(msgspec.Struct):
 _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 
 
-def _level_asked_for(request: Request) -> str | None:
+def level_asked_for(request: Request) -> str | None:
+    """Least severe log message that a modern request asks for; None for none."""
     meta = request.params.get("_meta")
     if meta is None or not request.meta.log_level:
         return None

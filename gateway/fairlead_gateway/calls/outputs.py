@@ -1,15 +1,18 @@
 """Results held against their tool's `outputSchema`: counted and marked where they do not fit, never altered.
 
-Pure module, used by `calls.flight` and `calls.forward`. The mark is `_meta["fairlead.dev/warning"]`; content and
+Pure module. The mark is `_meta["fairlead.dev/warning"]`; content and
 structured content stay byte for byte, for a client may understand what the schema does not say.
 """
 
 from __future__ import annotations
 
+from msgspec import Raw
+
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.core.ports import SchemaCheck
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp
 
 
@@ -26,3 +29,13 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: Outcome) -> Ou
         return Outcome(translate.noted(outcome.result, refusals.META_WARNING, warning), False)
     except NotMcp:
         return outcome  # its `_meta` is no object and has no room for a mark
+
+
+def with_cache_hints(result: bytes | Raw) -> bytes | Raw:
+    """A result with `ttlMs` and `cacheScope`, which a modern `resources/read` must carry and a legacy server lacks."""
+    members = jsonrpc.decode_object(result)
+    if "ttlMs" in members and "cacheScope" in members:
+        return result
+    members.setdefault("ttlMs", Raw(b"0"))
+    members.setdefault("cacheScope", Raw(b'"private"'))
+    return jsonrpc.encode(members)

@@ -1,7 +1,7 @@
-"""Which failed attempts are made again, and when.
+"""Decides which failed attempts are made again, and when.
 
-Pure module, used by `calls.flight` and `calls.attempts`. Where nothing was sent, any call may be made again; where the
-server may have got it, only one of a tool that is idempotent. A call whose time is up is never made again.
+Pure module. Where nothing was sent, any call may be made again; where the server may have got it, only one of a tool
+that is idempotent. A call whose time is up is never made again.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A modern server asks by its result, a legacy client is asked in mid-call: the one put in place of the other.
 
-Used by `calls.forward`. The client gets the server's questions as requests on the stream of its call; its answers go
-back with the server's state in a call of their own, as MCP 2026-07-28 wants it ("Multi Round-Trip Requests", SEP-2322).
+The client gets the server's questions as requests on the stream of its call; its answers go back with the server's
+state in a call of their own, as MCP 2026-07-28 wants it ("Multi Round-Trip Requests", SEP-2322).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -20,6 +20,7 @@ from fairlead_mcp.errors import NotMcp, RpcError, Timeout
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 
+GoOn: TypeAlias = Callable[[], None]
 MAX_ROUNDS: Final = 16
 MAX_QUESTIONS: Final = 16
 
@@ -29,38 +30,34 @@ class _Question(msgspec.Struct):
     params: Raw | UnsetType = UNSET
 
 
-class _Asking(msgspec.Struct):
+class Asking(msgspec.Struct):
+    """A modern result that asks the client something before the call goes on (SEP-2322)."""
+
     result_type: str = msgspec.field(name="resultType", default="")
     questions: dict[str, _Question] = msgspec.field(name="inputRequests", default_factory=dict)
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
-_decode = msgspec.json.Decoder(_Asking).decode
+_decode = msgspec.json.Decoder(Asking).decode
 
 
-async def in_rounds(
-    live: LiveRequest, raw: Raw, again: Callable[[RawObject], Awaitable[Raw]], seconds: Callable[[], float]
-) -> Raw:
-    """The result behind all questions. `again` makes the call with more members in its params; `seconds` is how much
-    time is left. Raises McpError: RpcError where the client refuses, or was asked for what it does not offer.
+async def answers(live: LiveRequest, asking: Asking, seconds: float) -> RawObject:
+    """Members to send the call with once more: the client's answers and the server's state. `seconds` is how much time
+    is left. Raises McpError: RpcError where the client refuses, or was asked for what it does not offer.
     """
-    for _ in range(MAX_ROUNDS):
-        asking = _asking(raw)
-        if asking is None:
-            return raw
-        try:
-            async with asyncio.timeout(max(seconds(), 0)):
-                answers = await asyncio.gather(*(_ask(live, question) for question in asking.questions.values()))
-        except TimeoutError as error:
-            raise Timeout("the client did not answer the tool's question in time", sent=True) from error
-        more: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, answers, strict=True))))}
-        if asking.state is not UNSET:
-            more["requestState"] = asking.state
-        raw = await again(more)
-    raise NotMcp(f"the tool asked more than {MAX_ROUNDS} times")
+    try:
+        async with asyncio.timeout(max(seconds, 0)):
+            given = await asyncio.gather(*(_ask(live, question) for question in asking.questions.values()))
+    except TimeoutError as error:
+        raise Timeout("the client did not answer the tool's question in time", sent=True) from error
+    more: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, given, strict=True))))}
+    if asking.state is not UNSET:
+        more["requestState"] = asking.state
+    return more
 
 
-def _asking(raw: Raw) -> _Asking | None:
+def asking_in(raw: Raw) -> Asking | None:
+    """The questions in a result; None where it asks nothing. Raises NotMcp for a form that is not known."""
     if INPUT_REQUIRED.encode() not in bytes(raw):
         return None
     try:

@@ -35,10 +35,8 @@ def route_to(
         id=f"{server.key}/{tool.name}",
         caps=tool.caps,
         name_raw=Raw(jsonrpc.encode(tool.name)),
-        name_header=eras.header_value(tool.name),
+        name_lines=_name_lines(tool.name),
         upstream=through,
-        modern=through.modern,
-        submit=getattr(through, "submit", None),
         recorder=recorder,
         meter=meter,
         timeout=reach.timeout if limit_ms is None else min(reach.timeout, limit_ms / 1000),
@@ -57,6 +55,41 @@ def route_to(
         closed=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
     )
+
+
+def route_beside(reach: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, escapes: bool) -> Route:
+    """The route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
+    server = reach.server
+    return Route(
+        tool=None,
+        reach=reach,
+        server=server,
+        name=name,
+        id="",
+        caps=None,
+        name_raw=Raw(b""),
+        name_lines=_name_lines(name) if name else b"",
+        upstream=reach.upstream,
+        recorder=recorder,
+        meter=None,
+        timeout=reach.timeout,
+        max_bytes=reach.max_bytes,
+        server_info=reach.server_info,
+        guard=reach.guard,
+        retries=reach.retries,
+        idempotent=idempotent,
+        per_client=server.catalog.session == "PerClient",
+        cacheable_seconds=0,
+        cache_scope=b"",
+        offline=not server.catalog.online,
+        mirrored=(),
+        impatient=reach.impatient,
+        escapes=escapes,
+    )
+
+
+def _name_lines(name: str) -> bytes:
+    return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
 
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:

@@ -1,9 +1,9 @@
-"""Resources that clients watch, at servers of either era: subscriptions held for as long as somebody wants to hear.
+"""Subscriptions to resources at servers of either era, held for as long as a client wants to hear of changes.
 
-Used by `endpoint.streams` for modern clients, whose stream names resources, and by `calls.forward` for legacy clients
-of modern servers. A modern server is listened to (`subscriptions/listen`), a legacy one subscribed at in a session of
-the watch's own; whatever ends is begun anew after a while. Only servers over streamable HTTP: on a stream of messages
-that many share nothing says whom an update is for.
+They are those of modern clients, whose stream names resources, and of legacy clients at modern servers. A modern
+server is listened to (`subscriptions/listen`), a legacy one subscribed at in a session of the watch's own; whatever
+ends is begun anew after a while. Only servers over streamable HTTP: on a stream of messages that many share nothing
+says whom an update is for.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
+from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.base import asked
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.messages import Message
@@ -90,7 +92,7 @@ class Watches:
         while True:
             began = self._clock()
             try:
-                if await reach.upstream.era(None, began + reach.timeout):
+                if reach.upstream.modern:
                     await self._listen(reach, uris, notify)
                 else:
                     await self._subscribe(reach, uris, notify)
@@ -105,13 +107,14 @@ class Watches:
         wanted = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
         ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
         most = min(reach.max_bytes, MAX_EVENT)
-        await reach.upstream.ask(Inquiry(ident, "subscriptions/listen", params, NEVER, most, notify=notify))
+        request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, most, listens=True)
+        await asked(reach.upstream, request, notify)
 
     async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
-        client = Counterpart(b"watch-" + secrets.token_hex(8).encode(), b"{}")
+        client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         try:
             for uri in uris:
-                await reach.upstream.ask(self._legacy(reach, "resources/subscribe", uri, client, notify))
+                await asked(reach.upstream, self._legacy(reach, "resources/subscribe", uri, client), notify)
             await asyncio.Event().wait()
         finally:
             work = self._unsubscribe(reach, uris, client)
@@ -119,17 +122,14 @@ class Watches:
             self._farewells.add(task)
             task.add_done_callback(self._farewells.discard)
 
-    async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: Counterpart) -> None:
+    async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
         try:
             for uri in uris:
-                await reach.upstream.ask(self._legacy(reach, "resources/unsubscribe", uri, client, None))
+                await asked(reach.upstream, self._legacy(reach, "resources/unsubscribe", uri, client))
         except McpError as error:
             log.debug("%s was not told that nobody watches any more: %s", reach.server.key, error)
 
-    def _legacy(
-        self, reach: Reach, method: str, uri: str, client: Counterpart, notify: Callable[[Message], None] | None
-    ) -> Inquiry:
+    def _legacy(self, reach: Reach, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
         params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
-        ident = reach.upstream.next_id()
         most = min(reach.max_bytes, MAX_EVENT)
-        return Inquiry(ident, method, params, deadline, most, notify=notify, client=client)
+        return UpstreamRequest(reach.upstream.next_id(), method, params, deadline, most, client=client)

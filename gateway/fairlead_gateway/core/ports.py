@@ -7,11 +7,15 @@ and compiled code calls a method of a compiled class ten times as fast as one of
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+import msgspec
 from msgspec import Raw
+from mypy_extensions import mypyc_attr
 
+from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import McpError
 
 Ticket: TypeAlias = int
@@ -139,32 +143,54 @@ class ArgumentConstraint(Protocol):
         ...
 
 
-class Upstream(Protocol):
-    """One server as it is reached now: an endpoint, a credential, an era. What requests are made of is the upstreams'
-    own: see `upstream.base`.
-    """
+class Gauges(msgspec.Struct, frozen=True):
+    """An upstream's connections and calls at one moment."""
+
+    busy: int = 0
+    idle: int = 0
+    waiting: int = 0
+
+
+class Pending(Protocol):
+    """A request without an answer yet."""
+
+    def cancel(self) -> None:
+        """Cancel it at the server too. The sink hears nothing more. No-op once it is answered."""
+        ...
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Upstream:
+    """One server as it is reached now: an endpoint, a credential, an era."""
 
     @property
     def modern(self) -> bool:
         """Whether it is spoken to in 2026-07-28 or later."""
-        ...
+        raise NotImplementedError
 
     def next_id(self) -> bytes:
         """A request id, raw JSON, that this upstream has never seen."""
-        ...
+        raise NotImplementedError
 
-    async def call(self, order: Any) -> Raw:
-        """Send a call of a tool and return its raw result. Raises McpError."""
-        ...
+    def modern_for(self, client: ClientPeer | None) -> bool | None:
+        """Whether requests of such a client are made in the modern era; None: only `negotiate` can tell."""
+        return self.modern
 
-    async def era(self, client: Any, deadline: float) -> bool:
-        """Whether a request for such a client is made in the modern era. Raises McpError."""
-        ...
+    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
+        """As `modern_for`, after opening a session where that is needed to tell. Raises McpError."""
+        return self.modern
 
-    async def ask(self, inquiry: Any) -> Raw:
-        """Send any request and return its raw result. Raises McpError."""
-        ...
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        """Send a request, after opening a session where there is none; `sink` gets the outcome. Never raises."""
+        raise NotImplementedError
 
+    def end_session(self, session: bytes) -> None:
+        """The client's session of that id has ended: so does all that is kept for it."""
 
-Submit: TypeAlias = Callable[[Any, Any], Any]
-"""Takes a call in the same step of the loop; None where something has to be waited for first."""
+    def gauges(self) -> Gauges:
+        return Gauges()
+
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        """Let running requests end for up to `grace` seconds, then close everything. Later requests are refused.
+        `replaced`: another upstream of the same server has taken over, and with it a process that they share.
+        """

@@ -11,7 +11,6 @@ from fairlead_gateway.core.ports import (
     AttemptMeter,
     CallRecorder,
     SchemaCheck,
-    Submit,
     Upstream,
 )
 from fairlead_gateway.core.quota import Caps, Quota
@@ -27,7 +26,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `msgspec.structs.replace` makes of all attributes. Not compiled, for a Struct cannot be.
     """
 
-    tool: Tool
+    tool: Tool | None
+    """None for prompts, resources and completions."""
     reach: ServerBinding
     server: Server
     name: str
@@ -35,14 +35,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     caps: Caps | None
     """Bounds of calls by all agents together; None for any number."""
     name_raw: Raw
-    name_header: bytes
+    name_lines: bytes
+    """`Mcp-Name` as a line of an HTTP head; empty where the method has none."""
     upstream: Upstream
-    modern: bool
-    submit: Submit | None
-    """Method of the upstream; None of one that lacks it."""
     recorder: CallRecorder
-    meter: AttemptMeter
-    """Times the server's answers for the operator."""
+    meter: AttemptMeter | None
+    """Times the server's answers for the operator; None where nothing is timed."""
     timeout: float
     """Seconds that a call may take."""
     max_bytes: int
@@ -77,14 +75,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def requires(self) -> tuple[str, ...]:
         """Client capabilities without which its server does not know the tool."""
-        return self.tool.requires
+        return () if self.tool is None else self.tool.requires
 
     @property
     def bound_by(self) -> str:
         """Source of the limit on a call's time, in words."""
         if self.impatient:
             return "the time that the caller or its latency tier gives it"
-        limit_ms = self.tool.max_duration_ms
+        limit_ms = None if self.tool is None else self.tool.max_duration_ms
         if limit_ms is not None and limit_ms / 1000 <= self.reach.timeout:
             return "its own maximum (maxDurationMs)"
         return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"

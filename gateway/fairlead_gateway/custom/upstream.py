@@ -20,15 +20,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from fairlead_gateway.core.ports import Gauges, Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.custom import results
 from fairlead_gateway.custom.context import Context
 from fairlead_gateway.custom.problems import HandlerFailed, UnfitArguments, Unusable
 from fairlead_gateway.custom.running import awaited, guarded
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.upstream.base import Gauges
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
 from fairlead_mcp.messages import Message
@@ -42,7 +41,6 @@ HELD_SECONDS: Final = 0.1
 WARN_SECONDS: Final = 60.0
 METHOD: Final = "tools/call"
 PROGRESS: Final = "notifications/progress"
-_Order: TypeAlias = Order | Inquiry
 _Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
 
 
@@ -55,13 +53,11 @@ class _Params(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Params).decode
 
 
-class LocalUpstream:
+class LocalUpstream(Upstream):
     """Upstream whose tools are handlers in this process. `clock` is the one that deadlines go by. With `raises`, for
     callers in Python, an exception of a handler is the outcome of its call (HandlerFailed), instead of a result that
     tells it to a model.
     """
-
-    modern = False
 
     def __init__(
         self,
@@ -87,36 +83,25 @@ class LocalUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    def submit(self, order: _Order, outcome: Recipient) -> _Run:
-        """As `upstream.base.Submit`: a call begins at once, and no task waits for it."""
-        run = _Run(self, order, outcome)
+    @property
+    def modern(self) -> bool:
+        return False
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> _Run:
+        """A call begins at once, and no task waits for it."""
+        run = _Run(self, request, sink)
         try:
-            run.begin(*self._prepared(order.params))
+            if request.method != METHOD:
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {request.method}")
+            run.begin(*self._prepared(request.params))
         except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
             run.failed(error)
         return run
 
-    async def call(self, order: _Order) -> Raw:
-        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        run = self.submit(order, Promise(answer))
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            run.cancel()
-            raise
-
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return self.modern
-
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        if inquiry.method != METHOD:
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {inquiry.method}")
-        return await self.call(inquiry)
-
     def gauges(self) -> Gauges:
         return Gauges(busy=len(self.running))
 
-    async def aclose(self, grace: float) -> None:
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self._closed = True
         if self.running and grace > 0:
             self._quiet.clear()
@@ -149,9 +134,9 @@ class LocalUpstream:
                 "without async, which runs in a thread", name, seconds * 1000,
             )  # fmt: skip
 
-    def remaining(self, order: _Order) -> float:
-        """Seconds that an order has left."""
-        return max(0.0, order.deadline - self._clock())
+    def remaining(self, request: UpstreamRequest) -> float:
+        """Seconds that a request has left."""
+        return max(0.0, request.deadline - self._clock())
 
     # Inside
 
@@ -171,12 +156,12 @@ class LocalUpstream:
 class _Run:
     """One call, from its beginning to its outcome. `cancel` gives it up; no outcome follows."""
 
-    __slots__ = ("_context", "_ended", "_handler", "_loop", "_name", "_order", "_outcome", "_timer", "_upstream")
+    __slots__ = ("_context", "_ended", "_handler", "_loop", "_name", "_request", "_sink", "_timer", "_upstream")
 
-    def __init__(self, upstream: LocalUpstream, order: _Order, outcome: Recipient) -> None:
+    def __init__(self, upstream: LocalUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
         self._upstream = upstream
-        self._order = order
-        self._outcome = outcome
+        self._request = request
+        self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._name = ""
         self._context: Context | None = None
@@ -203,11 +188,11 @@ class _Run:
             self._on_loop(work)
         else:
             self._in_thread(work)
-        self._timer = self._loop.call_later(self._upstream.remaining(self._order), self._late)
+        self._timer = self._loop.call_later(self._upstream.remaining(self._request), self._late)
 
     def failed(self, error: Exception) -> None:
         if self._end():
-            self._outcome.failed(error)
+            self._sink.failed(error)
 
     def cancel(self) -> None:
         if self._end() and self._handler is not None:
@@ -267,10 +252,10 @@ class _Run:
         self._send(result)
 
     def _send(self, result: bytes) -> None:
-        if len(result) > self._order.max_bytes:
-            self.failed(TooLarge(f"the result exceeds {self._order.max_bytes} bytes"))
+        if len(result) > self._request.max_bytes:
+            self.failed(TooLarge(f"the result exceeds {self._request.max_bytes} bytes"))
         elif self._end():
-            self._outcome.answered(Raw(result))
+            self._sink.answered(Raw(result))
 
     def _late(self) -> None:
         """A handler that swallows its cancellation keeps its place, and nobody waiting."""
@@ -291,35 +276,16 @@ class _Run:
         return True
 
     def _new_context(self, params: _Params) -> Context:
-        order, loop = self._order, self._loop
-        notify = order.notify
-        if notify is None:
-            return Context(params.name, self._upstream.remaining(order), meta=params.meta or {})
+        request, sink, loop = self._request, self._sink, self._loop
+        if not request.listens:
+            return Context(params.name, self._upstream.remaining(request), meta=params.meta or {})
 
         def tell(method: str, said: dict[str, Any]) -> None:
             if method == PROGRESS:
-                said["progressToken"] = Raw(order.id)
-            _tell(loop, notify, Message(method=method, params=Raw(jsonrpc.encode(said))))
+                said["progressToken"] = Raw(request.id)
+            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(said))))
 
-        return Context(params.name, self._upstream.remaining(order), meta=params.meta or {}, tell=tell)
-
-
-class Promise(Recipient):
-    """The outcome of a call that a task waits for."""
-
-    def __init__(self, answer: asyncio.Future[Raw]) -> None:
-        self._answer = answer
-
-    def answered(self, result: Raw) -> None:
-        if not self._answer.done():
-            self._answer.set_result(result)
-
-    def failed(self, error: Exception) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(error)
-
-    def again(self) -> None:
-        """Never: what runs here is reached at the first attempt."""
+        return Context(params.name, self._upstream.remaining(request), meta=params.meta or {}, tell=tell)
 
 
 class _Unfit(RpcError):

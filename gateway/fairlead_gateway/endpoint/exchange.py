@@ -16,7 +16,7 @@ from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.endpoint.resumable import Cancellable, Thread
+from fairlead_gateway.endpoint.resumable import Cancellable, Thread, Threads
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
@@ -78,7 +78,7 @@ class Exchange(calls.Exchange):
 
     __slots__ = (
         "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected",
-        "keep_alive", "method", "modern", "response_complete", "target", "thread", "vetted",
+        "keep_alive", "method", "modern", "response_complete", "resumes", "target", "thread", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +110,8 @@ class Exchange(calls.Exchange):
         self.disconnected = False
         self.thread: Thread | None = None
         """Its stream, where that may outlive the connection."""
+        self.resumes: tuple[Threads, bytes] | None = None
+        """Where its stream is kept for a client that comes back, and the client's session; None where none can."""
         self._streaming = False
 
     @property
@@ -164,9 +166,19 @@ class Exchange(calls.Exchange):
             return False
         if not self._streaming:
             self._streaming = True
+            if self.resumes is not None:
+                threads, session = self.resumes
+                self.thread = threads.new(session)
+                self.thread.call = self.call
             first = b"" if self.thread is None else self.thread.prime(self)
             self._wire.transport.write(replies.stream_head(self._extra()) + first)
         return True
+
+    def wait_for(self, call: Cancellable) -> None:
+        """Cancel `call` when the client is gone."""
+        self.call = call
+        if self.thread is not None:
+            self.thread.call = call
 
     def pause(self) -> None:
         """End the stream before the answer, where its client will come back for that."""

@@ -15,14 +15,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.errand import Errand
-from fairlead_gateway.calls.errands import METHODS as FORWARDED
-from fairlead_gateway.calls.errands import SUBSCRIPTIONS, call_of, needs_more, resolve
 from fairlead_gateway.calls.exchange import asker
-from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
+from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_headers, resolve
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import replies
@@ -73,7 +69,6 @@ class Front:
         self,
         allow: AllowList,
         dispatcher: Dispatcher,
-        forwarder: Forwarder,
         local: LocalMethods,
         book: MetricsRegistry,
         bounds: Bounds,
@@ -90,7 +85,8 @@ class Front:
         self.identities = identities
         self.resource = resource
         self.dispatcher = dispatcher
-        self.forwarder = forwarder
+        self.context = dispatcher.context
+        self.live = dispatcher.context.live
         self.local = local
         self.book = book
         self.bounds = bounds
@@ -105,20 +101,20 @@ class Front:
         self.proxies = Proxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
         self.preparations = Preparations()
-        self.streams = Streams(forwarder.watches, identities, self.preparations, lambda: self.selection)
+        self.streams = Streams(self.context.watches, identities, self.preparations, lambda: self.selection)
         self.threads = Threads(clock)
-        forwarder.live.outlet = self.streams.tell
+        self.live.outlet = self.streams.tell
         self.retiring = False
         """Whether clients are asked to come back on another connection."""
         self.errands: set[asyncio.Task[None]] = set()
-        """Requests in progress that are no plain calls."""
-        self.starting = Starting(lambda: self.selection, dispatcher.server_info, book, self._failed)
+        """Requests whose client or view is not known yet."""
+        self.starting = Starting(lambda: self.selection, self.context.server_info, book, self._failed)
         self._recorders = {method: book.recorder(method) for method in TIMED}
 
     @property
     def calls(self) -> set[object]:
         """What clients wait for now."""
-        return {*self.dispatcher.flights, *self.errands, *self.starting.tasks}
+        return {*self.context.calls, *self.errands, *self.starting.tasks}
 
     def serve(self, exchange: Exchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
@@ -208,13 +204,12 @@ class Front:
     def _has_session(self, exchange: Exchange) -> bool:
         """Whether it names a session that whoever asks has opened."""
         ident = exchange.headers.get(SESSION)
-        session = None if ident is None else self.forwarder.live.sessions.read(ident)
+        session = None if ident is None else self.live.sessions.read(ident)
         return session is not None and session.owner == exchange.identity.owner
 
     def _end_session(self, exchange: Exchange) -> None:
-        if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
-            self.dispatcher.end_session(exchange.headers[SESSION])
-            self.forwarder.end_session(exchange.headers[SESSION])
+        if self.live.sessions.end(exchange.headers[SESSION]):
+            self.context.end_session(exchange.headers[SESSION])
             self.session_ended(exchange.headers[SESSION])
             exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
@@ -256,18 +251,17 @@ class Front:
             asked = owned
         if not isinstance(asked, Request):
             if isinstance(asked, Answered):
-                self.forwarder.live.answered(asked.session, asked.message)
+                self.live.answered(asked.session, asked.message)
             elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
-                self.dispatcher.cancel(asked.session, bytes(asked.params["requestId"]))
-                self.forwarder.cancel(asked.session, bytes(asked.params["requestId"]))
+                self.context.cancel(asked.session, bytes(asked.params["requestId"]))
                 self.starting.cancel(asked.session, bytes(asked.params["requestId"]))
             exchange.acknowledge()
         elif asked.method == CALL:
             self._call(exchange, view, asked)
         elif asked.method == LISTEN and asked.modern:
             self._open_stream(exchange, self.streams.listen(exchange, view, asked))
-        elif asked.method in FORWARDED and not (asked.modern and asked.method in SUBSCRIPTIONS):
-            self._forward(exchange, resolve(view.offers, asked), asked)
+        elif asked.method in METHODS and not (asked.modern and asked.method in SUBSCRIPTIONS):
+            self._start(exchange, resolve(view.offers, asked, self.book), asked)
         else:
             self._answer_locally(exchange, view, asked)
 
@@ -289,7 +283,7 @@ class Front:
         """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be
         anybody's: somebody who is known goes on without it, and so does one whose id is too long to be kept.
         """
-        sessions = self.forwarder.live.sessions
+        sessions = self.live.sessions
         session = sessions.read(ident)
         if session is None:
             if not identity.owner and len(ident) <= MAX_FOREIGN_ID:
@@ -315,19 +309,7 @@ class Front:
                 self.dispatcher.denied(exchange, asked, route, by)
             self._reject(exchange, route)
             return
-        streaming = not asked.modern and prefers_streams(exchange.headers)
-        forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live)
-        if asked.modern and not forwarded and not route.modern:
-            forwarded = features_of(asked) is not None
-        if route.closed is not None:
-            forwarded = route.opens_to(_declared_by(asked))
-        if forwarded:
-            self._forward(exchange, call_of(route, asked, exchange.headers), asked)
-            return
-        exchange.modern = asked.modern
-        flight = self.dispatcher.start(exchange, route, asked)
-        if not flight.done:
-            exchange.call = flight
+        self._start(exchange, route, asked)
 
     def _call_again(self, exchange: Exchange, asked: Request) -> None:
         view = self.selection.seen_by(exchange.identity).get(exchange.target)
@@ -336,29 +318,25 @@ class Front:
         else:
             self._call(exchange, view, asked, patient=False)
 
-    def _forward(self, exchange: Exchange, errand: Errand | Rejection, asked: Request) -> None:
-        if isinstance(errand, Rejection):
-            self._reject(exchange, errand)
+    def _start(self, exchange: Exchange, route: Route | Rejection, asked: Request) -> None:
+        """Make a request to a server, once the headers match what they repeat of it."""
+        if isinstance(route, Rejection):
+            self._reject(exchange, route)
+            return
+        lines = param_headers(route, asked, exchange.headers) if route.mirrored else b""
+        if isinstance(lines, Rejection):
+            self._reject(exchange, lines)
             return
         exchange.modern = asked.modern
-        self._make_resumable(exchange, asked)
-        work = self.forwarder.run(exchange, errand, asked)
-        exchange.call = task = asyncio.get_running_loop().create_task(work, name=asked.method)
-        if exchange.thread is not None:
-            exchange.thread.call = task
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
-
-    def _make_resumable(self, exchange: Exchange, asked: Request) -> None:
-        """Give a request whose client can come back for the rest a stream that it can come back to."""
-        if asked.modern:
-            return
-        ident = asked.session
-        session = self.forwarder.live.sessions.read(ident) if ident is not None else None
-        if ident is not None and session is not None and session.version >= SINCE and exchange.can_stream:
-            exchange.thread = self.threads.new(ident)
-        if prefers_streams(exchange.headers):
-            exchange.begin_stream()
+        if not asked.modern:
+            session = asked.opened
+            if session is not None and session.version >= SINCE:
+                exchange.resumes = self.threads, asked.session or b""
+            if prefers_streams(exchange.headers):
+                exchange.begin_stream()
+        call = self.dispatcher.start(exchange, route, asked, lines)
+        if not call.done:
+            exchange.wait_for(call)
 
     def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
         began = self.clock()
@@ -390,11 +368,3 @@ class Front:
     def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
         self.book.reject(rejection.status)
         exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else replies.NO_EXTRA)
-
-
-def _declared_by(asked: Request) -> bytes | None:
-    """The client's capabilities, normalized raw JSON; None for none."""
-    if asked.modern:
-        return features_of(asked)
-    features = None if asked.opened is None else asked.opened.features
-    return None if features is None else features.encode()

@@ -87,10 +87,10 @@ class Listener:
         for connection in [*self.connections]:
             connection.shutdown()
         if not await self._quiet(grace):
-            flights = self._front.dispatcher.flights
-            log.warning("%d calls did not end within %g s and are cancelled", len(flights), grace)
-            for flight in [*flights]:
-                flight.cancel()
+            calls = self._front.context.calls
+            log.warning("%d calls did not end within %g s and are cancelled", len(calls), grace)
+            for call in [*calls]:
+                call.cancel()
             for task in [*self._front.errands, *self._fallbacks.protocols.tasks]:
                 task.cancel()
             await self._quiet(CLOSING_SECONDS)
@@ -102,8 +102,8 @@ class Listener:
         """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
         try:
             async with asyncio.timeout(seconds):
-                while self._front.dispatcher.flights or self._front.errands or self._fallbacks.protocols.tasks:
-                    await self._front.dispatcher.quiet()
+                while self._front.context.calls or self._front.errands or self._fallbacks.protocols.tasks:
+                    await self._front.context.quiet()
                     if tasks := [*self._front.errands, *self._fallbacks.protocols.tasks]:
                         await asyncio.wait(tasks)
         except TimeoutError:

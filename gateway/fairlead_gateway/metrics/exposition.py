@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
+from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.telemetry import BOUNDS, Histogram, MetricsRegistry
-from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.version import COMPILED, VERSION
 
 DURATION: Final = "mcp_server_operation_duration_seconds"

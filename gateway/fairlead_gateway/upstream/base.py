@@ -1,64 +1,82 @@
-"""What an upstream is to the path of a call.
-
-Pure declarations. Implemented by `upstream.http`, `upstream.child` and `upstream.link`, made by `upstream.registry`,
-called by `calls.dispatch`.
-"""
+"""Ways to send a request by `core.ports.Upstream`: as a coroutine, and in a task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.upstream.inquiry import Inquirable
-from fairlead_gateway.upstream.order import Order, Recipient
+from fairlead_gateway.core.ports import Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_mcp.errors import ConnectionLost
+from fairlead_mcp.messages import Message
 
 
-class Gauges(msgspec.Struct, frozen=True):
-    """An upstream's connections and calls at one moment."""
+async def asked(upstream: Upstream, request: UpstreamRequest, notify: Callable[[Message], None] | None = None) -> Raw:
+    """`Upstream.send` as a coroutine: the raw result. Raises McpError. Cancelling it cancels the request."""
+    sink = FutureSink(notify)
+    pending = upstream.send(request, sink)
+    try:
+        return await sink.future
+    except asyncio.CancelledError:
+        pending.cancel()
+        raise
 
-    busy: int = 0
-    idle: int = 0
-    waiting: int = 0
+
+class FutureSink(ResponseSink):
+    """Outcome of a request as a future. `notify` gets the notifications of the server."""
+
+    def __init__(self, notify: Callable[[Message], None] | None = None) -> None:
+        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._notify = notify
+
+    def answered(self, result: Raw) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def failed(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def notify(self, message: Message) -> None:
+        if self._notify is not None:
+            self._notify(message)
 
 
-class Pending(Protocol):
-    """A call without an outcome yet."""
+class TaskCall:
+    """A request that a coroutine makes: the `Pending` of upstreams without callbacks of their own."""
+
+    def __init__(self, work: Coroutine[Any, Any, Raw], sink: ResponseSink, name: str) -> None:
+        self._sink: ResponseSink | None = sink
+        self._task = asyncio.get_running_loop().create_task(self._run(work), name=name)
+        self._task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled at once
 
     def cancel(self) -> None:
-        """Cancel it at the server too. No outcome follows."""
-        ...
+        self._sink = None
+        self._task.cancel()
+
+    async def _run(self, work: Coroutine[Any, Any, Raw]) -> None:
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            if self._sink is not None:
+                self._sink.failed(ConnectionLost("the request was stopped with the gateway", sent=True))
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; the sink logs what is no McpError
+            if self._sink is not None:
+                self._sink.failed(error)
+        else:
+            if self._sink is not None:
+                self._sink.answered(result)
 
 
-Submit: TypeAlias = Callable[[Order, Recipient], Pending | None]
-"""The method `submit` of an upstream that can take a call in the same step of the loop, so that no task has to wait for
-the answer. None where something has to be waited for first: then make it by `Upstream.call`.
-"""
+class Refused:
+    """`Pending` of a request that was answered before `send` returned."""
+
+    def cancel(self) -> None:
+        """Nothing is on its way."""
 
 
-class Upstream(Inquirable, Protocol):
-    """One server as it is reached now: an endpoint, a credential, an era."""
-
-    @property
-    def modern(self) -> bool:
-        """Whether it is spoken to in 2026-07-28 or later."""
-        ...
-
-    def next_id(self) -> bytes:
-        """A request id, raw JSON, that this upstream has never seen."""
-        ...
-
-    async def call(self, order: Order) -> Raw:
-        """Send the call and return its raw result, a JSON object, in the upstream's era.
-
-        Raises fairlead_mcp.errors.McpError. Cancelling the caller cancels the call at the server too.
-        """
-        ...
-
-    def gauges(self) -> Gauges: ...
-
-    async def aclose(self, grace: float) -> None:
-        """Let running calls end for up to `grace` seconds, then close everything. Calls that come are refused."""
-        ...
+ANSWERED = Refused()

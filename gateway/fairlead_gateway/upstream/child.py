@@ -12,11 +12,10 @@ from collections.abc import Hashable
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint
-from fairlead_gateway.upstream.base import Gauges
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
-from fairlead_gateway.upstream.order import Order
-from fairlead_gateway.upstream.perclient import PerClientUpstream
+from fairlead_gateway.core.ports import Gauges, Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.base import TaskCall
+from fairlead_gateway.upstream.lines import OwnStream, request_over
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
@@ -24,7 +23,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
 
 
-class ChildUpstream:
+class ChildUpstream(Upstream):
     """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced.
     With `own`, its process is that of one client of these capabilities, who gets its log messages and questions. A
     legacy process that all share is told of no capability, so that tools which it would not list then are called
@@ -42,9 +41,7 @@ class ChildUpstream:
         limit: int,
         shared: bool,
         own: bytes | None = None,
-        apart: PerClientUpstream | None = None,
     ) -> None:
-        self.apart = apart
         self._host = host
         self._key = key
         self._spec = ChildSpec.of(endpoint.command, endpoint.args, env, endpoint.cwd)
@@ -68,33 +65,18 @@ class ChildUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    async def call(self, order: Order) -> Raw:
-        with self._places:
-            return await call_over(self._child(), order)
-
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return self.modern
-
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        if inquiry.gated and self.apart is not None and not self.modern:
-            return await self.apart.ask(inquiry)
-        with self._places:
-            child = self._child()
-            if self._own is not None:
-                return await self._own.ask(child, inquiry, lambda: child.starts)
-            return await ask_over(child, inquiry)
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> TaskCall:
+        return TaskCall(self._requested(request, sink), sink, f"{request.method} {self._key}")
 
     def gauges(self) -> Gauges:
         return Gauges(busy=self._places.busy)
 
-    async def aclose(self, grace: float) -> None:
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         """The process ends with the host, or with the server that it was; nothing here outlives a call."""
-        if self.apart is not None:
-            await self.apart.aclose(grace)
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None
-        if not self._shared:
+        if not self._shared and not replaced:
             child = self._host.find(self._key)
             if child is not None and child.spec == self._spec:
                 self._host.retire(self._key)
@@ -109,6 +91,13 @@ class ChildUpstream:
             self._own.said(method, line)
 
     # Inside
+
+    async def _requested(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+        with self._places:
+            child = self._child()
+            if self._own is None:
+                return await request_over(child, request, sink)
+            return await self._own.request(child, request, sink, lambda: child.starts)
 
     def _child(self) -> Child:
         return (self._host.find(self._key) if self._shared else None) or self._host.get(

@@ -1,8 +1,8 @@
-"""What stands between calls and one server: how many at once, how many a second, and none while it is dead.
+"""Admission of requests to one server: how many at once, how many a second, and none while it is dead.
 
-Pure module. Made by `upstream.registry` beside each upstream, used by `calls.flight` and `calls.attempts`. Servers
-share nothing here, so that one of them cannot delay the calls of another. Admission is by callbacks: a call that finds
-room costs a comparison, one that waits costs no task. Those that wait get in by turns, an agent at a time.
+Pure module. Servers share nothing here, so that one of them cannot delay the calls of another. Admission is by
+callbacks: a call that finds room costs a comparison, one that waits costs no task. Those that wait get in by turns,
+an agent at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calls that are sent a second time when the first is slow to answer; the first answer of the two wins.
 
-Stands in front of an upstream for the idempotent tools of a server that sets `limits.hedgeAfter`; put there by `app`.
-Worth it where a server has several pods: a modern server's calls are spread over them, while the calls of a legacy
-session all go to one. Dean and Barroso, "The Tail at Scale" (2013), say what to expect of it.
+Stands in front of an upstream for the idempotent tools of a server that sets `limits.hedgeAfter`. Worth it where a
+server has several pods: a modern server's calls are spread over them, while the calls of a legacy session all go to
+one. Dean and Barroso, "The Tail at Scale" (2013), say what to expect of it.
 """
 
 from __future__ import annotations
@@ -11,78 +11,150 @@ import asyncio
 
 from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Gauges, Upstream
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
+from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.guard import PLAIN, Guard
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.order import Order
 
 
-class Hedged:
-    """See the module. `after` is in seconds; the guard, that of the server, has a place for the second attempt or there
-    is none; `tool` is the one that it is for.
+class Hedged(Upstream):
+    """`after` is in seconds; the second attempt takes a place of `guard`, the server's, or is not made; `tool` is the
+    tool's name.
     """
 
     def __init__(self, upstream: Upstream, guard: Guard, after: float, tool: str = "") -> None:
-        self._upstream = upstream
-        self._guard = guard
-        self._after = after
-        self._tool = tool
+        self.upstream = upstream
+        self.guard = guard
+        self.after = after
+        self.tool = tool
 
     @property
     def modern(self) -> bool:
-        return self._upstream.modern
+        return self.upstream.modern
 
     def next_id(self) -> bytes:
-        return self._upstream.next_id()
+        return self.upstream.next_id()
 
-    async def call(self, order: Order) -> Raw:
-        loop = asyncio.get_running_loop()
-        attempts = [loop.create_task(self._upstream.call(order), name="call")]
-        try:
-            done, _ = await asyncio.wait(attempts, timeout=self._after)
-            # the client would hear the progress of both
-            if not done and order.notify is None and self._guard.enter_beside():
-                attempts.append(loop.create_task(self._beside(order), name="hedge"))
-            return await _first(attempts)
-        finally:
-            for task in attempts:
-                task.cancel()
-            await asyncio.gather(*attempts, return_exceptions=True)
+    def modern_for(self, client: ClientPeer | None) -> bool | None:
+        return self.upstream.modern_for(client)
 
-    async def _beside(self, order: Order) -> Raw:
-        guard = self._guard
-        heard = guard.heard
-        try:
-            result = await self._upstream.call(order.again(self._upstream.next_id()))
-        except Exception as error:
-            guard.leave(PLAIN, error, heard, tool=self._tool)
-            raise
-        except BaseException:
-            guard.leave(PLAIN, None, heard, given_up=True)
-            raise
-        guard.leave_answered()
-        guard.hedges_won += 1
-        return result
+    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
+        return await self.upstream.negotiate(client, deadline)
 
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return await self._upstream.era(client, deadline)
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> _Race:
+        race = _Race(self, request, sink)
+        race.begin()
+        return race
 
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        return await self._upstream.ask(inquiry)
+    def end_session(self, session: bytes) -> None:
+        self.upstream.end_session(session)
 
     def gauges(self) -> Gauges:
-        return self._upstream.gauges()
+        return self.upstream.gauges()
 
-    async def aclose(self, grace: float) -> None:
-        await self._upstream.aclose(grace)
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        await self.upstream.aclose(grace, replaced=replaced)
 
 
-async def _first(attempts: list[asyncio.Task[Raw]]) -> Raw:
-    """The result that comes first; where none does, the error of the first attempt."""
-    waiting = set(attempts)
-    while waiting:
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if task.exception() is None:
-                return task.result()
-    return attempts[0].result()
+class _Race:
+    """Both attempts of one request."""
+
+    def __init__(self, hedged: Hedged, request: UpstreamRequest, sink: ResponseSink) -> None:
+        self._hedged = hedged
+        self._request = request
+        self._sink = sink
+        self._first: Pending | None = None
+        self._second: Pending | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._error: Exception | None = None
+        """Error of the first attempt, while the second is on its way."""
+        self._responses_seen = 0
+        """`Guard.heard` when the second was sent."""
+        self._over = False
+
+    def begin(self) -> None:
+        hedged = self._hedged
+        self._first = hedged.upstream.send(self._request, _First(self, self._sink))
+        if not self._over and not self._request.listens:  # its client would hear the progress of both
+            self._timer = asyncio.get_running_loop().call_later(hedged.after, self._send_again)
+
+    def cancel(self) -> None:
+        if not self._over:
+            self._finish()
+
+    def won(self, result: Raw, *, second: bool) -> None:
+        if self._over:
+            return
+        guard = self._hedged.guard
+        if second:
+            self._second = None
+            guard.leave_answered()
+            guard.hedges_won += 1
+        self._finish()
+        self._sink.answered(result)
+
+    def lost(self, error: Exception, *, second: bool) -> None:
+        """The error of the first attempt counts where none succeeds."""
+        if self._over:
+            return
+        if not second and self._second is not None:
+            self._error = error
+            return
+        if second:
+            self._second = None
+            hedged = self._hedged
+            hedged.guard.leave(PLAIN, error, self._responses_seen, tool=hedged.tool)
+            if self._error is None:
+                return
+            error = self._error
+        self._finish()
+        self._sink.failed(error)
+
+    def _send_again(self) -> None:
+        hedged = self._hedged
+        if self._over or not hedged.guard.enter_beside():
+            return
+        self._responses_seen = hedged.guard.heard
+        request = self._request.again(hedged.upstream.next_id())
+        sink = _Second(self)
+        self._second = sink  # it may be answered before `send` returns
+        pending = hedged.upstream.send(request, sink)
+        if self._second is sink:
+            self._second = pending
+
+    def _finish(self) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._first is not None:
+            self._first.cancel()
+        second, self._second = self._second, None
+        if second is not None:
+            second.cancel()
+            self._hedged.guard.leave(PLAIN, None, self._responses_seen, given_up=True)
+
+
+class _First(RelaySink):
+    def __init__(self, race: _Race, sink: ResponseSink) -> None:
+        super().__init__(sink)
+        self._race = race
+
+    def answered(self, result: Raw) -> None:
+        self._race.won(result, second=False)
+
+    def failed(self, error: Exception) -> None:
+        self._race.lost(error, second=False)
+
+
+class _Second(ResponseSink):
+    def __init__(self, race: _Race) -> None:
+        self._race = race
+
+    def answered(self, result: Raw) -> None:
+        self._race.won(result, second=True)
+
+    def failed(self, error: Exception) -> None:
+        self._race.lost(error, second=True)
+
+    def cancel(self) -> None:
+        """Nothing is on its way yet."""

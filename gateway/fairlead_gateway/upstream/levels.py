@@ -1,8 +1,8 @@
-"""Which log messages a server is to send in one legacy session with it (MCP 2025-11-25, "Logging").
+"""Levels of log messages that a server is to send in one legacy session with it (MCP 2025-11-25, "Logging").
 
-Pure. Kept by `upstream.inquiries`, one for each session. In a session that many clients share it is the lowest level
-that one of them asked for of late, and never above the default: who asked for none is not to lose what another does not
-want. `calls.live` gives each client what it asked for itself.
+Pure module. In a session that many clients share it is the lowest level that one of them asked for of late, and never
+above the default: who asked for none is not to lose what another does not want. `calls.live` gives each client what
+it asked for itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A call over a stream of messages that many share: what `upstream.child` and `upstream.link` have in common.
+"""A request over a stream of messages that many share: common to `upstream.child` and `upstream.link`.
 
 Ids and progress tokens are replaced once more by whatever carries the stream.
 """
@@ -12,9 +12,9 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
+from fairlead_gateway.core.client_peer import AnswerServer
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.levels import Levels
-from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, TooLarge
@@ -22,7 +22,6 @@ from fairlead_mcp.handshake import read_line
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 
-METHOD: Final = "tools/call"
 _PASSED_ON: Final = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
 )
@@ -46,21 +45,27 @@ class Requester(Protocol):
     ) -> bytes: ...
 
 
-async def call_over(stream: Requester, order: Order) -> Raw:
-    """The raw result of the call. Raises McpError."""
-    progress = _decoded(order.notify)
-    return _read(await stream.request(METHOD, order.params, deadline=order.deadline, on_progress=progress), order)
-
-
-async def ask_over(stream: Requester, inquiry: Inquiry) -> Raw:
-    """The raw result of the inquiry. Raises McpError.
+async def request_over(stream: Requester, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+    """The raw result. Raises McpError.
 
     Of what a server sends on the way, only progress belongs to a request on a stream that many share; so nothing is
     declared that a server could ask for.
     """
-    progress = _decoded(inquiry.notify)
-    line = await stream.request(inquiry.method, inquiry.params, deadline=inquiry.deadline, on_progress=progress)
-    return _read(line, inquiry)
+
+    def on_progress(line: bytes) -> None:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            sink.notify(jsonrpc.decode_message(line))
+
+    line = await stream.request(
+        request.method, request.params, deadline=request.deadline, on_progress=on_progress if request.listens else None
+    )
+    if len(line) > request.max_bytes:
+        raise TooLarge(f"the answer exceeds {request.max_bytes} bytes")
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise NotMcp("the answer is not UTF-8") from error
+    return read_line(line)
 
 
 class OwnStream:
@@ -71,19 +76,21 @@ class OwnStream:
 
     def __init__(self, features: bytes) -> None:
         self.offering = Offering(features, self._asked)
-        self._working: list[Inquiry] = []
+        self._working: list[ResponseSink] = []
         self._levels = Levels(shared=False)
         self._life = 0
 
-    async def ask(self, stream: Requester, inquiry: Inquiry, life: Callable[[], int]) -> Raw:
-        """As `ask_over`, at the level that the client asked for. `life` numbers the connections or processes."""
-        self._working.append(inquiry)
+    async def request(
+        self, stream: Requester, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
+    ) -> Raw:
+        """As `request_over`, at the level that the client asked for. `life` numbers the connections or processes."""
+        self._working.append(sink)
         try:
-            if inquiry.level is not None:
-                await self._set_level(stream, inquiry.level, inquiry.deadline, life)
-            return await ask_over(stream, inquiry)
+            if request.level is not None:
+                await self._set_level(stream, request.level, request.deadline, life)
+            return await request_over(stream, request, sink)
         finally:
-            self._working = [other for other in self._working if other is not inquiry]
+            self._working = [other for other in self._working if other is not sink]
 
     async def _set_level(self, stream: Requester, level: str, deadline: float, life: Callable[[], int]) -> None:
         agreed = await stream.ready(deadline)
@@ -101,38 +108,13 @@ class OwnStream:
         if method not in _PASSED_ON:
             return
         told = self._working[-1:] if method == "notifications/message" else self._working
-        for inquiry in [*told]:
-            if inquiry.notify is not None:
-                with contextlib.suppress(*jsonrpc.UNREADABLE):
-                    inquiry.notify(jsonrpc.decode_message(line))
+        for sink in [*told]:
+            with contextlib.suppress(*jsonrpc.UNREADABLE):
+                sink.notify(jsonrpc.decode_message(line))
 
     def _asked(self, message: Message, answer: AnswerServer) -> None:
-        """The server asks its client, in whatever request of that came last."""
-        on_request = self._working[-1].on_request if self._working else None
-        if on_request is None:
-            answer(jsonrpc.reply_to_server(message))
+        """The server asks its client, in the latest request of that."""
+        if self._working:
+            self._working[-1].ask(message, answer)
         else:
-            on_request(message, answer)
-
-
-def _read(line: bytes, asked: Order | Inquiry) -> Raw:
-    if len(line) > asked.max_bytes:
-        raise TooLarge(f"the answer exceeds {asked.max_bytes} bytes")
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        raise NotMcp("the answer is not UTF-8") from error
-    return read_line(line)
-
-
-def _decoded(notify: Notify | None) -> Callable[[bytes], None] | None:
-    if notify is None:
-        return None
-
-    def on_progress(line: bytes) -> None:
-        try:
-            notify(jsonrpc.decode_message(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-
-    return on_progress
+            answer(jsonrpc.reply_to_server(message))

@@ -11,11 +11,10 @@ import itertools
 
 from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Gauges
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
-from fairlead_gateway.upstream.order import Order
-from fairlead_gateway.upstream.perclient import PerClientUpstream
+from fairlead_gateway.core.ports import Gauges, Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.base import TaskCall
+from fairlead_gateway.upstream.lines import OwnStream, request_over
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
@@ -23,17 +22,15 @@ from fairlead_mcp.link import Link
 from fairlead_mcp.masking import Mask
 
 
-class LinkUpstream:
+class LinkUpstream(Upstream):
     """See the module. `modern` is what its catalog says, and holds until the connection says otherwise; `own` are the
     capabilities of the one client whose connection it is; None where many share it, and tools that a legacy server
     lists only to clients with a capability are called `apart`.
     """
 
     def __init__(
-        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None,
-        apart: PerClientUpstream | None = None,
+        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None
     ) -> None:  # fmt: skip
-        self.apart = apart
         self._link = link
         self._mask = mask or Mask(None)
         self._modern = modern
@@ -51,33 +48,24 @@ class LinkUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    async def call(self, order: Order) -> Raw:
-        with self._places:
-            try:
-                return await call_over(self._link, order)
-            except McpError as error:
-                raise self._mask.error(error)  # noqa: B904 - it is the same one
-
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return self.modern
-
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        if inquiry.gated and self.apart is not None and not self.modern:
-            return await self.apart.ask(inquiry)
-        with self._places:
-            try:
-                if self._own is not None:
-                    return await self._own.ask(self._link, inquiry, lambda: self._link.opened)
-                return await ask_over(self._link, inquiry)
-            except McpError as error:
-                raise self._mask.error(error)  # noqa: B904 - it is the same one
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> TaskCall:
+        return TaskCall(self._requested(request, sink), sink, f"{request.method} {self._link.name}")
 
     def gauges(self) -> Gauges:
         busy = self._places.busy
         return Gauges(busy=busy, idle=int(busy == 0 and self._link.negotiated is not None))
 
-    async def aclose(self, grace: float) -> None:
-        if self.apart is not None:
-            await self.apart.aclose(grace)
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await self._places.quiet(grace)
         await self._link.aclose()
+
+    # Inside
+
+    async def _requested(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+        with self._places:
+            try:
+                if self._own is None:
+                    return await request_over(self._link, request, sink)
+                return await self._own.request(self._link, request, sink, lambda: self._link.opened)
+            except McpError as error:
+                raise self._mask.error(error)  # noqa: B904 - it is the same one

@@ -1,8 +1,8 @@
 """A server with `session: PerClient`: every client session has a session with it, or a process, of its own.
 
-Made by `upstream.registry` around the upstreams that it makes on demand, called like any other. What one client does
-in its session no other sees; it ends with the client's session, after a while without a call, or when others need the
-room. A request that belongs to no session (2026-07-28 has none, nor has REST) is alone in one that ends with it.
+What one client does in its session no other sees; it ends with the client's session, after a while without a call, or
+when others need the room. A request that belongs to no session (2026-07-28 has none, nor has REST) is alone in one that
+ends with it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Gauges, Upstream
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.order import Order
-from fairlead_mcp.errors import ConnectFailed, PoolFull
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
+from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.base import ANSWERED
+from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
 
 log = logging.getLogger(__name__)
 
-METHOD: Final = "tools/call"
 MAX_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 300.0
 CLOSE_SECONDS: Final = 5.0
@@ -32,21 +31,22 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class _Session:
-    """One client's upstream."""
+    """One client's upstream. `client` is its session id; None for a request that is alone in it."""
 
-    __slots__ = ("busy", "ended", "expiry", "upstream")
+    __slots__ = ("busy", "client", "ended", "expiry", "upstream")
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, client: bytes | None) -> None:
         self.upstream = upstream
+        self.client = client
         self.busy = 0
         self.ended = False
-        """It is to be closed when nothing is in progress in it."""
+        """Whether it is to be closed when nothing is in progress in it."""
         self.expiry: asyncio.TimerHandle | None = None
 
 
-class PerClientUpstream:
-    """See the module. `make` makes an upstream of its own for one client, by what that offers (normalized
-    capabilities); `most` bounds them, `idle` is in seconds.
+class PerClientUpstream(Upstream):
+    """`make` makes an upstream of its own for one client, by its normalized capabilities; `most` bounds them, `idle` is
+    in seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PerClientUpstream:
         idle: float = IDLE_SECONDS,
     ) -> None:
         self.name = name
-        self.modern = modern
+        self._modern = modern
         self._make = make
         self._most = most
         self._idle = idle
@@ -71,6 +71,10 @@ class PerClientUpstream:
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
+    @property
+    def modern(self) -> bool:
+        return self._modern
+
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
@@ -78,29 +82,25 @@ class PerClientUpstream:
     def sessions(self) -> int:
         return len(self._sessions) + self._alone
 
-    async def call(self, order: Order) -> Raw:
-        named = msgspec.json.decode(order.params, type=_Named).name
-        inquiry = Inquiry(
-            order.id, METHOD, order.params, order.deadline, order.max_bytes, named, notify=order.notify,
-            session=order.session, counter=order.counter,
-        )  # fmt: skip
-        return await self.ask(inquiry)
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        """Under an id of the client's own upstream, for that counts those of its handshakes too."""
+        client = request.client
+        named = request.session if client is None else client.session
+        if client is not None and client.passing:
+            named = None
+        try:
+            session = self._entered(named, b"{}" if client is None else client.features)
+        except McpError as error:
+            sink.failed(error)
+            return ANSWERED
+        if named is not None and client is None and not self._modern:
+            # one session with the server for all requests of the client: they have to look alike there
+            client = ClientPeer(named, b"{}")
+        call = _Call(self, session, sink)
+        call.pending = session.upstream.send(request.within(session.upstream.next_id(), client), call)
+        return call
 
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return self.modern
-
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        client = inquiry.client
-        session = inquiry.session if client is None else client.session
-        if session is None or (client is not None and client.passing):
-            return await self._alone_in_one(inquiry)
-        if client is None and not self.modern:
-            # one session with the server whatever is asked: what asks for it has to look the same
-            client = Counterpart(session, b"{}")
-        return await self._within(session, structs.replace(inquiry, client=client))
-
-    def end(self, session: bytes) -> None:
-        """A client's session has ended; no-op where it has none here."""
+    def end_session(self, session: bytes) -> None:
         found = self._sessions.pop(session, None)
         if found is not None:
             self._retire(found)
@@ -109,40 +109,40 @@ class PerClientUpstream:
         busy = sum(session.busy > 0 for session in self._sessions.values()) + self._alone
         return Gauges(busy=busy, idle=self.sessions - busy)
 
-    async def aclose(self, grace: float) -> None:
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self._closed = True
         for session in list(self._sessions):
-            self.end(session)
+            self.end_session(session)
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def left(self, session: _Session) -> None:
+        """A request in a session is over."""
+        session.busy -= 1
+        if session.client is None:
+            self._alone -= 1
+            self._retire(session)
+        elif session.busy == 0 and not session.ended:
+            session.expiry = asyncio.get_running_loop().call_later(self._idle, self.end_session, session.client)
 
     # Inside
 
-    async def _within(self, client: bytes, inquiry: Inquiry) -> Raw:
-        session = self._sessions.get(client)
+    def _entered(self, client: bytes | None, features: bytes) -> _Session:
+        """Raises PoolFull, and ConnectFailed once it is closed."""
+        session = None if client is None else self._sessions.get(client)
         if session is None:
             self._make_room()
-            session = self._sessions[client] = _Session(self._make(_offered(inquiry)))
-        self._sessions.move_to_end(client)
+            session = _Session(self._make(features), client)
+            if client is None:
+                self._alone += 1
+            else:
+                self._sessions[client] = session
+        if client is not None:
+            self._sessions.move_to_end(client)
         if session.expiry is not None:
             session.expiry.cancel()
             session.expiry = None
         session.busy += 1
-        try:
-            return await _asked(session.upstream, inquiry)
-        finally:
-            session.busy -= 1
-            if session.busy == 0 and not session.ended:
-                session.expiry = asyncio.get_running_loop().call_later(self._idle, self.end, client)
-
-    async def _alone_in_one(self, inquiry: Inquiry) -> Raw:
-        self._make_room()
-        session = _Session(self._make(_offered(inquiry)))
-        self._alone += 1
-        try:
-            return await _asked(session.upstream, inquiry)
-        finally:
-            self._alone -= 1
-            self._retire(session)
+        return session
 
     def _make_room(self) -> None:
         if self._closed:
@@ -152,7 +152,7 @@ class PerClientUpstream:
         idle = next((client for client, session in self._sessions.items() if session.busy == 0), None)
         if idle is None:
             raise PoolFull(f"{self._most} clients have a session with {self.name}, and all of them are busy")
-        self.end(idle)
+        self.end_session(idle)
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
@@ -164,14 +164,30 @@ class PerClientUpstream:
         task.add_done_callback(self._closing.discard)
 
 
-def _offered(inquiry: Inquiry) -> bytes:
-    return b"{}" if inquiry.client is None else inquiry.client.features
+class _Call(RelaySink):
+    """A request in progress in one session."""
 
+    def __init__(self, upstream: PerClientUpstream, session: _Session, sink: ResponseSink) -> None:
+        super().__init__(sink)
+        self._upstream = upstream
+        self._session = session
+        self._over = False
+        self.pending: Pending = ANSWERED
 
-async def _asked(upstream: Upstream, inquiry: Inquiry) -> Raw:
-    """With an id of that upstream's own, for it counts those of its handshakes too."""
-    return await upstream.ask(structs.replace(inquiry, id=upstream.next_id()))
+    def answered(self, result: Raw) -> None:
+        self._end()
+        self.sink.answered(result)
 
+    def failed(self, error: Exception) -> None:
+        self._end()
+        self.sink.failed(error)
 
-class _Named(msgspec.Struct):
-    name: str
+    def cancel(self) -> None:
+        if not self._over:
+            self.pending.cancel()
+            self._end()
+
+    def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            self._upstream.left(self._session)

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.upstream.base import Upstream
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.core.ports import Upstream
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.upstream.base import asked
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 
@@ -40,9 +41,9 @@ class Pinger:
         deadline = self._clock() + self._seconds
         try:
             upstream = self._upstream()
-            modern = await upstream.era(None, deadline)
+            modern = upstream.modern
             method, params = ("server/discover", eras.modern_params(None, self._client)) if modern else ("ping", b"{}")
-            await upstream.ask(Inquiry(upstream.next_id(), method, params, deadline, MAX_BYTES))
+            await asked(upstream, UpstreamRequest(upstream.next_id(), method, params, deadline, MAX_BYTES))
             found = None
         except McpError as error:
             found = error

@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, Protocol
 
 import msgspec
-from msgspec import Raw
 
 from fairlead_api.documents.catalog import (
     Catalog,
@@ -30,19 +29,20 @@ from fairlead_api.documents.catalog import (
 )
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import tabled
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.upstream.base import Gauges, Upstream
+from fairlead_gateway.upstream.base import ANSWERED
 from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, Bounds
 from fairlead_gateway.upstream.child import ChildUpstream
+from fairlead_gateway.upstream.gated import GatedUpstream
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.http import HttpUpstream
-from fairlead_gateway.upstream.inquiries import IDLE_SECONDS as IDLE_SESSION_SECONDS
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
-from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
+from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
@@ -82,31 +82,22 @@ class Credentials(Protocol):
         ...
 
 
-class Unreachable:
-    """Stands for a server that cannot be called as things are; says so to every call."""
-
-    modern = False
+class Unreachable(Upstream):
+    """Takes the place of a server that cannot be called as things are, and fails every request with the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
+    @property
+    def modern(self) -> bool:
+        return False
+
     def next_id(self) -> bytes:
         return b"0"
 
-    async def call(self, order: Order) -> Raw:
-        raise ConnectFailed(self._why, reason="NotCallable")
-
-    async def era(self, client: Counterpart | None, deadline: float) -> bool:
-        return self.modern
-
-    async def ask(self, inquiry: Inquiry) -> Raw:
-        raise ConnectFailed(self._why, reason="NotCallable")
-
-    def gauges(self) -> Gauges:
-        return Gauges()
-
-    async def aclose(self, grace: float) -> None:
-        """Nothing to close."""
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        sink.failed(ConnectFailed(self._why, reason="NotCallable"))
+        return ANSWERED
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -269,10 +260,10 @@ class Registry:
             def child(offered: bytes) -> Upstream:
                 return self._child(f"{key} for client {next(self._numbers)}", identity, endpoint, credential, offered)
 
+            own = self._per_client(key, identity, child)
             if per_client and self._children is not None:
-                return self._per_client(key, identity, child)
-            apart = self._per_client(key, identity, child)
-            return self._child(key, identity, endpoint, credential, apart=apart)
+                return own
+            return GatedUpstream(self._child(key, identity, endpoint, credential), own)
         make = await (
             self._http(key, identity, endpoint, credential)
             if isinstance(endpoint, HttpEndpoint)
@@ -288,21 +279,17 @@ class Registry:
     def end_session(self, session: bytes) -> None:
         """A client's session has ended, and with it all that servers hold for it."""
         for held in self._held.values():
-            upstream = held.upstream
-            if isinstance(upstream, ChildUpstream | LinkUpstream) and upstream.apart is not None:
-                upstream = upstream.apart
-            if isinstance(upstream, PerClientUpstream):
-                upstream.end(session)
+            held.upstream.end_session(session)
 
     def _child(
         self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential,
-        own: bytes | None = None, apart: PerClientUpstream | None = None,
+        own: bytes | None = None,
     ) -> Upstream:  # fmt: skip
         if self._children is None:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared and own is None, own=own, apart=apart,
+            limit=identity.limit, shared=self._shared and own is None, own=own,
         )  # fmt: skip
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
@@ -336,10 +323,8 @@ class Registry:
 
         def make(own: bytes | None) -> Upstream:
             link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
-            apart = self._per_client(key, identity, make) if own is None else None
-            return LinkUpstream(
-                link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential), apart=apart
-            )
+            shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
+            return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
 
         return make
 
@@ -358,8 +343,4 @@ class Registry:
 
     async def _close_later(self, key: ServerKey, upstream: Upstream) -> None:
         await asyncio.sleep(RETIRE_DELAY)
-        if isinstance(upstream, ChildUpstream) and key in self._held:
-            if upstream.apart is not None:
-                await upstream.apart.aclose(RETIRE_SECONDS)
-            return  # the process of this key is no longer this upstream's to end
-        await upstream.aclose(RETIRE_SECONDS)
+        await upstream.aclose(RETIRE_SECONDS, replaced=key in self._held)

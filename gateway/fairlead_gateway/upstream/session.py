@@ -1,62 +1,71 @@
-"""Legacy sessions with a server over HTTP, and the heads that their requests begin with. Part of `upstream.http`."""
+"""A session with a legacy server over HTTP, and the heads that its requests begin with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.upstream_request import ResponseSink
 from fairlead_gateway.upstream.levels import Levels
 from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
-from fairlead_mcp.messages import Message
 
 
-class Opened:
-    """A legacy session; servers without state give no id. As such it is what all plain calls share."""
+class Session:
+    """A session with a legacy server; servers without state give no id."""
 
-    __slots__ = ("head", "named")
+    __slots__ = (
+        "client", "expiry", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
+        "working",
+    )  # fmt: skip
 
-    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
+    def __init__(self, head: bytes, version: str, ident: bytes | None, client: ClientPeer | None) -> None:
         self.named = ident is not None
         named = header(eras.H_SESSION, ident) if ident is not None else b""
         self.head = head + header(eras.H_VERSION, version.encode()) + named
-
-    def lost(self, answer: Answer) -> bool:
-        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
-        if answer.status == 404:
-            return self.named
-        return answer.status == 400 and b"session" in answer.body.lower()
-
-
-class Session(Opened):
-    """One that is a client's own, or is opened for what all clients of some capabilities ask beside calls."""
-
-    __slots__ = ("expiry", "levels", "pod", "setting_level", "stream", "subscriber", "subscriptions", "working")
-
-    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
-        super().__init__(head, version, ident)
+        self.client = client
+        """Client whose own it is; None for the session that all others share."""
         self.pod: Address | None = None
-        """Where it lives; None where the server has but one address."""
-        self.working: list[Inquiry] = []
+        """Address that it lives at; None where any address does."""
+        self.working: list[ResponseSink] = []
+        """Sinks of the requests in progress, of a client's own session."""
         self.levels: Levels | None = None
         """None where the server has no log messages."""
         self.setting_level = asyncio.Lock()
         self.stream: asyncio.Task[None] | None = None
+        """Stream on which the server asks apart from its answers."""
         self.subscriptions = 0
-        self.subscriber: Callable[[Message], None] | None = None
-        """Whom changes of resources are for; such a session is kept until others need the room."""
+        self.subscriber: ResponseSink | None = None
+        """Sink of changed resources; a session with one is kept until others need the room."""
         self.expiry: asyncio.TimerHandle | None = None
 
-    def enter(self, inquiry: Inquiry) -> None:
-        self.working.append(inquiry)
+    def lost(self, answer: Answer) -> bool:
+        """Whether the server knows the session no more: 404 as MCP wants it, or 400 about it as the TypeScript SDK."""
+        if answer.status == 404:
+            return self.named
+        return answer.status == 400 and b"session" in answer.body.lower()
+
+    def enter(self, sink: ResponseSink) -> None:
+        self.working.append(sink)
         if self.expiry is not None:
             self.expiry.cancel()
             self.expiry = None
 
-    def leave(self, inquiry: Inquiry) -> None:
-        self.working = [other for other in self.working if other is not inquiry]
+    def leave(self, sink: ResponseSink) -> bool:
+        """Whether nothing is in progress in it any more, and nobody waits for changed resources."""
+        self.working = [other for other in self.working if other is not sink]
+        return not self.working and self.subscriber is None
+
+    def subscribe(self, method: str, sink: ResponseSink) -> None:
+        """Note `resources/subscribe` and `resources/unsubscribe`."""
+        if method == "resources/subscribe":
+            self.subscriber = sink
+            self.subscriptions += 1
+        elif method == "resources/unsubscribe":
+            self.subscriptions = max(self.subscriptions - 1, 0)
+            if self.subscriptions == 0:
+                self.subscriber = None
 
     def close(self) -> None:
         if self.expiry is not None:

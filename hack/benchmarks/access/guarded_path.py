@@ -70,7 +70,7 @@ async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, 
     who = await gateway.front.identities.identify(header)
     if not isinstance(who, Identity):
         raise Unmeasurable(f"the credential is not taken: {who.message}")
-    session = gateway.front.forwarder.live.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
+    session = gateway.front.live.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
     line = b"Authorization: %b\r\nAccept:" % header if header else b"Accept:"
     requests = {
         era: [each.replace(b"Accept:", line) for each in requests_of(era, "echo", "", session)] for era in VERSIONS

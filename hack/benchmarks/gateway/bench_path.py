@@ -225,7 +225,7 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 60)
-        issue = gateway.front.forwarder.live.sessions.issue
+        issue = gateway.front.live.sessions.issue
         sessions = [issue(VERSIONS["legacy"], capabilities) for capabilities in (b"{}", DECLARED.encode())]
         yield World(gateway, loop), cases(*sessions)
     finally:

@@ -296,7 +296,7 @@ async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path,
         first = await ask(gateway, modern("tools/call", X, **offer))
         going_on.set()
         state = first.message["result"]["requestState"]
-        await eventually(lambda: gateway.front.forwarder._bridge._parked[state].task.done())
+        await eventually(lambda: gateway.front.context.bridge._parked[state].done)
         more = {"inputResponses": {}, "requestState": state}
         last = await ask(gateway, modern("tools/call", {"name": "demo__x", "arguments": {}, **more}, **offer))
     assert last.message["result"]["resultType"] == "complete"

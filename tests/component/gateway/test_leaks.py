@@ -62,7 +62,7 @@ class Count:
         return cls(
             connections=len(gateway._listener.connections),
             streams=len(gateway.front.streams),
-            flights=len(gateway.front.dispatcher.flights),
+            flights=len(gateway.front.context.calls),
             tasks=len(asyncio.all_tasks()),
             files=sum(1 for _ in Path("/proc/self/fd").iterdir()),
             processes=len(children_of(os.getpid())),

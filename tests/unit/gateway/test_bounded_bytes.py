@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -14,20 +13,29 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
-from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, Bridged, Relay
-from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, LiveRequest, offers
+from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, offers
+from fairlead_gateway.calls.routing import route_beside
 from fairlead_gateway.calls.watches import MAX_EVENT, MAX_URI, Watches, watchable
+from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
+from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.endpoint.resumable import KEPT_BYTES, STREAM_BYTES, Threads
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.limits.limiter import Limiter
-from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_gateway.upstream.base import ANSWERED
+from fairlead_gateway.upstream.bounds import Bounds as GuardBounds
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
 
 MIB = 1 << 20
-ASKING = Counterpart(b"session", b'{"sampling":{}}')
+ASKING = ClientPeer(b"session", b'{"sampling":{}}')
 
 
 class Disk:
@@ -107,50 +115,62 @@ def test_a_uri_without_end_is_not_watched() -> None:
     assert watchable(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
 
 
-def bridged(work: Coroutine[Any, Any, tuple[Raw, bool]]) -> Bridged:
-    live: LiveRequest = object()  # type: ignore[assignment]  # nobody is told of anything here
-    return Bridged(Relay(live, ASKING), "of", 1e9, work)
+class Silent(Upstream):
+    """Keeps what it is asked, and never answers."""
+
+    modern = True
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[UpstreamRequest] = asyncio.Queue()
+
+    def next_id(self) -> bytes:
+        return b"1"
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        self.asked.put_nowait(request)
+        return ANSWERED
 
 
-async def never() -> tuple[Raw, bool]:
-    await asyncio.Event().wait()
-    raise AssertionError
+def binding(upstream: Upstream) -> ServerBinding:
+    server: Any = SimpleNamespace(key="default/demo", catalog=SimpleNamespace(session="Shared", online=True))
+    guard = Guard("default/demo", GuardBounds(100), lambda seconds, then: None, clock=lambda: 0.0)
+    return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
+
+
+def bridged(bridge: Bridge) -> BridgedCall:
+    book, client = MetricsRegistry(), Client()
+    context = CallContext(book, client, b"{}", Live(Sessions(b"key")), Watches(client), bridge, lambda: 0.0)
+    recorder = book.recorder("tools/call")
+    route = route_beside(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
+    return BridgedCall(context, bridge, route, "agent", "of", 0.0, ASKING)
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:
     bridge = Bridge(lambda: 0.0)
     question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * MIB + b'"'))
-    calls = [bridged(never()) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
+    calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
-        call.relay.on_request(question, lambda answer: None)
+        call.ask(question, lambda answer: None)
         bridge.park(call)
     assert len(bridge) < MAX_PARKED_BYTES // MIB
-    await asyncio.gather(*(call.task for call in calls[:5]), return_exceptions=True)
-    assert calls[0].task.cancelled()
-    assert not calls[-1].task.done()
+    assert calls[0].done
+    assert not calls[-1].done
     for _ in range(MAX_PARKED_BYTES // MIB + 1):
-        calls[-1].relay.on_request(question, lambda answer: None)
+        calls[-1].ask(question, lambda answer: None)
     assert len(bridge) == 0
-    await bridge.aclose()
-    await asyncio.gather(*(call.task for call in calls), return_exceptions=True)
+    assert all(call.done for call in calls)
 
 
 async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> None:
-    bridge, go = Bridge(lambda: 0.0), asyncio.Event()
-
-    async def result() -> tuple[Raw, bool]:
-        await go.wait()
-        return Raw(b"x" * MIB), False
-
-    calls = [bridged(result()) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
+    bridge = Bridge(lambda: 0.0)
+    calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
         bridge.park(call)
     assert len(bridge) == len(calls)
-    go.set()
-    await asyncio.gather(*(call.task for call in calls), return_exceptions=True)
-    await asyncio.sleep(0)
+    for call in calls:
+        call.answered(Raw(b"x" * MIB))
     assert 0 < len(bridge) <= MAX_PARKED_BYTES // MIB
-    await bridge.aclose()
+    bridge.close()
 
 
 def test_streams_that_say_nothing_are_counted_too() -> None:
@@ -179,24 +199,8 @@ def test_an_unset_id_is_no_question() -> None:
 
 
 async def test_what_a_server_says_about_a_watch_is_small() -> None:
-    asked: asyncio.Queue[Inquiry] = asyncio.Queue()
-
-    class Upstream:
-        def next_id(self) -> bytes:
-            return b"1"
-
-        async def era(self, client: Counterpart | None, deadline: float) -> bool:
-            return True
-
-        async def ask(self, inquiry: Inquiry) -> Raw:
-            asked.put_nowait(inquiry)
-            await asyncio.Event().wait()
-            raise AssertionError
-
-    reach: Any = SimpleNamespace(
-        upstream=Upstream(), max_bytes=16 * MIB, timeout=1.0, server=SimpleNamespace(key="default/demo")
-    )
+    upstream = Silent()
     watches = Watches(Client(), lambda: 0.0)
-    watches.hold("holder", reach, ["file:///a"], lambda params: None)
-    assert (await asked.get()).max_bytes == MAX_EVENT
+    watches.hold("holder", binding(upstream), ["file:///a"], lambda params: None)
+    assert (await upstream.asked.get()).max_bytes == MAX_EVENT
     await watches.aclose()

@@ -1,0 +1,339 @@
+"""One request of a client to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
+
+Progress, log messages and questions to the client pass through it as the sink of the request; a task waits only while a
+client is asked. It ends exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, TypeAlias
+
+from msgspec import Raw
+
+from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.calls import refusals, rounds, translate
+from fairlead_gateway.calls.bridge import BridgedCall, features_of
+from fairlead_gateway.calls.cache import META_CACHE, Kept
+from fairlead_gateway.calls.client_request import ClientRequest
+from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.live import LiveRequest, level_asked_for
+from fairlead_gateway.calls.outcome import Outcome
+from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
+from fairlead_gateway.calls.outputs import judged, with_cache_hints
+from fairlead_gateway.calls.stages import STAGES
+from fairlead_gateway.calls.targets import READ, SUBSCRIPTIONS, continues
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.telemetry import TOOL_ERROR
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import McpError, NotMcp, RpcError
+from fairlead_mcp.messages import Message
+from fairlead_mcp.via import VIA, passed_on
+
+log = logging.getLogger(__name__)
+
+Body: TypeAlias = tuple[bytes | Raw, ...]
+"""Parts of an answer."""
+NO_FEATURES: Final = b"{}"
+
+
+class ToolCall(ClientRequest):
+    """`cancel` is for the client: it gave the call up, or is gone."""
+
+    __slots__ = (
+        "_bridged", "_following", "_key", "_live", "_members", "_modern", "_rounds", "level", "param_lines",
+    )  # fmt: skip
+
+    def __init__(
+        self, context: CallContext, exchange: Exchange, route: Route, request: Request, param_lines: bytes = b""
+    ) -> None:
+        super().__init__(context, exchange, route, request)
+        self.param_lines = param_lines
+        """`Mcp-Param-*`, as lines of an HTTP head."""
+        self.level: str | None = None
+        """Least severe log message that the client asked for."""
+        self._key: bytes | None = None
+        """Key under which the result is to be kept."""
+        self._following: bytes | None = None
+        """Key of the equal call whose result it waits for."""
+        self._live: LiveRequest | None = None
+        self._modern = False
+        """Era of the server that it was sent to."""
+        self._members: jsonrpc.RawObject | None = None
+        """Params as they were, for further rounds with a modern server."""
+        self._rounds = 0
+        self._bridged: BridgedCall | None = None
+
+    def run(self) -> None:
+        """Check and make the call; it may be answered before this returns. Raises nothing."""
+        self.context.begun(self)
+        if self.context.spans is not None:
+            self.span = self.context.spans.begin(self.exchange, self.request, self.route.name, self.route.server.key)
+        try:
+            for stage in STAGES:
+                refusal = stage(self)
+                if refusal is not None:
+                    self.refuse(refusal)
+                    return
+            if self._following is None and not self.done:
+                self.go()
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `gave_up` logs what is no error of the wire
+            self.gave_up(error)
+
+    # Said by the cache
+
+    def look_up(self, key: bytes) -> None:
+        """Answer with a kept result, or wait for that of an equal call; otherwise its own will be kept."""
+        cache = self.context.cache
+        kept = cache.get(key)
+        if kept is not None:
+            self.hit(kept)
+        elif self.route.impatient:
+            return  # it may end before those who wait for it want it to
+        elif cache.follow(key, self):
+            self._following = key
+        else:
+            self._key = key
+
+    def hit(self, kept: Kept) -> None:
+        route, cache = self.route, self.context.cache
+        self._following = None
+        try:
+            outcome = translate.result(
+                kept.result, from_modern=kept.modern, to_modern=self.request.modern, server_info=route.server_info
+            )
+            note = b'{"ageMs":%d}' % round(cache.age(kept) * 1000)
+            outcome = judged(route.check, route.server.key, outcome)
+            result = translate.noted(outcome.result, META_CACHE, note)
+        except McpError as error:
+            self.gave_up(error)
+            return
+        self.end("", result=result)
+
+    def lead(self, key: bytes) -> None:
+        self._key = key
+        self.go()
+
+    def go(self) -> None:
+        """Send it. Raises nothing."""
+        self._following = None
+        try:
+            if not self._bridges():
+                self._find_client()
+                self.begin()
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
+            self.gave_up(error)
+
+    # Its request
+
+    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+        request, route = self.request, self.route
+        if modern and request.method in SUBSCRIPTIONS:
+            self._watch()
+            return None
+        members = request.params
+        if self._members is not None:
+            members = {**self._members}
+        elif modern and not request.modern:
+            self._members = {**members}
+        token = translate.progress_token(members) if request.meta.token else None
+        level = self.level
+        if token is not None or level is not None or self.client is not None:
+            self._live = self._opened(token)
+        self._modern = modern
+        made = upstream_request(
+            self.context, route, request, self.exchange,
+            Outgoing(members, self.deadline, modern, token is not None, level, self.client, self.own_session,
+                     self.param_lines, self.span is not None, self._rounds > 0),
+        )  # fmt: skip
+        if self._live is not None:
+            self._live.follow(made.id)
+        return made
+
+    def via_lines(self) -> bytes:
+        return passed_on(self.exchange.headers.get(VIA))
+
+    # The sink of the server's answer
+
+    def notify(self, message: Message) -> None:
+        self.route.guard.heard += 1
+        if self._live is None:
+            if self.request.modern:
+                return  # it asked for none
+            self._live = self._opened(None)
+        self._live.notify(message)
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        self.route.guard.heard += 1
+        self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
+        if self._live is None:
+            answer(jsonrpc.reply_to_server(message))
+        else:
+            self._live.on_request(message, answer)
+
+    def paused(self) -> None:
+        self.exchange.pause()
+
+    @property
+    def congested(self) -> bool:
+        return self.exchange.congested
+
+    def when_clear(self, go_on: rounds.GoOn) -> None:
+        self.exchange.when_clear(go_on)
+
+    def succeeded(self, result: Raw) -> None:
+        try:
+            if self._modern and not self.request.modern:
+                asking = rounds.asking_in(result)
+                if asking is not None:
+                    self.measure(OK)
+                    self._ask_client(asking)
+                    return
+            self.finish(result, from_modern=self._modern)
+        except McpError as error:
+            self.measure(NEUTRAL)
+            self.gave_up(error)
+
+    def finish(self, result: Raw, *, from_modern: bool) -> None:
+        """Answer with a server's result. Raises McpError for what is no result."""
+        route, request = self.route, self.request
+        outcome = translate.result(
+            result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info
+        )
+        self.measure(NEUTRAL if outcome.is_error else OK)
+        if outcome.needs_input:
+            marked = self.context.belonging.marked(Raw(outcome.result), self.exchange.identity)
+            outcome = Outcome(marked, outcome.is_error, outcome.needs_input)
+        elif request.modern and request.method == READ:
+            outcome = Outcome(with_cache_hints(outcome.result), outcome.is_error)
+        if route.check is not None and route.check.declares_output:
+            outcome = judged(route.check, route.server.key, outcome)
+        if self._key is not None and not outcome.is_error and not outcome.needs_input:
+            key, self._key = self._key, None
+            self.context.cache.came(key, result, modern=from_modern, seconds=route.cacheable_seconds)
+        self.end(TOOL_ERROR if outcome.is_error else "", result=outcome.result)
+
+    def asked(self, questions: bytes) -> None:
+        """Answer a modern client with the questions of a legacy server, as its result."""
+        outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
+        self.end("", result=outcome.result)
+
+    # Said by the client's side
+
+    def cancel(self) -> None:
+        if self.done:
+            return
+        if self._key is not None:
+            key, self._key = self._key, None
+            self.context.cache.given_up(key)
+        elif self._following is not None:
+            self.context.cache.unfollow(self._following, self)
+        bridged, self._bridged = self._bridged, None
+        gone = self.exchange.gone
+        self.stop()
+        if gone:
+            self.end(refusals.CANCELLED)
+        else:
+            what = "call" if self.route.tool is not None else "request"
+            self.refuse(Refusal(refusals.CANCELLED, f"The {what} was cancelled"))
+        if bridged is not None:
+            bridged.cancel()
+
+    # Inside
+
+    def _opened(self, token: bytes | None) -> LiveRequest:
+        context = self.context
+        return LiveRequest(
+            context.live, self.exchange, self.request, self.client, token, self.level, escapes=self.route.escapes
+        )
+
+    def _find_client(self) -> None:
+        """The client's own session with the server, where it offers something or subscribes; its level of messages."""
+        request = self.request
+        if request.modern:
+            self.level = level_asked_for(request) if request.meta.log_level else None
+        else:
+            self.level = self.context.live.level(request.session)
+            opened = request.opened
+            if opened is not None and request.session is not None and opened.features is not None:
+                self.client = ClientPeer(request.session, opened.features.encode())
+        if request.method in SUBSCRIPTIONS and self.client is None:
+            if request.session is None or request.opened is None:
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
+            self.client = ClientPeer(request.session, NO_FEATURES)
+        if continues(request.params):
+            self.idempotent = False
+
+    def _bridges(self) -> bool:
+        """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
+        request, route = self.request, self.route
+        if not request.modern or request.method not in eras.NAMED or route.upstream.modern_for(None):
+            return False
+        bridge = self.context.bridge
+        of = (self.exchange.identity.principal, route.server.key, request.method, route.name)
+        call = bridge.resume(request, of)
+        if call is None:
+            features = features_of(request)
+            if features is None:
+                return False
+            call = BridgedCall(self.context, bridge, route, self.agent, of, self.started, bridge.lease(features))
+        self.level = level_asked_for(request) if request.meta.log_level else None
+        token = translate.progress_token(request.params) if request.meta.token else None
+        self._live = self._opened(token)
+        self._bridged = call
+        call.attach(self, self._live)
+        return True
+
+    def _watch(self) -> None:
+        """A legacy client's subscription at a modern server."""
+        context, session, uri = self.context, self.request.session or b"", self.route.name
+        live = context.live
+
+        def tell(params: Raw) -> None:
+            if live.sessions.ended(session):
+                context.watches.drop((session, uri))
+            else:
+                live.outlet(session, Raw(jsonrpc.encode({"uri": uri})))
+
+        if self.request.method == "resources/subscribe":
+            context.watches.hold((session, uri), self.route.reach, [uri], tell)
+        else:
+            context.watches.drop((session, uri))
+        self._modern = False
+        self.answered(Raw(b"{}"))
+
+    def _ask_client(self, asking: rounds.Asking) -> None:
+        self._rounds += 1
+        if self._rounds > rounds.MAX_ROUNDS:
+            raise NotMcp(f"the tool asked more than {rounds.MAX_ROUNDS} times")
+        if self._live is None:
+            self._live = self._opened(None)
+        work = self._answered_by_client(self._live, asking)
+        self._pending = task = asyncio.get_running_loop().create_task(work, name="ask a client")
+        self.context.own(task)
+
+    async def _answered_by_client(self, live: LiveRequest, asking: rounds.Asking) -> None:
+        try:
+            more = await rounds.answers(live, asking, self.deadline - self.context.clock())
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
+            self.gave_up(error)
+            return
+        self._members = {**(self._members or {}), **more}
+        self._outgoing, self._pending, self._attempts, self.idempotent = None, None, 0, False
+        self.begin()
+
+    def released(self) -> None:
+        self._bridged = None
+        if self._key is not None:
+            self.context.cache.failed(self._key)
+        if self._live is not None:
+            self._live.close()

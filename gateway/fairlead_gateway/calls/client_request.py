@@ -1,0 +1,157 @@
+"""The client's side of a request: who made it, how it is answered, refused and recorded. It ends exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.attempts import GuardedRequest
+from fairlead_gateway.calls.bridge import features_of
+from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
+from fairlead_gateway.calls.exchange import Exchange, asker
+from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.escaping import escaped
+
+log = logging.getLogger(__name__)
+
+Body: TypeAlias = tuple[bytes | Raw, ...]
+"""Parts of an answer."""
+
+
+class ClientRequest(GuardedRequest):
+    """Answers one exchange, with a result, a refusal or an error in the terms of the client's era."""
+
+    __slots__ = ("denied", "exchange", "lease", "limit", "request", "waiter")
+
+    def __init__(self, context: CallContext, exchange: Exchange, route: Route, request: Request) -> None:
+        super().__init__(context, route, context.clock())
+        self.exchange = exchange
+        self.request = request
+        self.denied = ""
+        """Policy that does not allow its arguments."""
+        self.limit = ""
+        """Limit that refused it because there were too many calls."""
+        self.lease: Lease = NO_LEASE
+        """Accounts that it is counted in until it ends."""
+        self.waiter: asyncio.Future[None] | None = None
+        """Resolved at its end, for a caller within the gateway."""
+
+    def cancel(self) -> None:
+        """The client gave the request up, or is gone. No-op once it is answered."""
+        raise NotImplementedError
+
+    def released(self) -> None:
+        """Give back what the request holds beside its lease; called once, at its end."""
+
+    @property
+    def agent(self) -> str:
+        return asker(self.exchange)
+
+    @property
+    def tier(self) -> str | None:
+        """Latency tier of the client."""
+        return self.exchange.tier
+
+    @property
+    def own_session(self) -> bytes | None:
+        """Id of the client's session, where it was signed here: another may be anybody's."""
+        request = self.request
+        return request.session if request.opened is not None else None
+
+    def capabilities(self) -> bytes | None:
+        """Client capabilities, normalized raw JSON; None for none."""
+        request = self.request
+        if request.modern:
+            return features_of(request)
+        features = None if request.opened is None else request.opened.features
+        return None if features is None else features.encode()
+
+    def gave_up(self, error: Exception) -> None:
+        request, route = self.request, self.route
+        if isinstance(error, Timeout) and error.sent and route.tool is not None:
+            error = Timeout(refusals.timed_out(route), sent=True)
+        if not isinstance(error, McpError):
+            log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
+                      exc_info=error)  # fmt: skip
+            body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
+            self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
+        elif route.tool is None or is_for_the_client(request, error):
+            self.limit = refusals.limit_of(error)
+            rejection = rejection_for(request, error)
+            body = jsonrpc.error(request.id, rejection.code, rejection.message, rejection.data)
+            self.end(str(rejection.code), rejection.status, (body,))
+        else:
+            self.limit = refusals.limit_of(error)
+            self.refuse(refusals.refusal_for(error))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
+        request = self.request
+        if self.route.tool is None:
+            rejection = rejection_of(request, refusal)
+            body = jsonrpc.error(request.id, rejection.code, rejection.message, rejection.data)
+            self.end(refusal.code, rejection.status, (body,))
+            return
+        if refusal.required is not None and request.modern:
+            code = jsonrpc.MISSING_CLIENT_CAPABILITY
+            body = jsonrpc.error(request.id, code, refusal.message, refusal.required)
+            self.end(refusal.code, eras.status_for(code), (body,))
+            return
+        outcome = translate.result(
+            refusals.result(refusal), from_modern=False, to_modern=request.modern,
+            server_info=self.context.server_info,
+        )  # fmt: skip
+        self.end(refusal.code, result=outcome.result)
+
+    def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
+        """Once: answer, with a result or with a body of that status, unless the client is gone; and record."""
+        if self.done:
+            return
+        self.done = True
+        self._pending = None  # it knows this call: see `Exchange`
+        for account in self.lease:
+            account.leave()
+        self.released()
+        if self.span is not None:
+            self.span.end(error_type)
+        if self.route.escapes:
+            result = None if result is None else escaped(result)
+            body = tuple(escaped(part) for part in body)
+        try:
+            if result is not None:
+                body = (result,)
+                self.exchange.succeed(self.request.id, result)
+            elif status:
+                self.exchange.answer(status, *body)
+        finally:
+            self._record(error_type, body)
+            if self.waiter is not None and not self.waiter.done():
+                self.waiter.set_result(None)
+
+    def _record(self, error_type: str, body: Body) -> None:
+        context, route = self.context, self.route
+        context.over(self)
+        seconds = context.clock() - self.started
+        took = int(seconds * 1e9)
+        route.recorder.record(took, error_type)
+        if route.tool is not None:
+            context.book.waited(self.exchange.tier, took)
+        if self.limit:
+            context.book.limit(self.limit)
+        auditor = context.auditor
+        if auditor is not None and (auditor.every or self.limit or self.denied):
+            request = self.request
+            auditor.called(
+                self.exchange, request.method, route.server.key, route.name, request.params, error_type, seconds,
+                sum(map(len, body)), self.limit, self.denied,
+            )  # fmt: skip

@@ -1,0 +1,96 @@
+"""Everything that all calls of one gateway have in common, and the calls that are in progress."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.calls.belonging import Belonging
+from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.live import Live
+from fairlead_gateway.calls.watches import Watches
+from fairlead_gateway.limits.limiter import Limiter
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_gateway.tracing.spans import Spans
+from fairlead_mcp import eras
+
+if TYPE_CHECKING:
+    from fairlead_gateway.calls.bridge import Bridge
+    from fairlead_gateway.calls.client_request import ClientRequest
+
+
+class CallContext:
+    """One per gateway. `clock` is in seconds and the one that the upstreams' deadlines go by."""
+
+    def __init__(
+        self,
+        book: MetricsRegistry,
+        client: eras.Client,
+        server_info: bytes,
+        live: Live,
+        watches: Watches,
+        bridge: Bridge,
+        clock: Callable[[], float] = time.monotonic,
+        cache: ResultCache | None = None,
+        limiter: Limiter | None = None,
+        auditor: Auditor | None = None,
+        spans: Spans | None = None,
+        belonging: Belonging | None = None,
+    ) -> None:
+        self.book = book
+        self.client = client
+        """The gateway as it introduces itself to servers."""
+        self.server_info = server_info
+        """The gateway as it introduces itself to clients, raw JSON."""
+        self.live = live
+        self.watches = watches
+        self.bridge = bridge
+        self.clock = clock
+        self.cache = ResultCache(0) if cache is None else cache
+        self.limiter = limiter
+        self.auditor = auditor
+        self.spans = spans
+        self.belonging = Belonging() if belonging is None else belonging
+        self.calls: set[ClientRequest] = set()
+        """Requests to servers without an answer yet."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quiet: asyncio.Event | None = None
+
+    def begun(self, call: ClientRequest) -> None:
+        self.calls.add(call)
+        self.book.in_flight += 1
+
+    def over(self, call: ClientRequest) -> None:
+        self.calls.discard(call)
+        self.book.in_flight -= 1
+        if self._quiet is not None and not self.calls:
+            self._quiet.set()
+
+    def own(self, task: asyncio.Task[None]) -> None:
+        """Keep a task of a call until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cancel(self, session: bytes | None, request_id: bytes) -> None:
+        """A legacy client gives a request up; no-op where there is none of that session and id."""
+        if session is None:
+            return
+        # a search, for an index would be written and erased with every call
+        for call in [*self.calls]:
+            if call.request.id == request_id and call.request.session == session:
+                call.cancel()
+
+    def end_session(self, session: bytes) -> None:
+        """A legacy client gives its session up, and so the requests that it made in it."""
+        for call in [*self.calls]:
+            if call.request.session == session:
+                call.cancel()
+
+    async def quiet(self) -> None:
+        """Return when no call is in progress."""
+        while self.calls:
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()

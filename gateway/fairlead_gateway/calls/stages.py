@@ -1,0 +1,90 @@
+"""Checks of a call before it is sent, in the order of the table in the docs.
+
+Each stage gets the call and returns why it is refused, or None. The last may answer the call from the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fairlead_gateway.calls import refusals
+from fairlead_gateway.calls.cache import key_of, scope
+from fairlead_gateway.calls.targets import continues
+from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.limits.limiter import Limited
+
+if TYPE_CHECKING:
+    from fairlead_gateway.calls.call import ToolCall
+
+Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
+
+
+def closed(call: ToolCall) -> Refusal | None:
+    """Tools above the tier, and tools for clients with a capability that this one has not declared."""
+    route = call.route
+    return None if route.closed is None or route.opens_to(call.capabilities()) else route.closed
+
+
+def arguments(call: ToolCall) -> Refusal | None:
+    """Arguments that do not fit the tool's schema. A request that goes on with a call need not repeat them."""
+    check, params = call.route.check, call.request.params
+    if check is None:
+        return None
+    given = params.get("arguments")
+    if given is None and continues(params):
+        return None
+    wrong = check.arguments(given)
+    return None if wrong is None else refusals.invalid_arguments(wrong)
+
+
+def constraint(call: ToolCall) -> Refusal | None:
+    """Arguments that policies do not allow."""
+    bound = call.route.constraint
+    if bound is None:
+        return None
+    refusal = bound.refusal(call.request.params.get("arguments"))
+    if refusal is not None:
+        call.denied = bound.by
+    return refusal
+
+
+def offline(call: ToolCall) -> Refusal | None:
+    """Servers that do not answer, before any quota is spent on them."""
+    route = call.route
+    if not route.offline or route.guard.still_answers():
+        return None
+    return Refusal(refusals.CONNECTION_LOST, f"the server {route.server.key} is offline")
+
+
+def limits(call: ToolCall) -> Refusal | None:
+    """Quotas of the agent, of policies and of the tool; they are on tool calls alone."""
+    limiter, route = call.context.limiter, call.route
+    if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
+        return None
+    found = limiter.admit(call.agent, route.share, route.id, route.caps)
+    if isinstance(found, Limited):
+        call.limit = found.scope
+        return refusals.limited(found)
+    call.lease = found
+    return None
+
+
+def cache(call: ToolCall) -> Refusal | None:
+    """Results that are kept, and equal calls that are on their way."""
+    route, context = call.route, call.context
+    if not route.cacheable_seconds or not context.cache.enabled or continues(call.request.params):
+        return None
+    of_scope = route.cache_scope
+    if route.per_client:
+        session = call.own_session
+        if session is None:
+            return None
+        of_scope = scope(of_scope, session)
+    key = key_of(of_scope, call.request.params.get("arguments"))
+    if key is not None:
+        call.look_up(key)
+    return None
+
+
+STAGES: Final[tuple[Stage, ...]] = (closed, arguments, constraint, offline, limits, cache)

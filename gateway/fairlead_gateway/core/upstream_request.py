@@ -1,0 +1,166 @@
+"""One JSON-RPC request as a server gets it, and the sink of everything that the server sends until its answer.
+
+Declarations only. Classes of our own, neither Struct nor Protocol, so that they can be compiled: a call reads a dozen
+of their attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Raw
+from mypy_extensions import mypyc_attr
+
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.http.exchange import Counter
+from fairlead_mcp.messages import Message
+
+
+class UpstreamRequest:
+    """A request under the server's own names, in the era that `Upstream.modern_for` gave. Never changed once sent."""
+
+    __slots__ = (
+        "client", "counter", "deadline", "gated", "id", "level", "listens", "max_bytes", "method", "name_lines",
+        "params", "pin", "session", "trace_lines",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: bytes,  # noqa: A002 - JSON-RPC's word
+        method: str,
+        params: bytes,
+        deadline: float,
+        max_bytes: int,
+        name_lines: bytes = b"",
+        trace_lines: bytes = b"",
+        counter: Counter | None = None,
+        client: ClientPeer | None = None,
+        session: bytes | None = None,
+        level: str | None = None,
+        pin: bytes | None = None,
+        listens: bool = False,
+        gated: bool = False,
+    ) -> None:
+        self.id = id
+        """Raw JSON, from the upstream's `next_id`."""
+        self.method = method
+        self.params = params
+        """Raw JSON object."""
+        self.deadline = deadline
+        """Seconds of the monotonic clock."""
+        self.max_bytes = max_bytes
+        """Largest answer, in bytes."""
+        self.name_lines = name_lines
+        """`Mcp-Name` and `Mcp-Param-*` as lines of an HTTP head, for modern servers (SEP-2243)."""
+        self.trace_lines = trace_lines
+        """`traceparent`, `tracestate` and `Via` as lines of an HTTP head; `params` name the trace too (SEP-414)."""
+        self.counter = counter
+        """Counts a large answer while it arrives; None where nothing bounds it."""
+        self.client = client
+        """Client whose own session with a legacy server is used; None for the session that all share."""
+        self.session = session
+        """Id of the client's session with the gateway, where it has one."""
+        self.level = level
+        """Least severe log message that a legacy server shall send (`levels.LEVELS`); a modern request has it in
+        `params`."""
+        self.pin = pin
+        """Tag of the pod that has to get it (`upstream.affinity`)."""
+        self.listens = listens
+        """Whether its client asked for notifications: they would arrive twice if it were sent twice."""
+        self.gated = gated
+        """Whether the server knows the tool only in a session that declared the client's capabilities."""
+
+    def again(self, ident: bytes) -> UpstreamRequest:
+        """Copy under another id."""
+        copy = self._copy()
+        copy.id = ident
+        return copy
+
+    def traced(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
+        """Copy within another span."""
+        copy = self._copy()
+        copy.params, copy.trace_lines = params, trace_lines
+        return copy
+
+    def within(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
+        """Copy under another id, in the session of `client`."""
+        copy = self._copy()
+        copy.id, copy.client = ident, client
+        return copy
+
+    def _copy(self) -> UpstreamRequest:
+        return UpstreamRequest(
+            self.id, self.method, self.params, self.deadline, self.max_bytes, self.name_lines, self.trace_lines,
+            self.counter, self.client, self.session, self.level, self.pin, self.listens, self.gated,
+        )  # fmt: skip
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ResponseSink:
+    """Receiver of what a server sends for one request.
+
+    Exactly one of `answered` and `failed` is called, once, possibly before `Upstream.send` returns; none after
+    `Pending.cancel`. The other methods may be called any number of times before. None may raise or block.
+    """
+
+    __slots__ = ()
+
+    def answered(self, result: Raw) -> None:
+        """The raw result, in the era of the request."""
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        """`error` is a McpError, but for defects of the gateway."""
+        raise NotImplementedError
+
+    def notify(self, message: Message) -> None:
+        """A notification of the server; dropped unless overridden."""
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        """A request of a legacy server to the client; refused unless overridden."""
+        answer(jsonrpc.reply_to_server(message))
+
+    def paused(self) -> None:
+        """A legacy server ended its event stream and waits to be asked for the rest (SEP-1699)."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what it is sent, so that the server should be held up."""
+        return False
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        """Have `go_on` called, once, when the client reads again, or is gone."""
+        go_on()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RelaySink(ResponseSink):
+    """Passes everything on to another sink; base of those that watch for the end of a request."""
+
+    __slots__ = ("sink",)
+
+    def __init__(self, sink: ResponseSink) -> None:
+        self.sink = sink
+
+    def answered(self, result: Raw) -> None:
+        self.sink.answered(result)
+
+    def failed(self, error: Exception) -> None:
+        self.sink.failed(error)
+
+    def notify(self, message: Message) -> None:
+        self.sink.notify(message)
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        self.sink.ask(message, answer)
+
+    def paused(self) -> None:
+        self.sink.paused()
+
+    @property
+    def congested(self) -> bool:
+        return self.sink.congested
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        self.sink.when_clear(go_on)

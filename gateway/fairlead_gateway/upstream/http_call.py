@@ -1,0 +1,208 @@
+"""One request of `upstream.http` from its session to its answer: events on the way, the rest of an answer that came in
+parts, a session that the server has lost, and a server held up while the client does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.session import Session, get_head
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
+from fairlead_mcp.http import resuming
+from fairlead_mcp.http.answer import Answer, Carrier
+from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.jsonrpc import UNSET
+
+if TYPE_CHECKING:
+    from fairlead_gateway.upstream.http import HttpUpstream
+
+
+class HttpCall(Call):
+    """`cancel` is for the one that gives it up: its sink hears nothing more."""
+
+    __slots__ = (
+        "_carrier", "_held_up", "_reopened", "_upstream", "given_up", "over", "pool", "request", "session", "sink",
+        "work",
+    )  # fmt: skip
+
+    def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
+        self.data = b""  # not by super().__init__: it costs as much as all of these lines
+        self.deadline = request.deadline
+        self.max_bytes = request.max_bytes
+        self.connection = None
+        self.counter = request.counter
+        self.cursor = None
+        self._on_open = None
+        self._upstream = upstream
+        self.request = request
+        self.sink = sink
+        self.session: Session | None = None
+        """Legacy session that it was sent in."""
+        self.pool: Pool | None = None
+        """Pool that it was submitted to."""
+        self.work: asyncio.Task[None] | None = None
+        """Opens its session, or asks for the rest of its answer."""
+        self.over = False
+        self.given_up = False
+        self._reopened = False
+        self._carrier: Carrier | None = None
+        self._held_up = False
+
+    def took(self, body: bytes) -> bool:
+        result = result_in(body, self.request.id)
+        if result is None or (self.session is None and b'"requestState"' in body):
+            return False
+        self._succeed(result)
+        return True
+
+    def answered(self, answer: Answer) -> None:
+        if self.cursor is not None and not answer.body and self.session is not None:
+            self._resume(answer)
+            return
+        if answer.status >= 400 and self._lost(answer):
+            return  # the server does not know the session, so it did not execute the request
+        assert self.pool is not None
+        try:
+            result = self._upstream.read(answer, self.request.id, self.pool)
+        except McpError as error:
+            self.refuse(error)
+        else:
+            self._succeed(result)
+
+    def failed(self, error: Exception) -> None:
+        session = self.session
+        if session is not None:
+            if self.cursor is not None and isinstance(error, ConnectionLost):
+                self._resume(error)
+                return
+            if isinstance(error, ConnectFailed) and session.pod is not None and not self._reopened:
+                self._reopen(session)  # its pod is gone
+                return
+            if isinstance(error, Timeout):
+                self._upstream.give_up(session, self.request.id)
+        self.refuse(error)
+
+    def refuse(self, error: Exception) -> None:
+        """End it with an error, in which the credential is masked."""
+        if self._end():
+            self.sink.failed(self._upstream.mask.error(error) if isinstance(error, McpError) else error)
+
+    def cancel(self) -> None:
+        if self.over:
+            return
+        self.given_up = True
+        session, pool = self.session, self.pool
+        self._end()
+        if self.work is not None:
+            self.work.cancel()
+        if pool is not None:
+            pool.cancel(self)
+            if session is not None:
+                self._upstream.give_up(session, self.request.id)
+
+    def on_open(self, connection: Carrier) -> None:
+        self._carrier = connection
+
+    def on_event(self, data: bytes) -> bool:
+        try:
+            message = jsonrpc.decode_message(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return True
+        if message.method is UNSET:
+            self._go_on()
+            return message.is_response
+        session = self.session
+        if not message.is_request:
+            self.sink.notify(message)
+        elif session is not None:
+            self.sink.ask(message, lambda body: self._upstream.answer_server(session, body))
+        self._hold_up()
+        return False
+
+    # Inside
+
+    def _succeed(self, result: Raw) -> None:
+        if self._end():
+            self.sink.answered(result)
+
+    def _end(self) -> bool:
+        """Whether this is the end, and not one after it."""
+        if self.over:
+            return False
+        self.over = True
+        session = self.session
+        if session is not None and session.client is not None:
+            self._upstream.left(session, self.sink)
+        return True
+
+    def _lost(self, answer: Answer) -> bool:
+        session = self.session
+        if session is None or self._reopened or not session.lost(answer):
+            return False
+        self._reopen(session)
+        return True
+
+    def _reopen(self, session: Session) -> None:
+        """Send it once more, in a new session."""
+        upstream = self._upstream
+        self._reopened = True
+        upstream.sessions.lose(session)
+        if session.client is not None:
+            session.leave(self.sink)
+        self.session, self.pool, self.connection, self.cursor = None, None, None, None
+        self.request = self.request.again(upstream.next_id())
+        self.work = upstream.background.run(upstream.send_opened(self), "send to")
+
+    def _resume(self, before: Answer | McpError) -> None:
+        """The stream ended before its answer: ask for the rest."""
+        self.work = self._upstream.background.run(self._ask_for_rest(before), "resume")
+
+    async def _ask_for_rest(self, before: Answer | McpError) -> None:
+        cursor, self.cursor, request = self.cursor, None, self.request
+        assert cursor is not None
+        assert self.session is not None
+        assert self.pool is not None
+        try:
+            self.answered(
+                await resuming.rest(
+                    self.pool, get_head(self.session.head), cursor, before, request.deadline, request.max_bytes,
+                    self.on_event, self.sink.paused, self.on_open, request.counter,
+                )
+            )  # fmt: skip
+        except McpError as error:
+            self.failed(error)
+        except asyncio.CancelledError:
+            self.refuse(ConnectionLost("the connections to the server were closed", sent=True, received=True))
+            raise
+
+    def _hold_up(self) -> None:
+        """Stop reading the server while its client does not read."""
+        if not self._held_up and self._carrier is not None and self.sink.congested:
+            self._held_up = True
+            self._carrier.pause_reading()
+            self.sink.when_clear(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._held_up and self._carrier is not None:
+            self._held_up = False
+            self._carrier.resume_reading()
+
+
+def result_in(body: bytes, ident: bytes) -> Raw | None:
+    """The result in a response to the request `ident`; None where it is anything else."""
+    try:
+        if not body.isascii():
+            body.decode()
+        response = jsonrpc.decode_response(body)
+    except jsonrpc.UNREADABLE:
+        return None
+    if response.error is not None or response.result is UNSET or response.id is UNSET:
+        return None
+    return response.result if bytes(response.id) == ident else None

@@ -1,0 +1,205 @@
+"""Sessions with one legacy server over HTTP: one that all bare clients share, and one for each other client.
+
+A client that offers something to servers (sampling, elicitation, roots) has a session that declares just that, for only
+there can a server ask in mid-call. It is the client's own while requests of it are in progress and a while longer: many
+servers ask on a stream apart from that of the request, where nothing but the session says whom they mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.upstream.background import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.session import Session, get_head
+from fairlead_gateway.upstream.ways import Way, Ways
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.pool import NEVER
+from fairlead_mcp.http.target import with_body
+
+OPEN_SECONDS: Final = 10.0
+"""Bound on opening a session."""
+END_SECONDS: Final = 1.0
+"""Bound on telling a server that a session has ended."""
+MAX_SESSIONS: Final = 256
+"""Clients that may have a session of their own at once."""
+IDLE_SECONDS: Final = 60.0
+"""How long the session of one client is kept without a request."""
+STREAM_SECONDS: Final = 2.0
+"""How long a request waits for the stream that questions may arrive on."""
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+
+class Sessions:
+    """`head` is the prepared head of requests, `read` gives the result in an answer to a request id or raises McpError;
+    `idle` is in seconds.
+    """
+
+    def __init__(
+        self,
+        head: bytes,
+        client: eras.Client,
+        ways: Ways,
+        next_id: Callable[[], bytes],
+        read: Callable[[Answer, bytes], Raw],
+        background: Background,
+        idle: float = IDLE_SECONDS,
+    ) -> None:
+        self._head = head
+        self._client = client
+        self._ways = ways
+        self._next_id = next_id
+        self._read = read
+        self._background = background
+        self._idle = idle
+        self._clock = ways.any.calls.clock
+        self._opening: dict[ClientPeer | None, asyncio.Task[Session]] = {}
+        self.open: dict[ClientPeer | None, Session] = {}
+        """By client; that of all bare clients under None."""
+
+    def way(self, session: Session) -> Way:
+        return self._ways.at(session.pod)
+
+    async def opened(self, client: ClientPeer | None, deadline: float) -> Session:
+        """The session of a client, opened for the first that needs it; a request that gives up does not stop it for
+        others. Raises McpError.
+        """
+        session = self.open.get(client)
+        if session is not None:
+            return session
+        opening = self._opening.get(client)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._ways.host}")
+            self._opening[client] = opening
+            opening.add_done_callback(lambda task: self._session_opened(client, task))
+        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
+        if not done:
+            raise Timeout("the server's session was not opened in time", sent=False)
+        return done.pop().result()
+
+    def left(self, session: Session) -> None:
+        """Nothing is in progress in a client's session."""
+        if session.client is not None and self.open.get(session.client) is session:
+            session.expiry = asyncio.get_running_loop().call_later(self._idle, self._drop, session.client)
+
+    def lose(self, session: Session) -> None:
+        """The server does not know the session any more."""
+        if self.open.get(session.client) is session:
+            del self.open[session.client]
+            session.close()
+
+    def level_due(self, session: Session, client: bytes | None, level: str | None) -> str | None:
+        """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
+        if level is None or session.levels is None:
+            return None
+        return session.levels.due(client, level, self._clock())
+
+    async def set_level(self, session: Session, due: str | None) -> None:
+        """Have the server send log messages from a level on, after others that are being set. Its answer is ignored."""
+        async with session.setting_level:
+            if due is not None:
+                body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
+                await self._background.posted(self.way(session).beside, session.head, body, POST_SECONDS)
+
+    async def aclose(self) -> None:
+        """End all sessions. Bounded."""
+        sessions, self.open = list(self.open.values()), {}
+        for session in sessions:
+            session.close()
+        for task in [*self._opening.values()]:
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*(self._end(session) for session in sessions))
+
+    # Inside
+
+    async def _end(self, session: Session) -> None:
+        """Tell the server, so that it need not keep it (MCP 2025-11-25, Transports, "Session Management")."""
+        if session.named:
+            head = session.head.replace(b"POST ", b"DELETE ", 1)
+            await self._background.posted(self.way(session).beside, head, b"", END_SECONDS)
+
+    def _drop(self, client: ClientPeer | None) -> None:
+        session = self.open.pop(client, None)
+        if session is not None:
+            session.close()
+            self._background.run(self._end(session), "end session")
+
+    def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[Session]) -> None:
+        self._opening.pop(client, None)
+        if not task.cancelled() and task.exception() is None:
+            self.open[client] = task.result()
+            if len(self.open) > MAX_SESSIONS:
+                self._make_room(client)
+
+    def _make_room(self, newest: ClientPeer | None) -> None:
+        """Drop the oldest session of a client that has no request in progress; none where all have."""
+        for client, session in self.open.items():
+            if client not in (None, newest) and not session.working:
+                self._drop(client)
+                return
+
+    async def _open(self, client: ClientPeer | None) -> Session:
+        deadline, calls = self._clock() + OPEN_SECONDS, self._ways.any.calls
+        ident = self._next_id()
+        offered = b"{}" if client is None else client.features
+        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
+        answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
+        negotiated = eras.read_initialize(self._read(answer, ident))
+        session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
+        if client is None:
+            self._ways.settle(answer.connection.peer)
+        else:
+            session.pod = self._ways.pod(answer.connection.peer)
+        if negotiated.offers("logging"):
+            session.levels = Levels(shared=client is None)
+        note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
+        await self.way(session).calls.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        if client is not None:
+            heard = asyncio.Event()
+            listening = self._listen(session, heard)
+            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._ways.host}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), STREAM_SECONDS)
+        return session
+
+    async def _listen(self, session: Session, heard: asyncio.Event) -> None:
+        """Hold the stream on which a server asks apart from its answers, as far as it has one."""
+        way = self.way(session)
+
+        def answer(body: bytes) -> None:
+            self._background.post(way.beside, session.head, body)
+
+        def on_event(event: bytes) -> bool:
+            try:
+                message = jsonrpc.decode_message(event)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return False
+            if message.method == RESOURCE_UPDATED and session.subscriber is not None:
+                session.subscriber.notify(message)
+            elif message.is_request and session.working:
+                session.working[-1].ask(message, answer)
+            elif message.is_request:
+                answer(jsonrpc.reply_to_server(message))
+            elif isinstance(message.method, str) and session.working:
+                session.working[-1].notify(message)
+            return False
+
+        try:
+            await way.beside.exchange(
+                with_body(get_head(session.head), b""), deadline=NEVER, max_bytes=ANSWER_BYTES, on_event=on_event,
+                on_open=lambda _: heard.set(),
+            )  # fmt: skip
+        except McpError:
+            pass  # a server without such a stream asks on that of the request
+        finally:
+            heard.set()

@@ -1,0 +1,17 @@
+"""The table of a call's steps in its page is the tuple of stages that runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import fairlead_gateway.calls
+from fairlead_gateway.calls.stages import STAGES
+
+PAGE = Path(fairlead_gateway.calls.__file__).with_name("README.md")
+
+
+def test_the_table_of_the_page_has_the_stages_in_their_order() -> None:
+    steps = re.findall(r"^\| (\w+) \|", PAGE.read_text().split("## When the client goes away")[0], re.MULTILINE)
+    between = steps[steps.index("wait") + 1 : steps.index("breaker")]
+    assert between == [stage.__name__ for stage in STAGES]
