@@ -30,7 +30,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/client_request.py",
     "fairlead_gateway/calls/context.py",
     "fairlead_gateway/calls/exchange.py",
-    "fairlead_gateway/calls/outcome.py",
+    "fairlead_gateway/calls/translated.py",
     "fairlead_gateway/calls/outgoing.py",
     "fairlead_gateway/calls/stages.py",
     "fairlead_gateway/calls/translate.py",

@@ -14,7 +14,7 @@ from typing import Final
 from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
-from fairlead_gateway.calls.routing import route_to
+from fairlead_gateway.calls.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.route import Route
@@ -127,7 +127,7 @@ class Activation:
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
         checked = self._settings.validate
-        return route_to(
+        return tool_route(
             reach,
             tool,
             self._book.recorder(CALL, tool.name, str(key)),

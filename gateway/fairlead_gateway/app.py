@@ -19,14 +19,14 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.reports import PATH
 from fairlead_gateway.activation import Activation
 from fairlead_gateway.admin_server import AdminServer, guarded
-from fairlead_gateway.calls.belonging import Belonging
-from fairlead_gateway.calls.bridge import Bridge
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import Dispatcher
-from fairlead_gateway.calls.live import Live
-from fairlead_gateway.calls.watches import Watches
+from fairlead_gateway.calls.input_required import Bridge
+from fairlead_gateway.calls.request_state import RequestStateSigner
+from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.server_requests import ServerRequests
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
@@ -205,7 +205,7 @@ class Gateway:
             await self._live_models.stop()
         await self.snapshots.stop()
         await self.front.identities.aclose()
-        await self.front.context.watches.aclose()
+        await self.front.context.subscriptions.aclose()
         self.front.context.bridge.close()
         await self.registry.aclose(0)
         await self.governance.stop()
@@ -262,17 +262,18 @@ def build(
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
-    live = Live(sessions)
+    live = ServerRequests(sessions)
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
     resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
-    belonging = Belonging(settings.session_key.encode())
+    state_signer = RequestStateSigner(settings.session_key.encode())
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     context = CallContext(
-        book, client, own_info, live, Watches(client, clock), Bridge(clock), clock, results, *counted, belonging
-    )
+        book, client, own_info, live, ResourceSubscriptions(client, clock), Bridge(clock), clock, results, *counted,
+        state_signer,
+    )  # fmt: skip
     dispatcher = Dispatcher(context)
     front = Front(
         allow,

@@ -23,7 +23,7 @@ from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import Format
 from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.calls.direct import Caller
-from fairlead_gateway.calls.patience import Patience, refusal_of
+from fairlead_gateway.calls.startup import StartupWait, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.events import EventLog
@@ -96,7 +96,7 @@ class RestContext:
         throttle: Throttle,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
-        patience: Patience | None = None,
+        patience: StartupWait | None = None,
         children: ChildHost | None = None,
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
@@ -116,7 +116,7 @@ class RestContext:
         self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
-        self.patience = Patience(selection) if patience is None else patience
+        self.patience = StartupWait(selection) if patience is None else patience
         """For servers that start."""
         self.children = children
         """Processes of servers, where this process runs them."""

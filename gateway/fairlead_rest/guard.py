@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
-from fairlead_gateway.calls.exchange import asking
+from fairlead_gateway.calls.exchange import agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -104,11 +104,11 @@ class RequestGuard:
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Counts bytes that somebody has not read."""
-        return functools.partial(self._buffers.unread, asking(identity, address))
+        return functools.partial(self._buffers.unread, agent_name(identity, address))
 
     def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """The refusal of a request while too many bytes of answers are not read."""
-        refused = self._buffers.refusal(asking(identity, address)) if self._buffers.pressed else None
+        refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
         if refused is None:
             return None
         if self._auditor is not None:

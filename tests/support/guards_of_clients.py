@@ -72,14 +72,14 @@ IDENTITY = (
     ),
     Guard(
         "a call of somebody else that waits for its client",
-        f"{GATEWAY}.calls.bridge",
+        f"{GATEWAY}.calls.input_required",
         (("if call is None or call.of != of:", "if call is None:"),),
         f"{AT}/test_who_asks.py::test_a_call_that_waits_for_its_client_goes_on_for_nobody_else",
         "assert",
     ),
     Guard(
         "a server's state that somebody else got",
-        f"{GATEWAY}.calls.belonging",
+        f"{GATEWAY}.calls.request_state",
         (("found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state))", "found is None"),),
         f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
         "assert",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Guard
 from fairlead_mcp.errors import ConnectionLost, McpError
 
@@ -19,7 +19,7 @@ class World:
         self.now = 100.0
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self.guard = Guard(
-            "a/x", Bounds(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
+            "a/x", AdmissionLimits(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
         )  # fmt: skip
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class World:
     def fail(self, times: int = 1, error: McpError = LOST) -> None:
         for _ in range(times):
             assert self.guard.enter_now()
-            self.guard.leave(PLAIN, error, self.guard.heard)
+            self.guard.leave(PLAIN, error, self.guard.responses_seen)
 
     def state(self) -> str:
         return self.guard.state

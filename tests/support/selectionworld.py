@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
-from fairlead_gateway.calls.routing import route_to
+from fairlead_gateway.calls.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
@@ -15,7 +15,7 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.registry import Unreachable
 
@@ -30,14 +30,14 @@ class Upstreams:
 
     def reach(self, server: Server) -> ServerBinding:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
-        guard = Guard(str(server.key), Bounds(1), lambda delay, action: None)
+        guard = Guard(str(server.key), AdmissionLimits(1), lambda delay, action: None)
         return ServerBinding(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
 
 
 def bind(reach: ServerBinding, tool: Tool) -> Route:
     """A route that leads nowhere."""
     key = reach.server.key
-    return route_to(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
+    return tool_route(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
 
 
 def select(

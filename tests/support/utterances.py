@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from fairlead_gateway.conversation.choose import Chooser
-from fairlead_gateway.conversation.turn import State, Turn
+from fairlead_gateway.conversation.turn import ConversationState, Turn
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
@@ -47,7 +47,7 @@ def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
 
 def raised(chooser: Chooser, text: str) -> bool:
     """Whether a sentence in the middle of a conversation gets another tier than the fastest."""
-    return chooser.choose(Turn(text=text, number=7), State(), 1000.0)[0].tier != chooser.tiers[0].name
+    return chooser.choose(Turn(text=text, number=7), ConversationState(), 1000.0)[0].tier != chooser.tiers[0].name
 
 
 def _lines(name: str) -> list[str]:
@@ -66,7 +66,7 @@ def _utterance(line: str, kind: str) -> Utterance:
 
 def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
     """The tier after each part, in the middle of a conversation in which nothing was asked for before."""
-    state, tiers = State(), []
+    state, tiers = ConversationState(), []
     for text in utterance.heard:
         turn = Turn(text=text, final=text is utterance.heard[-1], number=7)
         choice, state = chooser.choose(turn, state, 1000.0)

@@ -85,7 +85,7 @@ class GuardedRequest(ResponseSink):
             self.admitted(PLAIN)
             return
         try:
-            ticket = guard.enter(self, again=self._attempts > 0)
+            ticket = guard.enter(self, retry=self._attempts > 0)
         except McpError as error:
             self.refused(error)
             return
@@ -95,7 +95,7 @@ class GuardedRequest(ResponseSink):
     def admitted(self, ticket: Ticket) -> None:
         route = self.route
         self._ticket = ticket
-        self._responses_seen = route.guard.heard
+        self._responses_seen = route.guard.responses_seen
         self._attempts += 1
         request = self._outgoing
         try:
@@ -120,7 +120,8 @@ class GuardedRequest(ResponseSink):
         self.succeeded(result)
 
     def failed(self, error: Exception) -> None:
-        own = self.route.impatient and isinstance(error, Timeout)  # the caller's time, which says nothing of the tool
+        # the caller's own time says nothing of the tool
+        own = self.route.caller_deadline and isinstance(error, Timeout)
         self.measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
@@ -199,7 +200,7 @@ class GuardedRequest(ResponseSink):
         )  # fmt: skip
         if wait is None or not guard.may_retry():
             return False
-        self._outgoing = request.again(self.route.upstream.next_id())
+        self._outgoing = request.with_id(self.route.upstream.next_id())
         self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
         return True
 

@@ -13,18 +13,18 @@ from typing import Final, TypeAlias
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls import refusals, rounds, translate
-from fairlead_gateway.calls.bridge import BridgedCall, features_of
+from fairlead_gateway.calls import refusals, round_trips, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.calls.live import LiveRequest, level_asked_for
-from fairlead_gateway.calls.outcome import Outcome
+from fairlead_gateway.calls.input_required import BridgedCall, features_of
 from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
 from fairlead_gateway.calls.outputs import judged, with_cache_hints
+from fairlead_gateway.calls.server_requests import MessageRelay, level_asked_for
 from fairlead_gateway.calls.stages import STAGES
 from fairlead_gateway.calls.targets import READ, SUBSCRIPTIONS, continues
+from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.route import Route
@@ -47,7 +47,7 @@ class ToolCall(ClientRequest):
     """`cancel` is for the client: it gave the call up, or is gone."""
 
     __slots__ = (
-        "_bridged", "_following", "_key", "_live", "_members", "_modern", "_rounds", "level", "param_lines",
+        "_bridged", "_following", "_key", "_members", "_modern", "_relay", "_rounds", "level", "param_lines",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,7 @@ class ToolCall(ClientRequest):
         """Key under which the result is to be kept."""
         self._following: bytes | None = None
         """Key of the equal call whose result it waits for."""
-        self._live: LiveRequest | None = None
+        self._relay: MessageRelay | None = None
         self._modern = False
         """Era of the server that it was sent to."""
         self._members: jsonrpc.RawObject | None = None
@@ -94,7 +94,7 @@ class ToolCall(ClientRequest):
         kept = cache.get(key)
         if kept is not None:
             self.hit(kept)
-        elif self.route.impatient:
+        elif self.route.caller_deadline:
             return  # it may end before those who wait for it want it to
         elif cache.follow(key, self):
             self._following = key
@@ -145,15 +145,15 @@ class ToolCall(ClientRequest):
         token = translate.progress_token(members) if request.meta.token else None
         level = self.level
         if token is not None or level is not None or self.client is not None:
-            self._live = self._opened(token)
+            self._relay = self._opened(token)
         self._modern = modern
         made = upstream_request(
             self.context, route, request, self.exchange,
             Outgoing(members, self.deadline, modern, token is not None, level, self.client, self.own_session,
                      self.param_lines, self.span is not None, self._rounds > 0),
         )  # fmt: skip
-        if self._live is not None:
-            self._live.follow(made.id)
+        if self._relay is not None:
+            self._relay.follow(made.id)
         return made
 
     def via_lines(self) -> bytes:
@@ -162,20 +162,20 @@ class ToolCall(ClientRequest):
     # The sink of the server's answer
 
     def notify(self, message: Message) -> None:
-        self.route.guard.heard += 1
-        if self._live is None:
+        self.route.guard.responses_seen += 1
+        if self._relay is None:
             if self.request.modern:
                 return  # it asked for none
-            self._live = self._opened(None)
-        self._live.notify(message)
+            self._relay = self._opened(None)
+        self._relay.notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        self.route.guard.heard += 1
+        self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
-        if self._live is None:
+        if self._relay is None:
             answer(jsonrpc.reply_to_server(message))
         else:
-            self._live.on_request(message, answer)
+            self._relay.on_request(message, answer)
 
     def paused(self) -> None:
         self.exchange.pause()
@@ -184,13 +184,13 @@ class ToolCall(ClientRequest):
     def congested(self) -> bool:
         return self.exchange.congested
 
-    def when_clear(self, go_on: rounds.GoOn) -> None:
+    def when_clear(self, go_on: round_trips.GoOn) -> None:
         self.exchange.when_clear(go_on)
 
     def succeeded(self, result: Raw) -> None:
         try:
             if self._modern and not self.request.modern:
-                asking = rounds.asking_in(result)
+                asking = round_trips.asking_in(result)
                 if asking is not None:
                     self.measure(OK)
                     self._ask_client(asking)
@@ -208,10 +208,10 @@ class ToolCall(ClientRequest):
         )
         self.measure(NEUTRAL if outcome.is_error else OK)
         if outcome.needs_input:
-            marked = self.context.belonging.marked(Raw(outcome.result), self.exchange.identity)
-            outcome = Outcome(marked, outcome.is_error, outcome.needs_input)
+            marked = self.context.state_signer.signed(Raw(outcome.result), self.exchange.identity)
+            outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif request.modern and request.method == READ:
-            outcome = Outcome(with_cache_hints(outcome.result), outcome.is_error)
+            outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
         if route.check is not None and route.check.declares_output:
             outcome = judged(route.check, route.server.key, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input:
@@ -247,11 +247,12 @@ class ToolCall(ClientRequest):
 
     # Inside
 
-    def _opened(self, token: bytes | None) -> LiveRequest:
+    def _opened(self, token: bytes | None) -> MessageRelay:
         context = self.context
-        return LiveRequest(
-            context.live, self.exchange, self.request, self.client, token, self.level, escapes=self.route.escapes
-        )
+        return MessageRelay(
+            context.server_requests, self.exchange, self.request, self.client, token, self.level,
+            escapes=self.route.escapes,
+        )  # fmt: skip
 
     def _find_client(self) -> None:
         """The client's own session with the server, where it offers something or subscribes; its level of messages."""
@@ -259,7 +260,7 @@ class ToolCall(ClientRequest):
         if request.modern:
             self.level = level_asked_for(request) if request.meta.log_level else None
         else:
-            self.level = self.context.live.level(request.session)
+            self.level = self.context.server_requests.level(request.session)
             opened = request.opened
             if opened is not None and request.session is not None and opened.features is not None:
                 self.client = ClientPeer(request.session, opened.features.encode())
@@ -285,42 +286,42 @@ class ToolCall(ClientRequest):
             call = BridgedCall(self.context, bridge, route, self.agent, of, self.started, bridge.lease(features))
         self.level = level_asked_for(request) if request.meta.log_level else None
         token = translate.progress_token(request.params) if request.meta.token else None
-        self._live = self._opened(token)
+        self._relay = self._opened(token)
         self._bridged = call
-        call.attach(self, self._live)
+        call.attach(self, self._relay)
         return True
 
     def _watch(self) -> None:
         """A legacy client's subscription at a modern server."""
         context, session, uri = self.context, self.request.session or b"", self.route.name
-        live = context.live
+        live = context.server_requests
 
         def tell(params: Raw) -> None:
             if live.sessions.ended(session):
-                context.watches.drop((session, uri))
+                context.subscriptions.drop((session, uri))
             else:
                 live.outlet(session, Raw(jsonrpc.encode({"uri": uri})))
 
         if self.request.method == "resources/subscribe":
-            context.watches.hold((session, uri), self.route.reach, [uri], tell)
+            context.subscriptions.hold((session, uri), self.route.binding, [uri], tell)
         else:
-            context.watches.drop((session, uri))
+            context.subscriptions.drop((session, uri))
         self._modern = False
         self.answered(Raw(b"{}"))
 
-    def _ask_client(self, asking: rounds.Asking) -> None:
+    def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self._rounds += 1
-        if self._rounds > rounds.MAX_ROUNDS:
-            raise NotMcp(f"the tool asked more than {rounds.MAX_ROUNDS} times")
-        if self._live is None:
-            self._live = self._opened(None)
-        work = self._answered_by_client(self._live, asking)
+        if self._rounds > round_trips.MAX_ROUNDS:
+            raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
+        if self._relay is None:
+            self._relay = self._opened(None)
+        work = self._answered_by_client(self._relay, asking)
         self._pending = task = asyncio.get_running_loop().create_task(work, name="ask a client")
         self.context.own(task)
 
-    async def _answered_by_client(self, live: LiveRequest, asking: rounds.Asking) -> None:
+    async def _answered_by_client(self, relay: MessageRelay, asking: round_trips.InputRequired) -> None:
         try:
-            more = await rounds.answers(live, asking, self.deadline - self.context.clock())
+            more = await round_trips.answers(relay, asking, self.deadline - self.context.clock())
         except asyncio.CancelledError:
             self.cancel()
             raise
@@ -335,5 +336,5 @@ class ToolCall(ClientRequest):
         self._bridged = None
         if self._key is not None:
             self.context.cache.failed(self._key)
-        if self._live is not None:
-            self._live.close()
+        if self._relay is not None:
+            self._relay.close()

@@ -10,10 +10,10 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import GuardedRequest
-from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
-from fairlead_gateway.calls.exchange import Exchange, asker
+from fairlead_gateway.calls.exchange import Exchange, agent_of
+from fairlead_gateway.calls.input_required import features_of
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.request import Request
@@ -55,7 +55,7 @@ class ClientRequest(GuardedRequest):
 
     @property
     def agent(self) -> str:
-        return asker(self.exchange)
+        return agent_of(self.exchange)
 
     @property
     def tier(self) -> str | None:
@@ -145,9 +145,9 @@ class ClientRequest(GuardedRequest):
         took = int(seconds * 1e9)
         route.recorder.record(took, error_type)
         if route.tool is not None:
-            context.book.waited(self.exchange.tier, took)
+            context.metrics.waited(self.exchange.tier, took)
         if self.limit:
-            context.book.limit(self.limit)
+            context.metrics.limit(self.limit)
         auditor = context.auditor
         if auditor is not None and (auditor.every or self.limit or self.denied):
             request = self.request

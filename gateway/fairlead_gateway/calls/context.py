@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
-from fairlead_gateway.calls.live import Live
-from fairlead_gateway.calls.watches import Watches
+from fairlead_gateway.calls.request_state import RequestStateSigner
+from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.server_requests import ServerRequests
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_mcp import eras
 
 if TYPE_CHECKING:
-    from fairlead_gateway.calls.bridge import Bridge
     from fairlead_gateway.calls.client_request import ClientRequest
+    from fairlead_gateway.calls.input_required import Bridge
 
 
 class CallContext:
@@ -27,33 +27,33 @@ class CallContext:
 
     def __init__(
         self,
-        book: MetricsRegistry,
+        metrics: MetricsRegistry,
         client: eras.Client,
         server_info: bytes,
-        live: Live,
-        watches: Watches,
+        server_requests: ServerRequests,
+        subscriptions: ResourceSubscriptions,
         bridge: Bridge,
         clock: Callable[[], float] = time.monotonic,
         cache: ResultCache | None = None,
         limiter: Limiter | None = None,
         auditor: Auditor | None = None,
         spans: Spans | None = None,
-        belonging: Belonging | None = None,
+        state_signer: RequestStateSigner | None = None,
     ) -> None:
-        self.book = book
+        self.metrics = metrics
         self.client = client
         """The gateway as it introduces itself to servers."""
         self.server_info = server_info
         """The gateway as it introduces itself to clients, raw JSON."""
-        self.live = live
-        self.watches = watches
+        self.server_requests = server_requests
+        self.subscriptions = subscriptions
         self.bridge = bridge
         self.clock = clock
         self.cache = ResultCache(0) if cache is None else cache
         self.limiter = limiter
         self.auditor = auditor
         self.spans = spans
-        self.belonging = Belonging() if belonging is None else belonging
+        self.state_signer = RequestStateSigner() if state_signer is None else state_signer
         self.calls: set[ClientRequest] = set()
         """Requests to servers without an answer yet."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,11 +61,11 @@ class CallContext:
 
     def begun(self, call: ClientRequest) -> None:
         self.calls.add(call)
-        self.book.in_flight += 1
+        self.metrics.in_flight += 1
 
     def over(self, call: ClientRequest) -> None:
         self.calls.discard(call)
-        self.book.in_flight -= 1
+        self.metrics.in_flight -= 1
         if self._quiet is not None and not self.calls:
             self._quiet.set()
 

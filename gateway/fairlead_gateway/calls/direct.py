@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.exchange import Exchange, asker
+from fairlead_gateway.calls.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.asked import Headers, Rejection
@@ -82,7 +82,7 @@ class _Captured(Exchange):
         """It waits anyway."""
 
     def arrival(self, source: Carrier) -> Arrival:
-        return self._buffers.arrival(asker(self), source)
+        return self._buffers.arrival(agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.body = b"".join(body)
@@ -100,7 +100,7 @@ class Caller:
 
     def holding(self, origin: Origin) -> Holding:
         """Account of the bytes of one request's results until its answer is written."""
-        return self._buffers.holding(asker(_Captured(origin, None, self._buffers)))
+        return self._buffers.holding(agent_of(_Captured(origin, None, self._buffers)))
 
     async def call(
         self,

@@ -32,7 +32,7 @@ class Dispatcher:
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
-        self._unknown = context.book.recorder(CALL)
+        self._unknown = context.metrics.recorder(CALL)
 
     def resolve(self, view: View, request: Request) -> Route | Rejection:
         """The tool that a request means, as far as the view shows it."""

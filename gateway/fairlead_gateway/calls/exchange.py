@@ -74,17 +74,17 @@ class Exchange:
         raise NotImplementedError
 
 
-def asker(exchange: Exchange) -> str:
+def agent_of(exchange: Exchange) -> str:
     """Who is counted as one where agents share something: askers without a name by their address."""
-    return asking(exchange.identity, exchange.address)
+    return agent_name(exchange.identity, exchange.address)
 
 
-def asking(identity: Identity, address: str) -> str:
+def agent_name(identity: Identity, address: str) -> str:
     """As `asker`."""
     return f"anonymous {address}" if identity.kind == "anonymous" else identity.principal
 
 
-def in_scope(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:
+def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:
     """As `asker`, of a request to the ASGI application; `peer` is the other side of its connection."""
     address, _ = scope.get("client") or peer or ("", 0)
-    return asking(scope.get(IDENTITY, ANONYMOUS), address)
+    return agent_name(scope.get(IDENTITY, ANONYMOUS), address)

@@ -14,7 +14,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.levels import DEFAULT_LEVEL
+from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.via import VIA, passed_on
 
@@ -64,7 +64,7 @@ def upstream_request(
     pin: bytes | None = None
     if continues(members):
         if request.modern:
-            members = context.belonging.unmarked(members, exchange.identity)
+            members = context.state_signer.verified(members, exchange.identity)
         if request.modern or known.follows:
             members, pin = affinity.untagged(members)
     headers, lines = exchange.headers, b""

@@ -10,13 +10,13 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals, translate
-from fairlead_gateway.calls.outcome import Outcome
+from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.ports import SchemaCheck
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp
 
 
-def judged(check: SchemaCheck | None, server: ServerKey, outcome: Outcome) -> Outcome:
+def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome, marked where the structured content of a result does not fit."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input:
         return outcome
@@ -26,7 +26,7 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: Outcome) -> Ou
     check.mismatched(str(server))
     warning = refusals.warning(refusals.OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
     try:
-        return Outcome(translate.noted(outcome.result, refusals.META_WARNING, warning), False)
+        return TranslatedResult(translate.noted(outcome.result, refusals.META_WARNING, warning), False)
     except NotMcp:
         return outcome  # its `_meta` is no object and has no room for a mark
 

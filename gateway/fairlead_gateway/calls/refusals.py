@@ -15,7 +15,7 @@ from fairlead_gateway.core import refusal as codes
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
-from fairlead_gateway.upstream.wording import without_address
+from fairlead_gateway.upstream.messages import without_address
 from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
 
@@ -86,7 +86,7 @@ def limited(found: Limited) -> Refusal:
 
 def limit_of(error: Exception) -> str:
     """What an error of a guard says of limits: `server`, or nothing."""
-    return "server" if isinstance(error, guard.Refused) and error.code == RATE_LIMITED else ""
+    return "server" if isinstance(error, guard.AdmissionRefused) and error.code == RATE_LIMITED else ""
 
 
 def _in_milliseconds(seconds: float) -> int:
@@ -110,7 +110,7 @@ def refusal_for(error: errors.McpError) -> Refusal:
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
         return Refusal(code, without_address(error), _milliseconds(error.retry_after))
-    if isinstance(error, guard.Refused):
+    if isinstance(error, guard.AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):

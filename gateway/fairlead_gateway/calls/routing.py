@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
+from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.cache import scope
-from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import lacking
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
@@ -15,8 +15,8 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_mcp import eras, jsonrpc
 
 
-def route_to(
-    reach: ServerBinding,
+def tool_route(
+    binding: ServerBinding,
     tool: Tool,
     recorder: CallRecorder,
     meter: AttemptMeter,
@@ -25,11 +25,11 @@ def route_to(
     upstream: Upstream | None = None,
 ) -> Route:
     """The route of a tool of a server, for everybody. `upstream` takes its calls in place of the server's own."""
-    server, limit_ms = reach.server, tool.max_duration_ms
-    through = reach.upstream if upstream is None else upstream
+    server, limit_ms = binding.server, tool.max_duration_ms
+    through = binding.upstream if upstream is None else upstream
     return Route(
         tool=tool,
-        reach=reach,
+        binding=binding,
         server=server,
         name=tool.name,
         id=f"{server.key}/{tool.name}",
@@ -39,51 +39,53 @@ def route_to(
         upstream=through,
         recorder=recorder,
         meter=meter,
-        timeout=reach.timeout if limit_ms is None else min(reach.timeout, limit_ms / 1000),
-        max_bytes=reach.max_bytes,
-        server_info=reach.server_info,
-        guard=reach.guard,
-        retries=reach.retries,
+        timeout=binding.timeout if limit_ms is None else min(binding.timeout, limit_ms / 1000),
+        max_bytes=binding.max_bytes,
+        server_info=binding.server_info,
+        guard=binding.guard,
+        retries=binding.retries,
         idempotent=tool.idempotent,
         per_client=server.catalog.session == "PerClient",
         cacheable_seconds=tool.cacheable_seconds,
         cache_scope=_cache_scope(server, tool),
         offline=not server.catalog.online,
-        mirrored=mirrored(tool.definition),
+        param_headers=param_headers.declared(tool.definition),
         check=check,
-        impatient=reach.impatient,
+        caller_deadline=binding.caller_deadline,
         closed=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
     )
 
 
-def route_beside(reach: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, escapes: bool) -> Route:
+def request_route(
+    binding: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, escapes: bool
+) -> Route:
     """The route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
-    server = reach.server
+    server = binding.server
     return Route(
         tool=None,
-        reach=reach,
+        binding=binding,
         server=server,
         name=name,
         id="",
         caps=None,
         name_raw=Raw(b""),
         name_lines=_name_lines(name) if name else b"",
-        upstream=reach.upstream,
+        upstream=binding.upstream,
         recorder=recorder,
         meter=None,
-        timeout=reach.timeout,
-        max_bytes=reach.max_bytes,
-        server_info=reach.server_info,
-        guard=reach.guard,
-        retries=reach.retries,
+        timeout=binding.timeout,
+        max_bytes=binding.max_bytes,
+        server_info=binding.server_info,
+        guard=binding.guard,
+        retries=binding.retries,
         idempotent=idempotent,
         per_client=server.catalog.session == "PerClient",
         cacheable_seconds=0,
         cache_scope=b"",
         offline=not server.catalog.online,
-        mirrored=(),
-        impatient=reach.impatient,
+        param_headers=(),
+        caller_deadline=binding.caller_deadline,
         escapes=escapes,
     )
 

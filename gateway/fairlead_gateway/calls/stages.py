@@ -62,7 +62,7 @@ def limits(call: ToolCall) -> Refusal | None:
     limiter, route = call.context.limiter, call.route
     if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
         return None
-    found = limiter.admit(call.agent, route.share, route.id, route.caps)
+    found = limiter.admit(call.agent, route.quota, route.id, route.caps)
     if isinstance(found, Limited):
         call.limit = found.scope
         return refusals.limited(found)

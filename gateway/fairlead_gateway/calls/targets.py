@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls import mirrored
-from fairlead_gateway.calls.routing import route_beside
+from fairlead_gateway.calls import param_headers
+from fairlead_gateway.calls.routing import request_route
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.endpoint.asked import Headers, Rejection
@@ -36,25 +36,25 @@ def continues(params: jsonrpc.RawObject) -> bool:
     return MORE[0] in params or MORE[1] in params
 
 
-def param_headers(route: Route, request: Request, headers: Headers) -> bytes | Rejection:
+def param_lines(route: Route, request: Request, headers: Headers) -> bytes | Rejection:
     """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243)."""
     arguments = request.params.get("arguments")
-    misread = mirrored.misread(arguments, route.mirrored)
+    misread = param_headers.misread(arguments, route.param_headers)
     if misread is not None:
         return _invalid(request, misread)
-    wrong = mirrored.mismatch(arguments, route.mirrored, headers) if request.modern else None
+    wrong = param_headers.mismatch(arguments, route.param_headers, headers) if request.modern else None
     if wrong is not None:
         return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
-    return mirrored.lines(arguments, route.mirrored)
+    return param_headers.lines(arguments, route.param_headers)
 
 
-def resolve(offers: ResourceIndex, request: Request, book: MetricsRegistry) -> Route | Rejection:
+def resolve(offers: ResourceIndex, request: Request, metrics: MetricsRegistry) -> Route | Rejection:
     """The route of a request that is no tool call, as far as the view shows its target; puts the server's own name into
     the params.
     """
     try:
         if request.method == COMPLETE:
-            return _completion(offers, request, book)
+            return _completion(offers, request, metrics)
         member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
         name = jsonrpc.decode_text(request.params[member])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
@@ -64,22 +64,22 @@ def resolve(offers: ResourceIndex, request: Request, book: MetricsRegistry) -> R
         if request.method == GET_PROMPT:
             return _invalid(request, f"Unknown prompt: {name}")
         return not_found(request, name)
-    reach, own = found
+    binding, own = found
     request.params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return _beside(offers, reach, request.method, own, book, idempotent=request.method not in SUBSCRIPTIONS)
+    return _beside(offers, binding, request.method, own, metrics, idempotent=request.method not in SUBSCRIPTIONS)
 
 
 def _beside(
     offers: ResourceIndex,
-    reach: ServerBinding,
+    binding: ServerBinding,
     method: str,
     name: str,
-    book: MetricsRegistry,
+    metrics: MetricsRegistry,
     *,
     idempotent: bool = True,
 ) -> Route:
-    recorder, escapes = book.recorder(method, "", str(reach.server.key)), offers.escapes(reach.server.key)
-    return route_beside(reach, name, recorder, idempotent=idempotent, escapes=escapes)
+    recorder, escapes = metrics.recorder(method, "", str(binding.server.key)), offers.escapes(binding.server.key)
+    return request_route(binding, name, recorder, idempotent=idempotent, escapes=escapes)
 
 
 def not_found(request: Request, uri: str) -> Rejection:
@@ -89,7 +89,7 @@ def not_found(request: Request, uri: str) -> Rejection:
     return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
 
 
-def _completion(offers: ResourceIndex, request: Request, book: MetricsRegistry) -> Route | Rejection:
+def _completion(offers: ResourceIndex, request: Request, metrics: MetricsRegistry) -> Route | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
     misread = _REF.misread(ref, "params.ref")
     if misread is not None:
@@ -100,10 +100,10 @@ def _completion(offers: ResourceIndex, request: Request, book: MetricsRegistry) 
     found = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
     if found is None:
         return _invalid(request, f"Unknown reference: {name}")
-    reach, own = found
+    binding, own = found
     ref[member] = Raw(jsonrpc.encode(own))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
-    return _beside(offers, reach, COMPLETE, "", book)
+    return _beside(offers, binding, COMPLETE, "", metrics)
 
 
 def _invalid(request: Request, message: str) -> Rejection:

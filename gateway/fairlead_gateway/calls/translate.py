@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.outcome import Outcome
-from fairlead_gateway.calls.seen import TOKEN, Progress, Result
+from fairlead_gateway.calls.translated import TranslatedResult
+from fairlead_gateway.calls.wire import TOKEN, Progress, Result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
@@ -77,7 +77,7 @@ def renamed(members: RawObject, name: Raw) -> bytes:
     return jsonrpc.encode(members)
 
 
-def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> Outcome:
+def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> TranslatedResult:
     """A result as the client shall get it. Raises NotMcp for what is no result of a tool call."""
     try:
         seen = _decode_result(raw)
@@ -85,15 +85,15 @@ def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
     if to_modern:
         if from_modern and seen.result_type is not UNSET:
-            return Outcome(raw, seen.is_error, seen.result_type == INPUT_REQUIRED)
+            return TranslatedResult(raw, seen.is_error, seen.result_type == INPUT_REQUIRED)
         if seen.result_type is UNSET and seen.meta is UNSET:
-            return Outcome(_with_envelope(bytes(raw), server_info), seen.is_error)
-        return Outcome(_made_modern(raw, server_info), seen.is_error)
+            return TranslatedResult(_with_envelope(bytes(raw), server_info), seen.is_error)
+        return TranslatedResult(_made_modern(raw, server_info), seen.is_error)
     if not from_modern:
-        return Outcome(raw, seen.is_error)
+        return TranslatedResult(raw, seen.is_error)
     if seen.result_type not in (UNSET, "complete"):
         raise NotMcp(f"the tool asks for more input ({seen.result_type}), which this client's protocol revision lacks")
-    return Outcome(_made_legacy(raw), seen.is_error)
+    return TranslatedResult(_made_legacy(raw), seen.is_error)
 
 
 def noted(raw: bytes | Raw, name: str, value: bytes) -> bytes:

@@ -19,7 +19,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
-from fairlead_gateway.conversation.turn import Choice, State, Turn
+from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 COMMAND_TURNS: Final = 3
@@ -49,7 +49,7 @@ class Chooser:
         """Phrases that cannot be used, with the reason."""
         self._phrases = Phrases(self._compiled())
 
-    def choose(self, turn: Turn, state: State, now: float) -> tuple[Choice, State]:
+    def choose(self, turn: Turn, state: ConversationState, now: float) -> tuple[Choice, ConversationState]:
         """The tier for this turn as far as it is known, and the state to bring along next time."""
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
@@ -65,7 +65,7 @@ class Chooser:
             index, rule, matched = self._steady(index, rule, matched, state)
         tier = self.tiers[index]
         answered = {**state.answered, tier.name: now} if turn.final else state.answered
-        after = State(
+        after = ConversationState(
             turn=number,
             growing=not turn.final,
             tier=tier.name,
@@ -80,7 +80,7 @@ class Chooser:
         self,
         found: list[tuple[str, _Wanted]],
         turn: Turn,
-        state: State,
+        state: ConversationState,
         commanded: str | None,
         now: float,
     ) -> tuple[int, str, str | None]:
@@ -97,7 +97,7 @@ class Chooser:
         return self._default, "default", None
 
     def _command(
-        self, found: list[tuple[str, _Wanted]], text: str, number: int, state: State
+        self, found: list[tuple[str, _Wanted]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
         """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
         commands = {phrase: want.tier for phrase, want in found if want.command}
@@ -109,7 +109,7 @@ class Chooser:
             return state.commanded, state.commanded_until, None
         return None, -1, None
 
-    def _cooling(self, index: int, turn: Turn, state: State, now: float) -> bool:
+    def _cooling(self, index: int, turn: Turn, state: ConversationState, now: float) -> bool:
         """Whether the tier was answered in a moment ago, by an earlier turn."""
         cooldown, last = self._selections[index].cooldown_ms / 1000, state.answered.get(self.tiers[index].name)
         return cooldown > 0 and last is not None and 0 <= now - last < cooldown
@@ -124,7 +124,9 @@ class Chooser:
                 return index, "conversation"
         return self._default, "default"
 
-    def _steady(self, index: int, rule: str, matched: str | None, state: State) -> tuple[int, str, str | None]:
+    def _steady(
+        self, index: int, rule: str, matched: str | None, state: ConversationState
+    ) -> tuple[int, str, str | None]:
         """Never below what was chosen for this turn already."""
         names = [tier.name for tier in self.tiers]
         if state.tier in names and names.index(state.tier) > index and rule != "queue":
@@ -145,7 +147,7 @@ class Chooser:
         return usable
 
 
-def _number(turn: Turn, state: State) -> int:
+def _number(turn: Turn, state: ConversationState) -> int:
     if turn.number is not None:
         return turn.number
     return state.turn if state.growing else state.turn + 1

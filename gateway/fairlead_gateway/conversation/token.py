@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.conversation.turn import State
+from fairlead_gateway.conversation.turn import ConversationState
 
 _MAC_BYTES: Final = 16
 MOST_CHARACTERS: Final = 4096
-_decode = msgspec.json.Decoder(State).decode
+_decode = msgspec.json.Decoder(ConversationState).decode
 
 
 class ForgedState(ValueError):
@@ -27,15 +27,15 @@ class Sealer:
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.sha256(b"conversation state\0" + key).digest()
 
-    def seal(self, state: State) -> str:
+    def seal(self, state: ConversationState) -> str:
         """The token of a state."""
         body = msgspec.json.encode(state)
         return base64.urlsafe_b64encode(self._mac(body) + body).decode().rstrip("=")
 
-    def open(self, token: str) -> State:
+    def open(self, token: str) -> ConversationState:
         """The state of a token; the first one of an empty token. Raises ForgedState."""
         if not token:
-            return State()
+            return ConversationState()
         if len(token) > MOST_CHARACTERS:
             raise ForgedState(f"the state is longer than {MOST_CHARACTERS} characters")
         try:

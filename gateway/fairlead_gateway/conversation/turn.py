@@ -24,7 +24,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     """Requests that wait for an answer."""
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a conversation carries from one request to the next. Times are seconds of the wall clock."""
 
     turn: int = -1

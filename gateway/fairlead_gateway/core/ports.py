@@ -48,7 +48,7 @@ class AdmissionGuard:
     clock: Callable[[], float]
     """Seconds, the clock of deadlines."""
     random: Callable[[], float]
-    heard: int
+    responses_seen: int
     """Answers and other signs of life of the server so far."""
 
     @property
@@ -60,8 +60,8 @@ class AdmissionGuard:
         """Whether there is room and nothing else to be looked at: the call is in, on a plain ticket."""
         raise NotImplementedError
 
-    def enter(self, waiter: Waiter, *, again: bool = False) -> Ticket:
-        """The ticket, or QUEUED: the waiter will be told. `again` is for retries. Raises McpError."""
+    def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
+        """The ticket, or QUEUED: the waiter will be told. `retry` marks a retry. Raises McpError."""
         raise NotImplementedError
 
     def still_answers(self) -> bool:
@@ -73,9 +73,9 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def leave(
-        self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False, tool: str = ""
+        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, given_up: bool = False, tool: str = ""
     ) -> None:
-        """A call is over. `heard` is what `heard` was when it entered."""
+        """A call is over. `responses_seen` is what `responses_seen` was when it entered."""
         raise NotImplementedError
 
     def leave_answered(self) -> None:

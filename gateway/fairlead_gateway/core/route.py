@@ -28,7 +28,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     tool: Tool | None
     """None for prompts, resources and completions."""
-    reach: ServerBinding
+    binding: ServerBinding
     server: Server
     name: str
     id: str
@@ -55,11 +55,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cache_scope: bytes
     """Prefix of the keys of cached results."""
     offline: bool
-    mirrored: tuple[Parameter, ...]
+    param_headers: tuple[Parameter, ...]
     """Arguments that travel in headers too."""
     check: SchemaCheck | None = None
     """Schemas of arguments and results; None where they are not checked."""
-    impatient: bool = False
+    caller_deadline: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
     closed: Refusal | None = None
     """Why it is not called; answered in place of the server. See `opens_to`."""
@@ -69,7 +69,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Bounds that policies set to the arguments; None: any are allowed."""
     escapes: bool = False
     """Whether policies want control characters in what its server says made visible."""
-    share: Quota | None = None
+    quota: Quota | None = None
     """Bounds that policies set to the caller in the server's namespace; None: it may take up anything."""
 
     @property
@@ -80,10 +80,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def bound_by(self) -> str:
         """Source of the limit on a call's time, in words."""
-        if self.impatient:
+        if self.caller_deadline:
             return "the time that the caller or its latency tier gives it"
         limit_ms = None if self.tool is None else self.tool.max_duration_ms
-        if limit_ms is not None and limit_ms / 1000 <= self.reach.timeout:
+        if limit_ms is not None and limit_ms / 1000 <= self.binding.timeout:
             return "its own maximum (maxDurationMs)"
         return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
 
@@ -101,7 +101,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def within(self, seconds: float) -> Route:
         """A copy with that time for a call, if it has more; itself if not."""
-        return self if seconds >= self.timeout else msgspec.structs.replace(self, timeout=seconds, impatient=True)
+        return self if seconds >= self.timeout else msgspec.structs.replace(self, timeout=seconds, caller_deadline=True)
 
     def retried(self, times: int) -> Route:
         """A copy with that many attempts after the first."""

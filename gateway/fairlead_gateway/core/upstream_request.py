@@ -71,7 +71,7 @@ class UpstreamRequest:
         self.gated = gated
         """Whether the server knows the tool only in a session that declared the client's capabilities."""
 
-    def again(self, ident: bytes) -> UpstreamRequest:
+    def with_id(self, ident: bytes) -> UpstreamRequest:
         """Copy under another id."""
         copy = self._copy()
         copy.id = ident
@@ -83,7 +83,7 @@ class UpstreamRequest:
         copy.params, copy.trace_lines = params, trace_lines
         return copy
 
-    def within(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
+    def in_session(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
         """Copy under another id, in the session of `client`."""
         copy = self._copy()
         copy.id, copy.client = ident, client

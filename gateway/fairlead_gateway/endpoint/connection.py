@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.calls.exchange import asker, in_scope
+from fairlead_gateway.calls.exchange import agent_in, agent_of
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
@@ -271,12 +271,12 @@ class Connection(RequestSink):
         self.since = self._clock()
         current = self.current
         if isinstance(current, Exchange):
-            self._agent = asker(current)
+            self._agent = agent_of(current)
         elif current is not None:
-            self._agent = in_scope(current.scope, self.client)
+            self._agent = agent_in(current.scope, self.client)
             current.pause_writing()
         else:
-            self._agent = in_scope({}, self.client)
+            self._agent = agent_in({}, self.client)
         self.settle_reading()
         self.count_unread()
 

@@ -204,7 +204,7 @@ class Exchange(calls.Exchange):
             self._wire.count_unread()
 
     def arrival(self, source: Carrier) -> Arrival:
-        return self._wire.buffers.arrival(calls.asker(self), source)
+        return self._wire.buffers.arrival(calls.agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""

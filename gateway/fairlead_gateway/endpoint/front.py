@@ -16,9 +16,9 @@ import msgspec
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.exchange import asker
+from fairlead_gateway.calls.exchange import agent_of
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
-from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_headers, resolve
+from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import replies
@@ -86,7 +86,7 @@ class Front:
         self.resource = resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context
-        self.live = dispatcher.context.live
+        self.live = dispatcher.context.server_requests
         self.local = local
         self.book = book
         self.bounds = bounds
@@ -101,7 +101,7 @@ class Front:
         self.proxies = Proxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
         self.preparations = Preparations()
-        self.streams = Streams(self.context.watches, identities, self.preparations, lambda: self.selection)
+        self.streams = Streams(self.context.subscriptions, identities, self.preparations, lambda: self.selection)
         self.threads = Threads(clock)
         self.live.outlet = self.streams.tell
         self.retiring = False
@@ -267,7 +267,7 @@ class Front:
 
     def _shed(self, exchange: Exchange, ident: bytes = b"null") -> bool:
         """Refuse a request while too many bytes of answers are not read; False where there is room."""
-        refused = self.buffers.refusal(asker(exchange))
+        refused = self.buffers.refusal(agent_of(exchange))
         if refused is None:
             return False
         status, message = refused
@@ -323,7 +323,7 @@ class Front:
         if isinstance(route, Rejection):
             self._reject(exchange, route)
             return
-        lines = param_headers(route, asked, exchange.headers) if route.mirrored else b""
+        lines = param_lines(route, asked, exchange.headers) if route.param_headers else b""
         if isinstance(lines, Rejection):
             self._reject(exchange, lines)
             return

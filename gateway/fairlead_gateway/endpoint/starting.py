@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_gateway.calls import refusals, translate
-from fairlead_gateway.calls.patience import AGAIN_MS, Patience, refusal_of
+from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.asked import Rejection
@@ -42,7 +42,7 @@ class Starting:
         self._server_info = server_info
         self._book = book
         self._failed = failed
-        self.patience = Patience(selection)
+        self.patience = StartupWait(selection)
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that wait."""
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
+from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Rejection
@@ -100,7 +100,11 @@ class Streams:
     """All open streams of one gateway. A stream ends with the credential that it was opened with."""
 
     def __init__(
-        self, watches: Watches, identities: Identities, preparations: Preparations, selection: Callable[[], Selection]
+        self,
+        watches: ResourceSubscriptions,
+        identities: Identities,
+        preparations: Preparations,
+        selection: Callable[[], Selection],
     ) -> None:
         """`selection` is the one that is served now."""
         self._selection = selection
@@ -141,7 +145,7 @@ class Streams:
             return
         found: dict[int, tuple[Reach, list[str]]] = {}
         for uri in dict.fromkeys(uris):
-            watched = watchable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
+            watched = subscribable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
             if watched is not None:
                 self._resource_bytes += len(uri)
                 stream.resources.append(uri)

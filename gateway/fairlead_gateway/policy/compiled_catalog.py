@@ -147,7 +147,7 @@ def bind_in_slices(
     for key, reach in reaches.items():
         server, kept = reach.server, before.get(key)
         first = kept.get(server.tools[0].name) if kept and server.tools else None
-        if kept and first is not None and first.server is server and first.reach.upstream is reach.upstream:
+        if kept and first is not None and first.server is server and first.binding.upstream is reach.upstream:
             bound[key] = kept
             yield
             continue

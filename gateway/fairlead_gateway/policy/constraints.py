@@ -15,7 +15,7 @@ from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.rules import RuleSet
 
 OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType({
-    "share": lambda rules, server: rules.quotas.get(server.namespace),
+    "quota": lambda rules, server: rules.quotas.get(server.namespace),
     "counted": lambda rules, server: server.namespace in rules.quotas,
     "escapes": lambda rules, server: server in rules.escaping,
 })  # fmt: skip

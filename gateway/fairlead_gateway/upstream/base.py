@@ -14,7 +14,9 @@ from fairlead_mcp.errors import ConnectionLost
 from fairlead_mcp.messages import Message
 
 
-async def asked(upstream: Upstream, request: UpstreamRequest, notify: Callable[[Message], None] | None = None) -> Raw:
+async def result_of(
+    upstream: Upstream, request: UpstreamRequest, notify: Callable[[Message], None] | None = None
+) -> Raw:
     """`Upstream.send` as a coroutine: the raw result. Raises McpError. Cancelling it cancels the request."""
     sink = FutureSink(notify)
     pending = upstream.send(request, sink)
@@ -72,11 +74,11 @@ class TaskCall:
                 self._sink.answered(result)
 
 
-class Refused:
+class Answered:
     """`Pending` of a request that was answered before `send` returned."""
 
     def cancel(self) -> None:
         """Nothing is on its way."""
 
 
-ANSWERED = Refused()
+ANSWERED = Answered()

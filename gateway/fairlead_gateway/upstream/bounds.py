@@ -10,7 +10,7 @@ MAX_WAITING: Final = 1024
 QUEUE_SECONDS: Final = 10.0
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class AdmissionLimits(msgspec.Struct, frozen=True):
     """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any."""
 
     limit: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.upstream.wording import without_address
+from fairlead_gateway.upstream.messages import without_address
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, Timeout
 
 FAILURES: Final = 5

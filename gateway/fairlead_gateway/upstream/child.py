@@ -15,8 +15,8 @@ from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.base import TaskCall
-from fairlead_gateway.upstream.lines import OwnStream, request_over
-from fairlead_gateway.upstream.places import Places
+from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
+from fairlead_gateway.upstream.shared_stream import ClientStream, request_over
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
 from fairlead_mcp.host import ChildHost
@@ -48,8 +48,8 @@ class ChildUpstream(Upstream):
         self._modern = modern
         self._shared = shared
         self._count = itertools.count(1).__next__
-        self._places = Places(limit, key)
-        self._own = None if own is None else OwnStream(own)
+        self._limit = ConcurrencyLimit(limit, key)
+        self._own = None if own is None else ClientStream(own)
         self._unlisten = None if self._own is None else host.listen(self)
         if not shared:
             self._child()
@@ -69,7 +69,7 @@ class ChildUpstream(Upstream):
         return TaskCall(self._requested(request, sink), sink, f"{request.method} {self._key}")
 
     def gauges(self) -> Gauges:
-        return Gauges(busy=self._places.busy)
+        return Gauges(busy=self._limit.busy)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         """The process ends with the host, or with the server that it was; nothing here outlives a call."""
@@ -93,7 +93,7 @@ class ChildUpstream(Upstream):
     # Inside
 
     async def _requested(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
-        with self._places:
+        with self._limit:
             child = self._child()
             if self._own is None:
                 return await request_over(child, request, sink)

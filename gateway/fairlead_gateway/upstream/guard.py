@@ -17,13 +17,13 @@ from fairlead_gateway.core import ports
 from fairlead_gateway.core.ports import Ticket, Waiter
 from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 
 log = logging.getLogger(__name__)
 
-OF_LATE: Final = 3.0
+FRESH_SECONDS: Final = 3.0
 """Seconds without an answer until a server that is said to be offline is believed to be."""
 SWEEP_SECONDS: Final = 0.02
 MAX_SWEEP_SECONDS: Final = 0.1
@@ -41,7 +41,7 @@ BREAKER_OPEN: Final = "BREAKER_OPEN"
 RATE_LIMITED: Final = "RATE_LIMITED"
 
 
-class Refused(McpError):
+class AdmissionRefused(McpError):
     """A guard does not let a call through. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
 
     reason = "Refused"
@@ -69,7 +69,7 @@ class Guard(ports.AdmissionGuard):
     def __init__(
         self,
         name: str,
-        bounds: Bounds,
+        bounds: AdmissionLimits,
         later: Later,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -87,7 +87,7 @@ class Guard(ports.AdmissionGuard):
         self.clock = clock
         self.busy = 0
         self._noted = (0, float("-inf"))
-        self.heard = 0
+        self.responses_seen = 0
         """Answers and other signs of life of the server so far."""
         self.retries = self.hedges = self.hedges_won = 0
         """Made so far; the hedges that answered first."""
@@ -108,7 +108,7 @@ class Guard(ports.AdmissionGuard):
         return len(self._turns)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> AdmissionLimits:
         return self._bounds
 
     @property
@@ -123,16 +123,16 @@ class Guard(ports.AdmissionGuard):
             return True
         return False
 
-    def enter(self, waiter: Waiter, *, again: bool = False) -> Ticket:
-        """The ticket, or QUEUED: the waiter stands in the queue and will be told. `again` is for retries, which the
-        rate does not count. Raises Refused.
+    def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
+        """The ticket, or QUEUED: the waiter stands in the queue and will be told. `retry` marks a retry, which the
+        rate does not count. Raises AdmissionRefused.
         """
         now = self.clock()
         ticket = self._past_breaker(now)
         if ticket == TRIAL:
             self.busy += 1
             return ticket
-        if not again and not self._plain:
+        if not retry and not self._plain:
             self._spend(now)
         if self.busy < self._limit and not self._waiting:
             self.busy += 1
@@ -144,24 +144,25 @@ class Guard(ports.AdmissionGuard):
         """Whether the server answered of late and nothing failed since, whatever others say of it. Costs nothing while
         nobody asks: it is looked at, then and now, how many answers there were.
         """
-        heard, since = self._noted
+        responses_seen, since = self._noted
         now = self.clock()
         if self.breaker.troubled:
             return False
-        if self.heard != heard:
-            self._noted = (self.heard, now)
+        if self.responses_seen != responses_seen:
+            self._noted = (self.responses_seen, now)
             return True
-        return now - since < OF_LATE
+        return now - since < FRESH_SECONDS
 
     def withdraw(self, waiter: Waiter) -> None:
         """A waiter gives up. No-op for one that stands in no queue."""
         self._turns.remove(waiter)
 
     def leave(
-        self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False, tool: str = ""
+        self, ticket: Ticket, error: Exception | None, responses_seen: int, *, given_up: bool = False, tool: str = ""
     ) -> None:
-        """A call is over. `heard` is what `Guard.heard` was when it entered; `given_up` where its end tells nothing
-        of the server: the client went away, or had set a time of its own. `tool`: whose time was up, for a Timeout.
+        """End a call. `responses_seen` is `Guard.responses_seen` as it was when the call entered; `given_up` where its
+        end tells nothing of the server: the client went away, or had set a time of its own. `tool`: name of the tool
+        that took too long, for a Timeout.
         """
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
@@ -173,7 +174,9 @@ class Guard(ports.AdmissionGuard):
                 self.breaker.given_up()
         elif error is None or not self._bounds.breaks or not counts(error):
             self._judge_answer(error, ticket)
-        elif not isinstance(error, Timeout) or self.heard == heard:  # else it is the tool that is slow
+        elif (
+            not isinstance(error, Timeout) or self.responses_seen == responses_seen
+        ):  # else it is the tool that is slow
             self._failed(error, ticket, tool if isinstance(error, Timeout) else "")
         elif ticket == TRIAL:
             self._recovered()
@@ -183,7 +186,7 @@ class Guard(ports.AdmissionGuard):
     def leave_answered(self) -> None:
         """`leave` of a call on any ticket that was answered without an error."""
         self.busy -= 1
-        self.heard += 1
+        self.responses_seen += 1
         if self._budget < RETRY_BUDGET:
             self._budget += RETRY_EARNED
         if self.breaker.troubled:
@@ -199,7 +202,7 @@ class Guard(ports.AdmissionGuard):
         self.retries += 1
         return True
 
-    def enter_beside(self) -> bool:
+    def enter_hedge(self) -> bool:
         """Whether a call may be made a second time beside itself: there is room that nobody waits for, and the budget
         of retries is not spent. It is in then, on a plain ticket.
         """
@@ -232,14 +235,14 @@ class Guard(ports.AdmissionGuard):
         if self._ping is None or self._pinging:
             return False
         self._pinging = True
-        heard = self.heard
-        self._ping(lambda error: self._told(error, heard, trial=trial))
+        responses_seen = self.responses_seen
+        self._ping(lambda error: self._told(error, responses_seen, trial=trial))
         return True
 
-    def _told(self, error: Exception | None, heard: int, *, trial: bool) -> None:
+    def _told(self, error: Exception | None, responses_seen: int, *, trial: bool) -> None:
         """Take the outcome of a ping."""
         self._pinging = False
-        if error is not None and counts(error) and self.heard == heard:
+        if error is not None and counts(error) and self.responses_seen == responses_seen:
             was_closed = self.breaker.closed
             if self.breaker.silent(self.clock(), trial=trial):
                 self._opened(was_closed=was_closed)
@@ -254,7 +257,7 @@ class Guard(ports.AdmissionGuard):
 
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _says_nothing(error):
-            self.heard += 1
+            self.responses_seen += 1
             if self.breaker.troubled:
                 self._recovered()
         elif ticket == TRIAL:
@@ -268,9 +271,9 @@ class Guard(ports.AdmissionGuard):
             return TRIAL
         raise self._open(now)
 
-    def _open(self, now: float) -> Refused:
+    def _open(self, now: float) -> AdmissionRefused:
         text = f"{self.name} is not called for a while: {self.breaker.why()}"
-        return Refused(text, code=BREAKER_OPEN, retry_after=self.breaker.wait(now))
+        return AdmissionRefused(text, code=BREAKER_OPEN, retry_after=self.breaker.wait(now))
 
     def _spend(self, now: float) -> None:
         assert self.rate is not None
@@ -279,10 +282,10 @@ class Guard(ports.AdmissionGuard):
             text = f"{self.name} takes {self._bounds.rate:g} calls a second"
             if self.rate.blocked:
                 text = "limits that replicas share cannot be looked up now"
-            raise Refused(text, code=RATE_LIMITED, retry_after=wait)
+            raise AdmissionRefused(text, code=RATE_LIMITED, retry_after=wait)
 
     def _queue(self, waiter: Waiter, now: float) -> None:
-        """Raises Refused where the queue is full, and nobody has more of it than this one's agent."""
+        """Raises AdmissionRefused where the queue is full, and nobody has more of it than this one's agent."""
         agent, last = waiter.agent, None
         if len(self._turns) >= self._bounds.waiting:
             last = self._turns.give_way(agent)
@@ -293,9 +296,9 @@ class Guard(ports.AdmissionGuard):
             last.refused(self._full())
         self._watch(now)
 
-    def _full(self) -> Refused:
+    def _full(self) -> AdmissionRefused:
         text = f"{self.name} is busy with {self.busy} calls, and {len(self._turns)} more are waiting already"
-        return Refused(text, code=RATE_LIMITED, retry_after=1.0)
+        return AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0)
 
     def _let_in(self) -> None:
         while self._waiting and self.busy < self._limit and self.breaker.closed:
@@ -322,11 +325,13 @@ class Guard(ports.AdmissionGuard):
                 waiter.refused(Timeout(f"{self.name} was busy with {self.busy} other calls all the time", sent=False))
             else:
                 text = f"{self.name} is busy with {self.busy} calls; none ended within {self._bounds.queue:g} s"
-                waiter.refused(Refused(text, code=RATE_LIMITED, retry_after=1.0))
+                waiter.refused(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
         if self._waiting:
             self._watch(now)
 
 
 def _says_nothing(error: Exception) -> bool:
     """Errors of transport that come from this side of the wire: nothing was sent, or not to the server."""
-    return isinstance(error, ConnectFailed | PoolFull | Refused) or (isinstance(error, Timeout) and not error.sent)
+    return isinstance(error, ConnectFailed | PoolFull | AdmissionRefused) or (
+        isinstance(error, Timeout) and not error.sent
+    )

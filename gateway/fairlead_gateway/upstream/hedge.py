@@ -69,7 +69,7 @@ class _Race:
         self._error: Exception | None = None
         """Error of the first attempt, while the second is on its way."""
         self._responses_seen = 0
-        """`Guard.heard` when the second was sent."""
+        """`Guard.responses_seen` when the second was sent."""
         self._over = False
 
     def begin(self) -> None:
@@ -112,10 +112,10 @@ class _Race:
 
     def _send_again(self) -> None:
         hedged = self._hedged
-        if self._over or not hedged.guard.enter_beside():
+        if self._over or not hedged.guard.enter_hedge():
             return
-        self._responses_seen = hedged.guard.heard
-        request = self._request.again(hedged.upstream.next_id())
+        self._responses_seen = hedged.guard.responses_seen
+        request = self._request.with_id(hedged.upstream.next_id())
         sink = _Second(self)
         self._second = sink  # it may be answered before `send` returns
         pending = hedged.upstream.send(request, sink)

@@ -22,9 +22,9 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.background import Background
 from fairlead_gateway.upstream.http_call import HttpCall
-from fairlead_gateway.upstream.session import Session
-from fairlead_gateway.upstream.sessions import IDLE_SECONDS, Sessions
-from fairlead_gateway.upstream.ways import Ways
+from fairlead_gateway.upstream.pod_pools import PodPools
+from fairlead_gateway.upstream.session import ServerSession
+from fairlead_gateway.upstream.sessions import IDLE_SECONDS, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer
@@ -66,14 +66,14 @@ class HttpUpstream(Upstream):
         def pool(addresses: Resolve, most: int) -> Pool:
             return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
 
-        self._ways = Ways(pool, resolve, target.host, target.port, limit=limit, balanced=modern)
-        self.pool = self._ways.any.calls
+        self._pools = PodPools(pool, resolve, target.host, target.port, limit=limit, balanced=modern)
+        self.pool = self._pools.any.calls
         self.background = Background(target.host, self.pool.clock)
-        self.sessions = Sessions(
-            self._head, client, self._ways, self.next_id, self._read_plainly, self.background, session_idle
+        self.sessions = ServerSessions(
+            self._head, client, self._pools, self.next_id, self._read_plainly, self.background, session_idle
         )
         self._no_legacy = False
-        """Whether a modern server is known to speak no legacy era beside."""
+        """Whether a modern server is known to speak no legacy era control."""
 
     @property
     def modern(self) -> bool:
@@ -124,7 +124,7 @@ class HttpUpstream(Upstream):
         await self.pool.aclose(grace)
         await self.sessions.aclose()
         await self.background.aclose()
-        await self._ways.aclose()
+        await self._pools.aclose()
 
     # For its calls
 
@@ -141,16 +141,16 @@ class HttpUpstream(Upstream):
             if not call.given_up:
                 self._send_in(call, session)
 
-    def left(self, session: Session, sink: ResponseSink) -> None:
+    def left(self, session: ServerSession, sink: ResponseSink) -> None:
         """A request in a client's own session is over."""
         if session.leave(sink):
             self.sessions.left(session)
 
-    def answer_server(self, session: Session, body: bytes) -> None:
+    def answer_server(self, session: ServerSession, body: bytes) -> None:
         """Send a JSON-RPC response to a legacy server, beside the calls: one of them may wait for it."""
-        self.background.post(self.sessions.way(session).beside, session.head, body)
+        self.background.post(self.sessions.pools(session).control, session.head, body)
 
-    def give_up(self, session: Session, ident: bytes) -> None:
+    def give_up(self, session: ServerSession, ident: bytes) -> None:
         """Tell a legacy server that nobody waits for its answer; a modern one sees its connection closed."""
         params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
         self.answer_server(session, jsonrpc.notification("notifications/cancelled", params))
@@ -191,13 +191,13 @@ class HttpUpstream(Upstream):
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request that has to go to one pod, or whose answer does not end."""
-        way = self._ways.any if request.pin is None else await self._ways.to(request.pin)
+        pools = self._pools.any if request.pin is None else await self._pools.to(request.pin)
         if not call.given_up:
             call.data = self._modern_data(request)
-            call.pool = way.beside if request.method == LISTEN else way.calls
+            call.pool = pools.control if request.method == LISTEN else pools.calls
             call.pool.submit(call)
 
-    def _send_in(self, call: HttpCall, session: Session) -> None:
+    def _send_in(self, call: HttpCall, session: ServerSession) -> None:
         """Send a request in a legacy session, at the level of log messages that its client wants."""
         request = call.request
         method = request.method.encode()
@@ -214,7 +214,7 @@ class HttpUpstream(Upstream):
                 return
         self._submit(call, session)
 
-    async def _send_at_level(self, call: HttpCall, session: Session, due: str | None) -> None:
+    async def _send_at_level(self, call: HttpCall, session: ServerSession, due: str | None) -> None:
         try:
             await self.sessions.set_level(session, due)
         except asyncio.CancelledError:
@@ -223,6 +223,6 @@ class HttpUpstream(Upstream):
         if not call.given_up:
             self._submit(call, session)
 
-    def _submit(self, call: HttpCall, session: Session) -> None:
-        call.pool = pool = self.pool if session.pod is None else self.sessions.way(session).calls
+    def _submit(self, call: HttpCall, session: ServerSession) -> None:
+        call.pool = pool = self.pool if session.pod is None else self.sessions.pools(session).calls
         pool.submit(call)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.session import Session, get_head
+from fairlead_gateway.upstream.session import ServerSession, get_head
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http import resuming
@@ -43,7 +43,7 @@ class HttpCall(Call):
         self._upstream = upstream
         self.request = request
         self.sink = sink
-        self.session: Session | None = None
+        self.session: ServerSession | None = None
         """Legacy session that it was sent in."""
         self.pool: Pool | None = None
         """Pool that it was submitted to."""
@@ -149,7 +149,7 @@ class HttpCall(Call):
         self._reopen(session)
         return True
 
-    def _reopen(self, session: Session) -> None:
+    def _reopen(self, session: ServerSession) -> None:
         """Send it once more, in a new session."""
         upstream = self._upstream
         self._reopened = True
@@ -157,7 +157,7 @@ class HttpCall(Call):
         if session.client is not None:
             session.leave(self.sink)
         self.session, self.pool, self.connection, self.cursor = None, None, None, None
-        self.request = self.request.again(upstream.next_id())
+        self.request = self.request.with_id(upstream.next_id())
         self.work = upstream.background.run(upstream.send_opened(self), "send to")
 
     def _resume(self, before: Answer | McpError) -> None:

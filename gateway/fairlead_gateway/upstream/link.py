@@ -14,8 +14,8 @@ from msgspec import Raw
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.base import TaskCall
-from fairlead_gateway.upstream.lines import OwnStream, request_over
-from fairlead_gateway.upstream.places import Places
+from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
+from fairlead_gateway.upstream.shared_stream import ClientStream, request_over
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.link import Link
@@ -34,9 +34,9 @@ class LinkUpstream(Upstream):
         self._link = link
         self._mask = mask or Mask(None)
         self._modern = modern
-        self._places = Places(limit, link.name)
+        self._limit = ConcurrencyLimit(limit, link.name)
         self._count = itertools.count(1).__next__
-        self._own = None if own is None else OwnStream(own)
+        self._own = None if own is None else ClientStream(own)
         if self._own is not None:
             link.on_notification, link.offering = self._own.said, self._own.offering
 
@@ -52,17 +52,17 @@ class LinkUpstream(Upstream):
         return TaskCall(self._requested(request, sink), sink, f"{request.method} {self._link.name}")
 
     def gauges(self) -> Gauges:
-        busy = self._places.busy
+        busy = self._limit.busy
         return Gauges(busy=busy, idle=int(busy == 0 and self._link.negotiated is not None))
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await self._places.quiet(grace)
+        await self._limit.quiet(grace)
         await self._link.aclose()
 
     # Inside
 
     async def _requested(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
-        with self._places:
+        with self._limit:
             try:
                 if self._own is None:
                     return await request_over(self._link, request, sink)

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.upstream.base import asked
+from fairlead_gateway.upstream.base import result_of
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 
@@ -43,7 +43,7 @@ class Pinger:
             upstream = self._upstream()
             modern = upstream.modern
             method, params = ("server/discover", eras.modern_params(None, self._client)) if modern else ("ping", b"{}")
-            await asked(upstream, UpstreamRequest(upstream.next_id(), method, params, deadline, MAX_BYTES))
+            await result_of(upstream, UpstreamRequest(upstream.next_id(), method, params, deadline, MAX_BYTES))
             found = None
         except McpError as error:
             found = error

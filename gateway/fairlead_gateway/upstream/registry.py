@@ -34,13 +34,13 @@ from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.base import ANSWERED
-from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, Bounds
+from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, AdmissionLimits
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.gated import GatedUpstream
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
-from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
+from fairlead_gateway.upstream.per_client import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.yielding import in_turns
@@ -227,7 +227,7 @@ class Registry:
 
     def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
         local = isinstance(identity.endpoint, LocalEndpoint)
-        bounds = Bounds(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
+        bounds = AdmissionLimits(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
         loop = asyncio.get_running_loop()
         return Guard(
             str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason),

@@ -6,13 +6,13 @@ import asyncio
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
-from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 
 
-class Session:
+class ServerSession:
     """A session with a legacy server; servers without state give no id."""
 
     __slots__ = (
@@ -30,7 +30,7 @@ class Session:
         """Address that it lives at; None where any address does."""
         self.working: list[ResponseSink] = []
         """Sinks of the requests in progress, of a client's own session."""
-        self.levels: Levels | None = None
+        self.levels: LogLevels | None = None
         """None where the server has no log messages."""
         self.setting_level = asyncio.Lock()
         self.stream: asyncio.Task[None] | None = None

@@ -17,9 +17,9 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.upstream.background import ANSWER_BYTES, POST_SECONDS, Background
-from fairlead_gateway.upstream.levels import Levels
-from fairlead_gateway.upstream.session import Session, get_head
-from fairlead_gateway.upstream.ways import Way, Ways
+from fairlead_gateway.upstream.log_levels import LogLevels
+from fairlead_gateway.upstream.pod_pools import PodPools, Pools
+from fairlead_gateway.upstream.session import ServerSession, get_head
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.http.answer import Answer
@@ -39,7 +39,7 @@ STREAM_SECONDS: Final = 2.0
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
-class Sessions:
+class ServerSessions:
     """`head` is the prepared head of requests, `read` gives the result in an answer to a request id or raises McpError;
     `idle` is in seconds.
     """
@@ -48,7 +48,7 @@ class Sessions:
         self,
         head: bytes,
         client: eras.Client,
-        ways: Ways,
+        pools: PodPools,
         next_id: Callable[[], bytes],
         read: Callable[[Answer, bytes], Raw],
         background: Background,
@@ -56,20 +56,20 @@ class Sessions:
     ) -> None:
         self._head = head
         self._client = client
-        self._ways = ways
+        self._pools = pools
         self._next_id = next_id
         self._read = read
         self._background = background
         self._idle = idle
-        self._clock = ways.any.calls.clock
-        self._opening: dict[ClientPeer | None, asyncio.Task[Session]] = {}
-        self.open: dict[ClientPeer | None, Session] = {}
+        self._clock = pools.any.calls.clock
+        self._opening: dict[ClientPeer | None, asyncio.Task[ServerSession]] = {}
+        self.open: dict[ClientPeer | None, ServerSession] = {}
         """By client; that of all bare clients under None."""
 
-    def way(self, session: Session) -> Way:
-        return self._ways.at(session.pod)
+    def pools(self, session: ServerSession) -> Pools:
+        return self._pools.at(session.pod)
 
-    async def opened(self, client: ClientPeer | None, deadline: float) -> Session:
+    async def opened(self, client: ClientPeer | None, deadline: float) -> ServerSession:
         """The session of a client, opened for the first that needs it; a request that gives up does not stop it for
         others. Raises McpError.
         """
@@ -78,7 +78,7 @@ class Sessions:
             return session
         opening = self._opening.get(client)
         if opening is None:
-            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._ways.host}")
+            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._pools.host}")
             self._opening[client] = opening
             opening.add_done_callback(lambda task: self._session_opened(client, task))
         done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
@@ -86,29 +86,29 @@ class Sessions:
             raise Timeout("the server's session was not opened in time", sent=False)
         return done.pop().result()
 
-    def left(self, session: Session) -> None:
+    def left(self, session: ServerSession) -> None:
         """Nothing is in progress in a client's session."""
         if session.client is not None and self.open.get(session.client) is session:
             session.expiry = asyncio.get_running_loop().call_later(self._idle, self._drop, session.client)
 
-    def lose(self, session: Session) -> None:
+    def lose(self, session: ServerSession) -> None:
         """The server does not know the session any more."""
         if self.open.get(session.client) is session:
             del self.open[session.client]
             session.close()
 
-    def level_due(self, session: Session, client: bytes | None, level: str | None) -> str | None:
+    def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
         """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
         if level is None or session.levels is None:
             return None
         return session.levels.due(client, level, self._clock())
 
-    async def set_level(self, session: Session, due: str | None) -> None:
+    async def set_level(self, session: ServerSession, due: str | None) -> None:
         """Have the server send log messages from a level on, after others that are being set. Its answer is ignored."""
         async with session.setting_level:
             if due is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
-                await self._background.posted(self.way(session).beside, session.head, body, POST_SECONDS)
+                await self._background.posted(self.pools(session).control, session.head, body, POST_SECONDS)
 
     async def aclose(self) -> None:
         """End all sessions. Bounded."""
@@ -122,11 +122,11 @@ class Sessions:
 
     # Inside
 
-    async def _end(self, session: Session) -> None:
+    async def _end(self, session: ServerSession) -> None:
         """Tell the server, so that it need not keep it (MCP 2025-11-25, Transports, "Session Management")."""
         if session.named:
             head = session.head.replace(b"POST ", b"DELETE ", 1)
-            await self._background.posted(self.way(session).beside, head, b"", END_SECONDS)
+            await self._background.posted(self.pools(session).control, head, b"", END_SECONDS)
 
     def _drop(self, client: ClientPeer | None) -> None:
         session = self.open.pop(client, None)
@@ -134,7 +134,7 @@ class Sessions:
             session.close()
             self._background.run(self._end(session), "end session")
 
-    def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[Session]) -> None:
+    def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[ServerSession]) -> None:
         self._opening.pop(client, None)
         if not task.cancelled() and task.exception() is None:
             self.open[client] = task.result()
@@ -148,36 +148,36 @@ class Sessions:
                 self._drop(client)
                 return
 
-    async def _open(self, client: ClientPeer | None) -> Session:
-        deadline, calls = self._clock() + OPEN_SECONDS, self._ways.any.calls
+    async def _open(self, client: ClientPeer | None) -> ServerSession:
+        deadline, calls = self._clock() + OPEN_SECONDS, self._pools.any.calls
         ident = self._next_id()
         offered = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
         answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
         negotiated = eras.read_initialize(self._read(answer, ident))
-        session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
+        session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
         if client is None:
-            self._ways.settle(answer.connection.peer)
+            self._pools.settle(answer.connection.peer)
         else:
-            session.pod = self._ways.pod(answer.connection.peer)
+            session.pod = self._pools.pod(answer.connection.peer)
         if negotiated.offers("logging"):
-            session.levels = Levels(shared=client is None)
+            session.levels = LogLevels(shared=client is None)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
-        await self.way(session).calls.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        await self.pools(session).calls.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
             heard = asyncio.Event()
             listening = self._listen(session, heard)
-            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._ways.host}")
+            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), STREAM_SECONDS)
         return session
 
-    async def _listen(self, session: Session, heard: asyncio.Event) -> None:
+    async def _listen(self, session: ServerSession, heard: asyncio.Event) -> None:
         """Hold the stream on which a server asks apart from its answers, as far as it has one."""
-        way = self.way(session)
+        pools = self.pools(session)
 
         def answer(body: bytes) -> None:
-            self._background.post(way.beside, session.head, body)
+            self._background.post(pools.control, session.head, body)
 
         def on_event(event: bytes) -> bool:
             try:
@@ -195,7 +195,7 @@ class Sessions:
             return False
 
         try:
-            await way.beside.exchange(
+            await pools.control.exchange(
                 with_body(get_head(session.head), b""), deadline=NEVER, max_bytes=ANSWER_BYTES, on_event=on_event,
                 on_open=lambda _: heard.set(),
             )  # fmt: skip

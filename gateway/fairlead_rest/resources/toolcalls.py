@@ -20,9 +20,9 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.patience import refusal_of
 from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.calls.refusals import result as refused_result
+from fairlead_gateway.calls.startup import refusal_of
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext, format_called

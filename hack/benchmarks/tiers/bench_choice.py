@@ -17,7 +17,7 @@ from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK
 from fairlead_gateway.conversation.choose import Chooser
-from fairlead_gateway.conversation.turn import State, Turn
+from fairlead_gateway.conversation.turn import ConversationState, Turn
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_operator.latency.ledger import Ledger, ToolKey
 from fairlead_operator.latency.samples import AttemptOutcome
@@ -47,7 +47,7 @@ def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
         shipped = [phrase for tier in tiers for phrase in tier.selection.keywords][:PHRASES]
         deep = Tier(name="deep", selection=TierSelection(keywords=tuple(shipped)))
         tiers = (Tier(name="fast", default=True), deep)
-    chooser, state = Chooser(tiers), State()
+    chooser, state = Chooser(tiers), ConversationState()
     turn = Turn(text=(words * (CHARACTERS // len(words) + 1))[:CHARACTERS], number=4)
     return lambda: chooser.choose(turn, state, 1000.0)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import RETRY_BUDGET, Guard
 from gatewayworld import MODERN, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
@@ -105,10 +105,10 @@ async def test_a_call_whose_time_is_up_is_given_up_at_both_pods(tmp_path: Path) 
 
 
 def test_hedges_are_paid_from_the_budget_of_retries() -> None:
-    guard = Guard("s", Bounds(1000), lambda delay, action: None)
-    made = sum(guard.enter_beside() for _ in range(100))
+    guard = Guard("s", AdmissionLimits(1000), lambda delay, action: None)
+    made = sum(guard.enter_hedge() for _ in range(100))
     assert made == RETRY_BUDGET
     for _ in range(made + 1):
         guard.leave_answered()
-    assert guard.enter_beside()  # each that ended earned a tenth
-    assert not guard.enter_beside()
+    assert guard.enter_hedge()  # each that ended earned a tenth
+    assert not guard.enter_hedge()

@@ -316,7 +316,7 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
 
 
 async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead_gateway.calls.patience.MOST_WAITING", 1)
+    monkeypatch.setattr("fairlead_gateway.calls.startup.MOST_WAITING", 1)
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         wire.send(calling("demo__add"))
         await held(gateway)

@@ -99,7 +99,7 @@ async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(tmp_
             heard = await wire.reader.readuntil(b"}}\n\n")
             message = json.loads(heard.partition(b"data: ")[2])
             assert message == updated(ONE, _meta={META + "subscriptionId": "mine"})
-        await eventually(lambda: len(gateway.front.context.watches) == 0)
+        await eventually(lambda: len(gateway.front.context.subscriptions) == 0)
         if server_era == MODERN:
             await eventually(server.broken_off.is_set)
         else:
@@ -125,7 +125,7 @@ async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(tmp_
             heard = json.loads((await wire.reader.readuntil(b"}}\n\n")).partition(b"data: ")[2])
             assert (heard["method"], heard["params"]["uri"]) == ("notifications/resources/updated", ONE)
             await ask(gateway, legacy("resources/unsubscribe", {"uri": ONE}, session=session))
-            assert len(gateway.front.context.watches) == 0
+            assert len(gateway.front.context.subscriptions) == 0
             if server_era == MODERN:
                 await eventually(server.broken_off.is_set)
             else:
@@ -190,4 +190,4 @@ async def test_a_stream_that_names_too_much_is_given_what_there_is_room_for(tmp_
         wire.send(listening([f"no://{n}" for n in range(64)] + [ONE]))
         acknowledged = await wire.reader.readuntil(b"}}\n\n")
         assert b"resourceSubscriptions" not in acknowledged
-        assert len(gateway.front.context.watches) == 0
+        assert len(gateway.front.context.subscriptions) == 0

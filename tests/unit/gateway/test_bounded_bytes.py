@@ -13,11 +13,11 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
-from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, BridgedCall
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, offers
-from fairlead_gateway.calls.routing import route_beside
-from fairlead_gateway.calls.watches import MAX_EVENT, MAX_URI, Watches, watchable
+from fairlead_gateway.calls.input_required import MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.resource_subscriptions import MAX_EVENT, MAX_URI, ResourceSubscriptions, subscribable
+from fairlead_gateway.calls.routing import request_route
+from fairlead_gateway.calls.server_requests import MAX_ID, MAX_SESSION, ServerRequests, offers
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.core.ports import Pending, Upstream
@@ -29,7 +29,7 @@ from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.base import ANSWERED
-from fairlead_gateway.upstream.bounds import Bounds as GuardBounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
@@ -91,7 +91,7 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
 
 
 def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
-    live = Live(Sessions(b"key"))
+    live = ServerRequests(Sessions(b"key"))
     long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
     assert live.set_level(long, "debug")
     assert live.set_level(usual, "debug")
@@ -112,7 +112,7 @@ def test_a_uri_without_end_is_not_watched() -> None:
         def resource(self, uri: str) -> Any:
             raise AssertionError(uri[:10])
 
-    assert watchable(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
+    assert subscribable(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
 
 
 class Silent(Upstream):
@@ -133,15 +133,17 @@ class Silent(Upstream):
 
 def binding(upstream: Upstream) -> ServerBinding:
     server: Any = SimpleNamespace(key="default/demo", catalog=SimpleNamespace(session="Shared", online=True))
-    guard = Guard("default/demo", GuardBounds(100), lambda seconds, then: None, clock=lambda: 0.0)
+    guard = Guard("default/demo", AdmissionLimits(100), lambda seconds, then: None, clock=lambda: 0.0)
     return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
 
 
 def bridged(bridge: Bridge) -> BridgedCall:
     book, client = MetricsRegistry(), Client()
-    context = CallContext(book, client, b"{}", Live(Sessions(b"key")), Watches(client), bridge, lambda: 0.0)
+    context = CallContext(
+        book, client, b"{}", ServerRequests(Sessions(b"key")), ResourceSubscriptions(client), bridge, lambda: 0.0
+    )
     recorder = book.recorder("tools/call")
-    route = route_beside(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
+    route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
     return BridgedCall(context, bridge, route, "agent", "of", 0.0, ASKING)
 
 
@@ -200,7 +202,7 @@ def test_an_unset_id_is_no_question() -> None:
 
 async def test_what_a_server_says_about_a_watch_is_small() -> None:
     upstream = Silent()
-    watches = Watches(Client(), lambda: 0.0)
+    watches = ResourceSubscriptions(Client(), lambda: 0.0)
     watches.hold("holder", binding(upstream), ["file:///a"], lambda params: None)
     assert (await upstream.asked.get()).max_bytes == MAX_EVENT
     await watches.aclose()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
-from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Guard, Refused
+from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, AdmissionRefused, Guard
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,
@@ -22,7 +22,7 @@ from guardworld import LOST, World
 
 
 def code(error: BaseException | None) -> str:
-    assert isinstance(error, Refused)
+    assert isinstance(error, AdmissionRefused)
     return error.code
 
 
@@ -54,7 +54,7 @@ def test_a_full_queue_refuses_at_once() -> None:
     world = World(limit=1, waiting=1)
     assert world.guard.enter_now()
     world.guard.enter(world.caller())
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AdmissionRefused) as caught:
         world.guard.enter(world.caller())
     assert code(caught.value) == "RATE_LIMITED"
     assert caught.value.retry_after > 0
@@ -81,13 +81,13 @@ def test_in_a_full_queue_who_has_most_of_it_gives_way_to_who_has_less() -> None:
     greedy = [world.caller(agent="greedy") for _ in range(3)]
     for caller in greedy:
         world.guard.enter(caller)
-    with pytest.raises(Refused):
+    with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller(agent="greedy"))
     polite = world.caller(agent="polite")
     assert world.guard.enter(polite) == QUEUED
     assert [caller.error is None for caller in greedy] == [True, True, False]
     assert code(greedy[2].error) == "RATE_LIMITED"
-    with pytest.raises(Refused):  # two against one: to take one more would only turn it round
+    with pytest.raises(AdmissionRefused):  # two against one: to take one more would only turn it round
         world.guard.enter(world.caller(agent="polite"))
     assert world.guard.waiting == 3
 
@@ -113,14 +113,14 @@ def test_calls_per_second_let_a_burst_through_and_say_when_to_come_again() -> No
     world = World(limit=99, rate=2.0)
     assert not world.guard.enter_now()
     assert [world.guard.enter(world.caller()) for _ in range(2)] == [PLAIN, PLAIN]
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AdmissionRefused) as caught:
         world.guard.enter(world.caller())
     assert (code(caught.value), caught.value.retry_after) == ("RATE_LIMITED", 0.5)
     world.sleep(0.5)
     assert world.guard.enter(world.caller()) == PLAIN
-    with pytest.raises(Refused):
+    with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller())
-    assert world.guard.enter(world.caller(), again=True) == PLAIN
+    assert world.guard.enter(world.caller(), retry=True) == PLAIN
 
 
 def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None:
@@ -129,7 +129,7 @@ def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None
     assert world.state() == CLOSED
     world.fail()
     assert world.state() == OPEN
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AdmissionRefused) as caught:
         world.guard.enter(world.caller())
     assert (code(caught.value), caught.value.retry_after) == ("BREAKER_OPEN", 1.0)
     assert "it hung up" in str(caught.value)
@@ -200,7 +200,7 @@ def test_after_a_while_one_call_is_tried_and_its_end_decides() -> None:
     world.sleep(1.0)
     assert world.state() == HALF_OPEN
     assert world.guard.enter(world.caller()) == TRIAL
-    with pytest.raises(Refused):
+    with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller())
     world.guard.leave_answered()
     assert world.state() == CLOSED
@@ -212,12 +212,12 @@ def test_a_trial_that_fails_doubles_the_pause_up_to_a_bound() -> None:
     world.fail(FAILURES)
     pauses = []
     for _ in range(8):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(AdmissionRefused) as caught:
             world.guard.enter(world.caller())
         pauses.append(caught.value.retry_after)
         world.sleep(pauses[-1])
         assert world.guard.enter(world.caller()) == TRIAL
-        world.guard.leave(TRIAL, LOST, world.guard.heard)
+        world.guard.leave(TRIAL, LOST, world.guard.responses_seen)
     assert pauses == [1, 2, 4, 8, 16, MAX_SECONDS, MAX_SECONDS, MAX_SECONDS]
 
 
@@ -245,10 +245,10 @@ def test_a_slow_tool_among_working_ones_opens_nothing() -> None:
     world = World(limit=9)
     for _ in range(FAILURES * 2):
         assert world.guard.enter_now()
-        heard = world.guard.heard
+        responses_seen = world.guard.responses_seen
         assert world.guard.enter_now()
-        world.guard.leave(PLAIN, None, heard)
-        world.guard.leave(PLAIN, Timeout("late", sent=True), heard)
+        world.guard.leave(PLAIN, None, responses_seen)
+        world.guard.leave(PLAIN, Timeout("late", sent=True), responses_seen)
     assert world.state() == CLOSED
 
 
@@ -256,7 +256,7 @@ def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
     world = World()
     for _ in range(FAILURES * 2):
         assert world.guard.enter_now()
-        world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.heard, given_up=True)
+        world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.responses_seen, given_up=True)
     assert world.state() == CLOSED
 
 
@@ -272,7 +272,7 @@ def test_retries_have_a_budget_that_calls_fill_again() -> None:
     assert granted == 10
     for _ in range(11):
         assert guard.enter_now()
-        guard.leave(PLAIN, None, guard.heard)
+        guard.leave(PLAIN, None, guard.responses_seen)
     assert [guard.may_retry(), guard.may_retry()] == [True, False]
 
 
@@ -284,7 +284,7 @@ def test_nothing_is_tried_again_while_the_breaker_is_open() -> None:
 
 def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_until_a_failure() -> None:
     now = 100.0
-    guard = Guard("demo", Bounds(limit=1), later=lambda seconds, run: None, clock=lambda: now)
+    guard = Guard("demo", AdmissionLimits(limit=1), later=lambda seconds, run: None, clock=lambda: now)
     assert not guard.still_answers(), "it never did"
 
     def answered() -> None:
@@ -293,12 +293,12 @@ def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_unti
 
     answered()
     assert guard.still_answers()
-    now += OF_LATE - 0.1
+    now += FRESH_SECONDS - 0.1
     assert guard.still_answers()
     now += 0.2
     assert not guard.still_answers()
     answered()
     assert guard.still_answers()
     assert guard.enter_now()
-    guard.leave(PLAIN, LOST, guard.heard)
+    guard.leave(PLAIN, LOST, guard.responses_seen)
     assert not guard.still_answers()

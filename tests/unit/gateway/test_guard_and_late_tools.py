@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, OPEN
-from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard, Refused
+from fairlead_gateway.upstream.guard import PLAIN, TRIAL, AdmissionRefused, Guard
 from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
 from guardworld import World
 
@@ -21,13 +21,18 @@ class Pinged(World):
         super().__init__(**bounds)
         self.asked: list[Callable[[Exception | None], None]] = []
         self.guard = Guard(
-            "a/x", Bounds(limit=9), self._later, clock=lambda: self.now, random=lambda: 0.0, ping=self.asked.append
+            "a/x",
+            AdmissionLimits(limit=9),
+            self._later,
+            clock=lambda: self.now,
+            random=lambda: 0.0,
+            ping=self.asked.append,
         )
 
     def overrun(self, *tools: str) -> None:
         for tool in tools:
             assert self.guard.enter_now()
-            self.guard.leave(PLAIN, Timeout("late", sent=True), self.guard.heard, tool=tool)
+            self.guard.leave(PLAIN, Timeout("late", sent=True), self.guard.responses_seen, tool=tool)
 
 
 def test_one_tool_that_takes_too_long_is_asked_about_and_opens_nothing_while_the_server_answers() -> None:
@@ -83,8 +88,8 @@ def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception 
     world.fail(FAILURES)
     world.sleep(1.0)
     assert world.guard.enter(world.caller()) == TRIAL
-    world.guard.leave(TRIAL, Timeout("late", sent=True), world.guard.heard, tool="slow")
-    with pytest.raises(Refused):
+    world.guard.leave(TRIAL, Timeout("late", sent=True), world.guard.responses_seen, tool="slow")
+    with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller())
     world.asked.pop()(answer)
     assert world.state() == after
@@ -93,7 +98,7 @@ def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception 
 def test_a_refused_call_is_not_told_where_the_server_is() -> None:
     world = World()
     world.fail(FAILURES, ConnectFailed("10.1.2.3:80 refused the connection", reason="ConnectionRefused"))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AdmissionRefused) as caught:
         world.guard.enter(world.caller())
     assert "the server refuses connections" in str(caught.value)
     assert "10.1.2.3" not in str(caught.value)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls import mirrored
+from fairlead_gateway.calls import param_headers
 from fairlead_gateway.endpoint.sessions import Sessions, normalized
 from fairlead_gateway.policy.resource_index import template_pattern
 from fairlead_gateway.upstream import affinity
@@ -84,14 +84,14 @@ DEFINITION = json.dumps(
 def test_headers_have_to_match_the_arguments_that_they_repeat(
     arguments: bytes, headers: dict[bytes, bytes], fine: bool
 ) -> None:
-    names = mirrored.mirrored(DEFINITION)
-    assert (mirrored.mismatch(Raw(arguments), names, headers) is None) is fine
+    names = param_headers.declared(DEFINITION)
+    assert (param_headers.mismatch(Raw(arguments), names, headers) is None) is fine
 
 
 def test_headers_are_derived_for_a_client_that_sends_none() -> None:
-    names = mirrored.mirrored(DEFINITION)
-    assert mirrored.lines(Raw('{"region":"é"}'.encode()), names) == b"Mcp-Param-Region: =?base64?w6k=?=\r\n"
-    assert mirrored.lines(None, names) == b""
+    names = param_headers.declared(DEFINITION)
+    assert param_headers.lines(Raw('{"region":"é"}'.encode()), names) == b"Mcp-Param-Region: =?base64?w6k=?=\r\n"
+    assert param_headers.lines(None, names) == b""
 
 
 TYPED = json.dumps(
@@ -133,12 +133,12 @@ def test_whole_numbers_are_compared_by_their_value_and_everything_else_as_text(
 ) -> None:
     name, _, value = header.partition(": ")
     headers = {f"mcp-param-{name}".lower().encode(): value.encode()}
-    assert (mirrored.mismatch(Raw(f"{{{argument}}}"), mirrored.mirrored(TYPED), headers) is None) is fine
+    assert (param_headers.mismatch(Raw(f"{{{argument}}}"), param_headers.declared(TYPED), headers) is None) is fine
 
 
 def test_an_invalid_annotation_mirrors_nothing() -> None:
     broken = DEFINITION.replace(b'"string"', b'"object"')
-    assert mirrored.mirrored(broken) == ()
+    assert param_headers.declared(broken) == ()
 
 
 @pytest.mark.parametrize(

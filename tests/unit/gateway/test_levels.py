@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairlead_gateway.upstream.levels import MAX_CLIENTS, REMEMBERED_SECONDS, Levels
+from fairlead_gateway.upstream.log_levels import MAX_CLIENTS, REMEMBERED_SECONDS, LogLevels
 
 
 def test_the_lowest_level_that_somebody_asked_for_of_late_counts() -> None:
-    levels = Levels(shared=True)
+    levels = LogLevels(shared=True)
     assert levels.due(b"a", "debug", 0) == "debug"
     assert levels.due(b"b", "info", 1) is None
     assert levels.due(b"a", "debug", 2) is None
@@ -15,12 +15,12 @@ def test_the_lowest_level_that_somebody_asked_for_of_late_counts() -> None:
 
 
 def test_a_client_that_wants_less_than_before_counts_with_that() -> None:
-    levels = Levels(shared=False)
+    levels = LogLevels(shared=False)
     assert [levels.due(b"a", level, 0) for level in ("debug", "error", "error")] == ["debug", "error", None]
 
 
 def test_a_crowd_of_clients_is_not_kept() -> None:
-    levels = Levels(shared=True)
+    levels = LogLevels(shared=True)
     levels.due(b"first", "debug", 0)
     said = [levels.due(b"%d" % number, "info", 0) for number in range(MAX_CLIENTS)]
     assert said == [None] * (MAX_CLIENTS - 1) + ["info"]

@@ -280,11 +280,11 @@ def test_of_several_limits_the_smallest_counts() -> None:
     first = policy("a", limits=PolicyLimits(max_tools=3, calls_per_minute=10))
     second = policy("b", limits=PolicyLimits(max_tools=5, calls_per_minute=6, concurrency=2), subjects=to("npc"))
     third = policy("c", limits=PolicyLimits(max_tools=1), subjects=to("qa"))
-    share = world(first, second, third).seen_by(NPC)[b"/mcp"].routes["web__get"].share
+    share = world(first, second, third).seen_by(NPC)[b"/mcp"].routes["web__get"].quota
     assert share is not None
     assert (share.max_tools, share.calls_per_minute, share.concurrency) == (3, 6, 2)
     assert share.by == {"max_tools": "default/a", "calls_per_minute": "default/b", "concurrency": "default/b"}
-    assert world(first).seen_by(NPC)[b"/mcp"].routes["else__get"].share is None
+    assert world(first).seen_by(NPC)[b"/mcp"].routes["else__get"].quota is None
 
 
 def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> None:

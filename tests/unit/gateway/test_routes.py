@@ -13,7 +13,7 @@ from fairlead_gateway.core.route import Route
 
 REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
-    "with less time": (lambda route: route.within(2.0), {"timeout": 2.0, "impatient": True}),
+    "with less time": (lambda route: route.within(2.0), {"timeout": 2.0, "caller_deadline": True}),
     "with other attempts": (lambda route: route.retried(7), {"retries": 7}),
     "closed": (lambda route: route.closed_by(REFUSAL), {"closed": REFUSAL}),
 }

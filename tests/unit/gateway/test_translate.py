@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.outcome import Outcome
+from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import decode_object
@@ -26,7 +26,7 @@ def params(text: bytes, *, was: str, to: str, token: bytes | None = None) -> byt
     )  # fmt: skip
 
 
-def result(text: bytes, *, was: str, to: str) -> Outcome:
+def result(text: bytes, *, was: str, to: str) -> TranslatedResult:
     return translate.result(text, from_modern=was == "modern", to_modern=to == "modern", server_info=INFO)
 
 

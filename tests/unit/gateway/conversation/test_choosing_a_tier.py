@@ -8,7 +8,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import Phrases, normal
 from fairlead_gateway.conversation.token import ForgedState, Sealer
-from fairlead_gateway.conversation.turn import Choice, State, Turn
+from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
 from fairlead_operator.publish.compile import compile_rules
 
 SHIPPED = compile_rules([], [], {}).tiers
@@ -91,7 +91,7 @@ def test_short_turns_in_quick_succession_are_a_rapid_exchange() -> None:
 
 
 def test_a_state_that_was_not_signed_here_is_refused() -> None:
-    token = Sealer(b"theirs").seal(State(turn=3))
+    token = Sealer(b"theirs").seal(ConversationState(turn=3))
     for forged in (token, token[:-2] + "xx", "?", "A" * 5000):
         with pytest.raises(ForgedState):
             Sealer(b"ours").open(forged)
@@ -133,6 +133,6 @@ def test_a_phrase_that_cannot_be_used_is_reported_and_the_rest_is() -> None:
 
 
 def test_a_tier_that_is_gone_is_not_held_on_to() -> None:
-    state = State(turn=7, tier="gone", commanded="gone", commanded_until=9, answered={"gone": 1.0})
+    state = ConversationState(turn=7, tier="gone", commanded="gone", commanded_until=9, answered={"gone": 1.0})
     choice, _ = CHOOSER.choose(Turn(text="hm", number=7), state, 2.0)
     assert (choice.tier, choice.rule) == ("fast", "default")

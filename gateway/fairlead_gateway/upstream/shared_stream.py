@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import AnswerServer
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, TooLarge
@@ -28,7 +28,7 @@ _PASSED_ON: Final = frozenset(
 """Of notifications to one client alone."""
 
 
-class Requester(Protocol):
+class SharedStream(Protocol):
     """What carries the stream: a child process or a link."""
 
     clock: Callable[[], float]
@@ -45,7 +45,7 @@ class Requester(Protocol):
     ) -> bytes: ...
 
 
-async def request_over(stream: Requester, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+async def request_over(stream: SharedStream, request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """The raw result. Raises McpError.
 
     Of what a server sends on the way, only progress belongs to a request on a stream that many share; so nothing is
@@ -68,7 +68,7 @@ async def request_over(stream: Requester, request: UpstreamRequest, sink: Respon
     return read_line(line)
 
 
-class OwnStream:
+class ClientStream:
     """What a server says beside its answers on a stream that is one client's own: log messages, and questions where the
     client offers to answer (`features`, normalized capabilities). Neither says which request it belongs to, so on a
     stream of many nobody is told, and nothing offered.
@@ -77,11 +77,11 @@ class OwnStream:
     def __init__(self, features: bytes) -> None:
         self.offering = Offering(features, self._asked)
         self._working: list[ResponseSink] = []
-        self._levels = Levels(shared=False)
+        self._levels = LogLevels(shared=False)
         self._life = 0
 
     async def request(
-        self, stream: Requester, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
+        self, stream: SharedStream, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
     ) -> Raw:
         """As `request_over`, at the level that the client asked for. `life` numbers the connections or processes."""
         self._working.append(sink)
@@ -92,12 +92,12 @@ class OwnStream:
         finally:
             self._working = [other for other in self._working if other is not sink]
 
-    async def _set_level(self, stream: Requester, level: str, deadline: float, life: Callable[[], int]) -> None:
+    async def _set_level(self, stream: SharedStream, level: str, deadline: float, life: Callable[[], int]) -> None:
         agreed = await stream.ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
         if self._life != life():
-            self._levels, self._life = Levels(shared=False), life()
+            self._levels, self._life = LogLevels(shared=False), life()
         due = self._levels.due(None, level, stream.clock())
         if due is not None:
             with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts

@@ -1,8 +1,7 @@
 """Levels of log messages that a server is to send in one legacy session with it (MCP 2025-11-25, "Logging").
 
 Pure module. In a session that many clients share it is the lowest level that one of them asked for of late, and never
-above the default: who asked for none is not to lose what another does not want. `calls.live` gives each client what
-it asked for itself.
+above the default, which clients that asked for none expect. `calls.server_requests` filters for each client.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ REMEMBERED_SECONDS: Final = 600.0
 MAX_CLIENTS: Final = 256
 
 
-class Levels:
+class LogLevels:
     """See the module. `now` is in seconds of one clock throughout."""
 
     def __init__(self, *, shared: bool) -> None:

@@ -23,7 +23,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
-from fairlead_gateway.upstream.base import asked
+from fairlead_gateway.upstream.base import result_of
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.messages import Message
@@ -42,7 +42,7 @@ LAST_DELAY: Final = 60.0
 NEVER: Final = float("inf")
 
 
-def watchable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
+def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     """Who answers for a URI and under which name, where that can be watched."""
     found = offers.resource(uri) if len(uri) <= MAX_URI else None
     if found is None or not isinstance(found[0].server.catalog.endpoint, HttpEndpoint):
@@ -50,7 +50,7 @@ def watchable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     return found
 
 
-class Watches:
+class ResourceSubscriptions:
     """All watches of one gateway, by whoever holds them. `tell` gets the params of each update."""
 
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,13 +108,13 @@ class Watches:
         ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
         most = min(reach.max_bytes, MAX_EVENT)
         request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, most, listens=True)
-        await asked(reach.upstream, request, notify)
+        await result_of(reach.upstream, request, notify)
 
     async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         try:
             for uri in uris:
-                await asked(reach.upstream, self._legacy(reach, "resources/subscribe", uri, client), notify)
+                await result_of(reach.upstream, self._legacy(reach, "resources/subscribe", uri, client), notify)
             await asyncio.Event().wait()
         finally:
             work = self._unsubscribe(reach, uris, client)
@@ -125,7 +125,7 @@ class Watches:
     async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
         try:
             for uri in uris:
-                await asked(reach.upstream, self._legacy(reach, "resources/unsubscribe", uri, client))
+                await result_of(reach.upstream, self._legacy(reach, "resources/unsubscribe", uri, client))
         except McpError as error:
             log.debug("%s was not told that nobody watches any more: %s", reach.server.key, error)
 

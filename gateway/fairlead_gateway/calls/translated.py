@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 
-class Outcome:
+class TranslatedResult:
     """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
 
     __slots__ = ("is_error", "needs_input", "result")

@@ -22,13 +22,13 @@ from fairlead_mcp.errors import RpcError
 _MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
-class Belonging:
+class RequestStateSigner:
     """Marks and reads states with one key."""
 
     def __init__(self, key: bytes = b"") -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=b"states").digest()
 
-    def marked(self, result: Raw, identity: Identity) -> Raw:
+    def signed(self, result: Raw, identity: Identity) -> Raw:
         """A server's result, with its state marked as that of an asker. What anonymous clients get stays as it is."""
         owner = identity.owner
         return (
@@ -37,7 +37,7 @@ class Belonging:
             else result
         )
 
-    def unmarked(self, params: jsonrpc.RawObject, identity: Identity) -> jsonrpc.RawObject:
+    def verified(self, params: jsonrpc.RawObject, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's own state. Raises RpcError (-32602) for one that is somebody else's."""
         said = states.state_in(params)
         if said is None:

@@ -19,7 +19,7 @@ from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.upstream.levels import LEVELS
+from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import ErrorObject, Message
@@ -29,7 +29,7 @@ MAX_SESSION: Final = 512
 """Bytes of the id of a session whose level is remembered: those that were signed here are shorter."""
 MAX_ID: Final = 256
 """Bytes of the id of a server's request that is passed on to a client."""
-MAX_ASKED: Final = 64
+MAX_OPEN: Final = 64
 """Requests of servers that one request of a client may leave open."""
 
 CANCELLED: Final = "notifications/cancelled"
@@ -45,21 +45,21 @@ class _Level(msgspec.Struct):
 _decode_level = msgspec.json.Decoder(_Level).decode
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _OpenRequest(msgspec.Struct, frozen=True):
     session: bytes
     server_id: bytes
     answer: AnswerServer
 
 
-class Live:
-    """The requests in progress of one gateway. Levels of log messages are remembered for the latest sessions."""
+class ServerRequests:
+    """The requests in progress of one gateway. LogLevels of log messages are remembered for the latest sessions."""
 
     def __init__(self, sessions: Sessions, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self.sessions = sessions
         self._new_id = new_id
         self.outlet: Callable[[bytes, Raw], bool] = lambda session, params: False
         """Says on the stream that a session holds open which resource has changed; set by whoever owns the streams."""
-        self._asked: dict[bytes, _Asked] = {}
+        self._asked: dict[bytes, _OpenRequest] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
     def set_level(self, session: bytes | None, level: str) -> bool:
@@ -92,23 +92,24 @@ class Live:
     def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
         """The id, raw JSON, under which a client is asked."""
         ident = b'"%b"' % self._new_id().encode()
-        self._asked[ident] = _Asked(session, server_id, answer)
+        self._asked[ident] = _OpenRequest(session, server_id, answer)
         return ident
 
     def forget(self, ident: bytes) -> None:
         self._asked.pop(ident, None)
 
 
-class LiveRequest:
+class MessageRelay:
     """One request in progress. `notify` and `on_request` are for the upstream that works on it."""
 
     __slots__ = (
-        "_asked", "_client", "_escapes", "_exchange", "_level", "_live", "_modern", "_ours", "_session", "_token",
+        "_asked", "_client", "_escapes", "_exchange", "_level", "_modern", "_ours", "_server_requests", "_session",
+        "_token",
     )  # fmt: skip
 
     def __init__(
         self,
-        live: Live,
+        server_requests: ServerRequests,
         exchange: Exchange,
         request: Request,
         client: ClientPeer | None,
@@ -121,7 +122,7 @@ class LiveRequest:
         where it asks for log messages; `escapes` makes control characters visible to it. To be closed with the request.
         """
         self._escapes = escapes
-        self._live = live
+        self._server_requests = server_requests
         self._exchange = exchange
         self._modern = request.modern
         self._session = request.session
@@ -139,7 +140,7 @@ class LiveRequest:
     def close(self) -> None:
         """The request is answered or given up: what was asked of the client is void."""
         for ident in self._asked:
-            self._live.forget(ident)
+            self._server_requests.forget(ident)
 
     def notify(self, message: Message) -> None:
         params = message.params
@@ -153,7 +154,7 @@ class LiveRequest:
                 self._tell(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
-                self._live.outlet(self._session, params)
+                self._server_requests.outlet(self._session, params)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._withdraw(params)
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
@@ -162,15 +163,15 @@ class LiveRequest:
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """A legacy server asks something of the client: pass it on where the client offers that."""
         assert message.id is not UNSET
-        if not offers(self._client, message) or self._session is None or len(self._asked) >= MAX_ASKED:
+        if not offers(self._client, message) or self._session is None or len(self._asked) >= MAX_OPEN:
             answer(jsonrpc.reply_to_server(message))
             return
-        ident = self._live.ask(self._session, bytes(message.id), answer)
+        ident = self._server_requests.ask(self._session, bytes(message.id), answer)
         params = None if message.params is UNSET else message.params
         if self._tell(jsonrpc.request(ident, str(message.method), params)):
             self._asked[ident] = bytes(message.id)
         else:
-            self._live.forget(ident)
+            self._server_requests.forget(ident)
             answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot be asked now"))
 
     def _withdraw(self, params: Raw) -> None:
@@ -178,7 +179,7 @@ class LiveRequest:
         given_up = cancelled_id(params)
         for ident, server_id in self._asked.items():
             if server_id == given_up:
-                self._live.forget(ident)
+                self._server_requests.forget(ident)
                 del self._asked[ident]
                 self._tell(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
                 return

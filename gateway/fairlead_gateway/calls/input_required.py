@@ -21,8 +21,8 @@ from msgspec import UNSET, Raw
 
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.attempts import GuardedRequest
-from fairlead_gateway.calls.live import CANCELLED, LiveRequest, cancelled_id, offers
 from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
+from fairlead_gateway.calls.server_requests import CANCELLED, MessageRelay, cancelled_id, offers
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
@@ -68,8 +68,8 @@ class BridgedCall(GuardedRequest):
     """
 
     __slots__ = (
-        "_agent", "_bridge", "_call", "_count", "_flushing", "_live", "_ours", "_request", "error", "of", "questions",
-        "result", "via",
+        "_agent", "_bridge", "_call", "_count", "_flushing", "_ours", "_relay", "_request", "error", "of",
+        "questions", "result", "via",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +95,7 @@ class BridgedCall(GuardedRequest):
         self._agent = agent
         self._bridge = bridge
         self._call: ToolCall | None = None
-        self._live: LiveRequest | None = None
+        self._relay: MessageRelay | None = None
         self._request: Request | None = None
         self._ours = b""
         self._count = itertools.count(1).__next__
@@ -113,9 +113,9 @@ class BridgedCall(GuardedRequest):
             return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
-    def attach(self, call: ToolCall, live: LiveRequest) -> None:
+    def attach(self, call: ToolCall, relay: MessageRelay) -> None:
         """Give the outcome, or what is asked, to a request of the client; the first one begins the call."""
-        self._call, self._live = call, live
+        self._call, self._relay = call, relay
         if not self._ours:
             self.span = call.span
             self.via = passed_on(call.exchange.headers.get(VIA))
@@ -123,7 +123,7 @@ class BridgedCall(GuardedRequest):
         elif self.done:
             self._deliver()
         else:
-            live.follow(self._ours)
+            relay.follow(self._ours)
             self._flush_soon()
 
     def cancel(self) -> None:
@@ -156,25 +156,25 @@ class BridgedCall(GuardedRequest):
                      b"", self.span is not None, False),
         )  # fmt: skip
         self._ours = made.id
-        if self._live is not None:
-            self._live.follow(made.id)
+        if self._relay is not None:
+            self._relay.follow(made.id)
         return made
 
     def via_lines(self) -> bytes:
         return self.via
 
     def notify(self, message: Message) -> None:
-        self.route.guard.heard += 1
+        self.route.guard.responses_seen += 1
         if message.method == CANCELLED and isinstance(message.params, Raw):
             given_up = cancelled_id(message.params)
             kept = {key: asked for key, asked in self.questions.items() if bytes(_id_of(asked[0])) != given_up}
             self.questions = kept
-        elif self._live is not None:
-            self._live.notify(message)
+        elif self._relay is not None:
+            self._relay.notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         """The server asks: the client is told with the next result that it gets."""
-        self.route.guard.heard += 1
+        self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)
         if not offers(self.client, message) or len(self.questions) >= MAX_QUESTIONS:
             answer(jsonrpc.reply_to_server(message))
@@ -215,7 +215,7 @@ class BridgedCall(GuardedRequest):
         call = self._call
         if call is None or self.done or not self.questions:
             return
-        self._call = self._live = None
+        self._call = self._relay = None
         call.asked(self._bridge.park(self))
 
     def _over(self) -> None:
@@ -229,7 +229,7 @@ class BridgedCall(GuardedRequest):
             self._deliver()
 
     def _deliver(self) -> None:
-        call, self._call, self._live = self._call, None, None
+        call, self._call, self._relay = self._call, None, None
         if call is None or call.done:
             return
         if self.error is not None:

@@ -1,7 +1,7 @@
-"""Ways to the pods of one server: to whichever comes next, and to the one that keeps a session or made a state.
+"""Connection pools of one server: one that spreads over its pods, and one for each pod that holds a session or a state.
 
-Made by `upstream.http`. A way has connections for calls, as many as there may be calls, and others beside them for what
-would otherwise wait behind the calls that wait for it: answers to questions, cancellations, streams that stay open.
+Calls have a pool, as large as there may be calls. Answers to questions, cancellations and streams that stay open have a
+control pool, for they would wait behind the calls that wait for them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.pool import Pool
 
 MAX_PINNED: Final = 64
-"""Pods that ways of their own are kept for."""
-MAX_BESIDE: Final = 512
+"""Pods that have pools of their own."""
+MAX_CONTROL: Final = 512
 RETIRE_SECONDS: Final = 10.0
 
 
-class Way(NamedTuple):
-    """See the module."""
+class Pools(NamedTuple):
+    """Connections for calls, and for the messages that calls wait for."""
 
     calls: Pool
-    beside: Pool
+    control: Pool
 
 
-class Ways:
-    """See the module. `pool` makes connections, so many at most, to the addresses that it is given; `resolve` gives
-    those of the server, one per pod. With `balanced` each connection goes to another of them; otherwise all go to the
-    first that answers, for a legacy session lives in one pod.
+class PodPools:
+    """Pools over all pods, and pinned to one. `pool` makes a pool of so many connections to the addresses that it is
+    given; `resolve` gives those of the server, one per pod. With `balanced` each connection goes to another of them;
+    otherwise all go to the first that answers, for a legacy session lives in one pod.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Ways:
         self._balanced = balanced
         self._home: Address | None = None
         self._dials = itertools.count().__next__
-        self._pinned: OrderedDict[Address, Way] = OrderedDict()
+        self._pinned: OrderedDict[Address, Pools] = OrderedDict()
         self._retiring: set[asyncio.Task[None]] = set()
-        self.any = self._way(self._in_order)
+        self.any = self._make(self._in_order)
 
     def settle(self, home: Address | None) -> None:
-        """The session that all share is at that pod now: that is where `any` leads as long as it answers."""
+        """Send what `any` carries to the pod that holds the shared session, as long as it answers."""
         self._home = home
         if home is not None:
             self.any.calls.keep_only(home)
@@ -60,8 +60,8 @@ class Ways:
         """`peer`, where the server may have others: it is reached by a name."""
         return None if peer is None or peer[0] == self.host else peer
 
-    def at(self, address: Address | None) -> Way:
-        """To one pod and no other; None stands for any."""
+    def at(self, address: Address | None) -> Pools:
+        """Pools of one pod and no other; `any` for None."""
         if address is None:
             return self.any
         found = self._pinned.get(address)
@@ -72,16 +72,16 @@ class Ways:
         async def only(host: str, port: int) -> list[Address]:
             return [address]
 
-        way = self._pinned[address] = self._way(only)
+        pools = self._pinned[address] = self._make(only)
         if len(self._pinned) > MAX_PINNED:
             _, oldest = self._pinned.popitem(last=False)
             task = asyncio.get_running_loop().create_task(_close(oldest, RETIRE_SECONDS), name="close pinned")
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
-        return way
+        return pools
 
-    async def to(self, tag: bytes) -> Way:
-        """To the pod that a tag means (`upstream.affinity`); `any` where there is none any more."""
+    async def to(self, tag: bytes) -> Pools:
+        """Pools of the pod that a tag means (`upstream.affinity`); `any` where it is gone."""
         try:
             address = affinity.address_of(tag, await self._resolve(self.host, self._port))
         except OSError:
@@ -93,10 +93,10 @@ class Ways:
         for task in self._retiring:
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        await asyncio.gather(self.any.beside.aclose(), *(_close(way, 0.0) for way in self._pinned.values()))
+        await asyncio.gather(self.any.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values()))
 
-    def _way(self, resolve: Resolve) -> Way:
-        return Way(self._pool(resolve, self._limit), self._pool(resolve, MAX_BESIDE))
+    def _make(self, resolve: Resolve) -> Pools:
+        return Pools(self._pool(resolve, self._limit), self._pool(resolve, MAX_CONTROL))
 
     async def _in_order(self, host: str, port: int) -> list[Address]:
         addresses = sorted(await self._resolve(host, port))
@@ -107,5 +107,5 @@ class Ways:
         return addresses[first:] + addresses[:first]
 
 
-async def _close(way: Way, grace: float) -> None:
-    await asyncio.gather(way.calls.aclose(grace), way.beside.aclose(grace))
+async def _close(pools: Pools, grace: float) -> None:
+    await asyncio.gather(pools.calls.aclose(grace), pools.control.aclose(grace))

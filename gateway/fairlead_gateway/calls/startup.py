@@ -29,7 +29,7 @@ MOST_WAITING: Final = 1000
 _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
 
 
-class Patience:
+class StartupWait:
     """Requests that wait for servers that start. All methods are called in the gateway's loop."""
 
     def __init__(self, selection: Callable[[], Selection], seconds: float = START_SECONDS) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from fairlead_mcp.errors import PoolFull
 
 
-class Places:
+class ConcurrencyLimit:
     """Not a queue: whoever finds none free is refused. `name` is what the server is called in that."""
 
     __slots__ = ("_limit", "_name", "_quiet", "busy")

@@ -97,7 +97,7 @@ class PerClientUpstream(Upstream):
             # one session with the server for all requests of the client: they have to look alike there
             client = ClientPeer(named, b"{}")
         call = _Call(self, session, sink)
-        call.pending = session.upstream.send(request.within(session.upstream.next_id(), client), call)
+        call.pending = session.upstream.send(request.in_session(session.upstream.next_id(), client), call)
         return call
 
     def end_session(self, session: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_gateway.calls.live import LiveRequest
+from fairlead_gateway.calls.server_requests import MessageRelay
 from fairlead_gateway.calls.translate import INPUT_REQUIRED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp, RpcError, Timeout
@@ -30,7 +30,7 @@ class _Question(msgspec.Struct):
     params: Raw | UnsetType = UNSET
 
 
-class Asking(msgspec.Struct):
+class InputRequired(msgspec.Struct):
     """A modern result that asks the client something before the call goes on (SEP-2322)."""
 
     result_type: str = msgspec.field(name="resultType", default="")
@@ -38,16 +38,16 @@ class Asking(msgspec.Struct):
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
-_decode = msgspec.json.Decoder(Asking).decode
+_decode = msgspec.json.Decoder(InputRequired).decode
 
 
-async def answers(live: LiveRequest, asking: Asking, seconds: float) -> RawObject:
+async def answers(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
     """Members to send the call with once more: the client's answers and the server's state. `seconds` is how much time
     is left. Raises McpError: RpcError where the client refuses, or was asked for what it does not offer.
     """
     try:
         async with asyncio.timeout(max(seconds, 0)):
-            given = await asyncio.gather(*(_ask(live, question) for question in asking.questions.values()))
+            given = await asyncio.gather(*(_ask(relay, question) for question in asking.questions.values()))
     except TimeoutError as error:
         raise Timeout("the client did not answer the tool's question in time", sent=True) from error
     more: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, given, strict=True))))}
@@ -56,7 +56,7 @@ async def answers(live: LiveRequest, asking: Asking, seconds: float) -> RawObjec
     return more
 
 
-def asking_in(raw: Raw) -> Asking | None:
+def asking_in(raw: Raw) -> InputRequired | None:
     """The questions in a result; None where it asks nothing. Raises NotMcp for a form that is not known."""
     if INPUT_REQUIRED.encode() not in bytes(raw):
         return None
@@ -71,14 +71,14 @@ def asking_in(raw: Raw) -> Asking | None:
     return found
 
 
-async def _ask(live: LiveRequest, question: _Question) -> Raw:
+async def _ask(relay: MessageRelay, question: _Question) -> Raw:
     answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def answer(body: bytes) -> None:
         if not answered.done():
             answered.set_result(body)
 
-    live.on_request(Message(question.method, Raw(b"0"), question.params), answer)
+    relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
     response = jsonrpc.read_response(await answered)
     if response.error is not None:
         code = response.error.code

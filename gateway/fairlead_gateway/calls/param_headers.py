@@ -16,11 +16,11 @@ from msgspec import Raw
 from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, Parameter, parameters
 
-Mirrored: TypeAlias = tuple[Parameter, ...]
+ParamHeaders: TypeAlias = tuple[Parameter, ...]
 _WHOLE: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
-def mirrored(definition: bytes) -> Mirrored:
+def declared(definition: bytes) -> ParamHeaders:
     """The mirrored arguments of a raw tool definition; none where an annotation is not valid, for nobody sends any
     then.
     """
@@ -30,7 +30,7 @@ def mirrored(definition: bytes) -> Mirrored:
         return ()
 
 
-def mismatch(arguments: Raw | None, names: Mirrored, headers: Mapping[bytes, bytes]) -> str | None:
+def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes, bytes]) -> str | None:
     """What is wrong with the headers of a request (by lower-case name), as a sentence; None if nothing is."""
     values = _values(arguments, names)
     for parameter in names:
@@ -47,7 +47,7 @@ def mismatch(arguments: Raw | None, names: Mirrored, headers: Mapping[bytes, byt
     return None
 
 
-def misread(arguments: Raw | None, names: Mirrored) -> str | None:
+def misread(arguments: Raw | None, names: ParamHeaders) -> str | None:
     """A sentence about what a server may read otherwise of the arguments that headers repeat; None for nothing."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
@@ -67,7 +67,7 @@ def misread(arguments: Raw | None, names: Mirrored) -> str | None:
     return None
 
 
-def lines(arguments: Raw | None, names: Mirrored) -> bytes:
+def lines(arguments: Raw | None, names: ParamHeaders) -> bytes:
     """The header lines of a request to a modern server."""
     values = _values(arguments, names)
     return b"".join(
@@ -75,7 +75,7 @@ def lines(arguments: Raw | None, names: Mirrored) -> bytes:
     )
 
 
-def _values(arguments: Raw | None, names: Mirrored) -> dict[str, str]:
+def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
     """What the headers say, by the end of their names."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
