@@ -50,7 +50,7 @@ def world(**more: Any) -> Selection:
 
 WORLDS: Mapping[str, Mapping[str, Any]] = {
     "constraint": {"rules": (Rule(action="Allow", tools=("*",), arguments={"required": ["q"]}),)},
-    "share": {"limits": PolicyLimits(calls_per_minute=5)},
+    "quota": {"limits": PolicyLimits(calls_per_minute=5)},
     "counted": {"limits": PolicyLimits(concurrency=2)},
     "escapes": {"control_characters": "Escape"},
 }

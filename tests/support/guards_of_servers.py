@@ -52,13 +52,8 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another client of a server that tells clients apart",
-        f"{GATEWAY}.calls.dispatch",
-        (
-            (
-                "        if route.per_client:\n            session = self._session(route, request)\n",
-                "        if False:\n            session = None\n",
-            ),
-        ),
+        f"{GATEWAY}.calls.stages",
+        (("    if route.per_client:\n", "    if False:\n"),),
         f"{AT}/test_per_client.py::test_kept_results_are_of_one_client",
         "assert",
     ),

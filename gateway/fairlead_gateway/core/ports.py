@@ -7,9 +7,8 @@ and compiled code calls a method of a compiled class ten times as fast as one of
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-import msgspec
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
@@ -143,7 +142,7 @@ class ArgumentConstraint(Protocol):
         ...
 
 
-class Gauges(msgspec.Struct, frozen=True):
+class Gauges(NamedTuple):
     """An upstream's connections and calls at one moment."""
 
     busy: int = 0

@@ -173,7 +173,7 @@ class Registry:
         found = {}
         for key, held in list(self._held.items()):
             own = held.upstream.gauges()
-            found[key] = msgspec.structs.replace(own, waiting=own.waiting + held.guard.waiting)
+            found[key] = own._replace(waiting=own.waiting + held.guard.waiting)
         return found
 
     @property
