@@ -1,7 +1,7 @@
-"""A request to a server, let in by the server's guard and sent again where that is sensible.
+"""Attempts of one request at its server: admission by the server's guard, sending, and retries.
 
-Base of the calls of clients and of those that a bridge makes for them. An upstream calls it back from its parser; a
-task waits only while it has to be found out in which era the server serves the client.
+Base of the requests of clients and of those that a bridge makes for them. An upstream calls it back from its parser; a
+task waits only where the era in which the server serves the client has to be negotiated first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GuardedRequest(ResponseSink):
         self._measured = 0
         """Number of the attempt at its tool's meter; 0 between attempts."""
 
-    # Said by subclasses
+    # For subclasses
 
     @property
     def agent(self) -> str:
@@ -79,7 +79,7 @@ class GuardedRequest(ResponseSink):
         return self.started + self.route.timeout
 
     def begin(self) -> None:
-        """Send it as soon as its server's guard lets it in. Raises nothing."""
+        """Send it as soon as its server's guard admits it. Raises nothing."""
         guard = self.route.guard
         if guard.enter_now():
             self.admitted(PLAIN)
@@ -130,7 +130,7 @@ class GuardedRequest(ResponseSink):
             self.gave_up(error)
 
     def measure(self, outcome: str) -> None:
-        """Once per attempt: how long it took, for the operator."""
+        """Record how long the attempt took, for the operator; no-op after the first time in an attempt."""
         number, meter = self._measured, self.route.meter
         if number and meter is not None:
             self._measured = 0
@@ -182,7 +182,7 @@ class GuardedRequest(ResponseSink):
             self.failed(error)
 
     def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
-        """Once per attempt: the place at the server is free."""
+        """Free the attempt's place at the server; no-op after the first time in an attempt."""
         ticket = self._ticket
         if ticket:
             self._ticket = QUEUED

@@ -1,7 +1,7 @@
 """Results of tools that declare `cacheableSeconds`, kept for calls that are equal.
 
 Pure module. A key stands for the definition, the server as it is reached (endpoint and credential), and the arguments
-in canonical form, so that nobody gets what was made for somebody else. Errors are never kept. Of equal calls at the
+in canonical form, so that no result reaches another principal. Errors are never kept. Of equal calls at the
 same time one is made, and the others wait for it.
 """
 
@@ -42,23 +42,23 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Follower(Protocol):
-    """An equal call that waits."""
+    """An equal call that waits for the result of another."""
 
     def hit(self, kept: Kept) -> None:
-        """The result came. May not raise."""
+        """Take the result. May not raise."""
         ...
 
     def go(self) -> None:
-        """None came: make the call. May not raise."""
+        """Make the call, for there is no result. May not raise."""
         ...
 
     def lead(self, key: bytes) -> None:
-        """The call that was made is given up: make it in its place. May not raise."""
+        """Make the call in place of the one that was given up. May not raise."""
         ...
 
 
 def scope(*parts: str | bytes) -> bytes:
-    """What keys of one tool begin with."""
+    """Prefix of the keys of one tool, a hash."""
     joined = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
     return hashlib.blake2b(joined, digest_size=16).digest()
 
@@ -81,7 +81,7 @@ def key_of(of_scope: bytes, arguments: bytes | Raw | None) -> bytes | None:
 
 
 class ResultCache:
-    """See the module. Bounded in bytes, least recently used first out; with `max_bytes` 0 it keeps nothing."""
+    """Results by key, bounded in bytes, least recently used first out; with `max_bytes` 0 it keeps nothing."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_bytes = max_bytes
@@ -115,7 +115,9 @@ class ResultCache:
         return None
 
     def follow(self, key: bytes, follower: Follower) -> bool:
-        """Wait for an equal call that is being made; False where there is none: make it, and tell the end."""
+        """Wait for an equal call in progress. False where there is none: make it, and call `store`, `failed` or
+        `given_up`.
+        """
         waiting = self._followers.get(key)
         if waiting is None:
             self._followers[key] = []
@@ -124,13 +126,13 @@ class ResultCache:
         return True
 
     def unfollow(self, key: bytes, follower: Follower) -> None:
-        """A follower gives up."""
+        """Stop waiting."""
         waiting = self._followers.get(key)
         if waiting is not None and follower in waiting:
             waiting.remove(follower)
 
-    def came(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
-        """The result of the call that was made: keep it, and give it to those who wait."""
+    def store(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
+        """Keep the result of the call that was made, and give it to its followers."""
         now = self._clock()
         kept = Kept(Raw(bytes(result)), modern, now, now + seconds)
         size = len(kept.result) + _OVERHEAD
@@ -146,12 +148,12 @@ class ResultCache:
             follower.hit(kept)
 
     def failed(self, key: bytes) -> None:
-        """No result that could be kept: everybody makes the call."""
+        """Have each follower make the call, for there is no result that could be kept."""
         for follower in self._followers.pop(key, ()):
             follower.go()
 
     def given_up(self, key: bytes) -> None:
-        """The call was cancelled: the first of those who wait makes it for the others."""
+        """Have the first follower make the cancelled call for the others."""
         waiting = self._followers.get(key)
         if waiting:
             waiting.pop(0).lead(key)

@@ -7,8 +7,7 @@ client is asked. It ends exactly once.
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Raw
 
@@ -36,15 +35,11 @@ from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.messages import Message
 from fairlead_mcp.via import VIA, passed_on
 
-log = logging.getLogger(__name__)
-
-Body: TypeAlias = tuple[bytes | Raw, ...]
-"""Parts of an answer."""
 NO_FEATURES: Final = b"{}"
 
 
 class ToolCall(ClientRequest):
-    """`cancel` is for the client: it gave the call up, or is gone."""
+    """A request from its checks to the recorded answer; the sink of its server's messages."""
 
     __slots__ = (
         "_bridged", "_following", "_key", "_members", "_modern", "_relay", "_rounds", "level", "param_lines",
@@ -86,7 +81,7 @@ class ToolCall(ClientRequest):
         except Exception as error:  # noqa: BLE001  # the edge of the request; `gave_up` logs what is no error of the wire
             self.gave_up(error)
 
-    # Said by the cache
+    # For the cache
 
     def look_up(self, key: bytes) -> None:
         """Answer with a kept result, or wait for that of an equal call; otherwise its own will be kept."""
@@ -216,7 +211,7 @@ class ToolCall(ClientRequest):
             outcome = judged(route.check, route.server.key, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input:
             key, self._key = self._key, None
-            self.context.cache.came(key, result, modern=from_modern, seconds=route.cacheable_seconds)
+            self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
         self.end(TOOL_ERROR if outcome.is_error else "", result=outcome.result)
 
     def asked(self, questions: bytes) -> None:
@@ -224,7 +219,7 @@ class ToolCall(ClientRequest):
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
         self.end("", result=outcome.result)
 
-    # Said by the client's side
+    # For the client
 
     def cancel(self) -> None:
         if self.done:

@@ -47,7 +47,7 @@ class ClientRequest(GuardedRequest):
         """Resolved at its end, for a caller within the gateway."""
 
     def cancel(self) -> None:
-        """The client gave the request up, or is gone. No-op once it is answered."""
+        """Give the request up, for its client did or is gone. No-op when it is answered."""
         raise NotImplementedError
 
     def released(self) -> None:
@@ -114,7 +114,9 @@ class ClientRequest(GuardedRequest):
         self.end(refusal.code, result=outcome.result)
 
     def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
-        """Once: answer, with a result or with a body of that status, unless the client is gone; and record."""
+        """Answer with a result, or with a body of that status, unless the client is gone; and record. No-op when it has
+        ended.
+        """
         if self.done:
             return
         self.done = True

@@ -1,4 +1,4 @@
-"""Everything that all calls of one gateway have in common, and the calls that are in progress."""
+"""Services that all calls of one gateway share, and the calls in progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CallContext:
-    """One per gateway. `clock` is in seconds and the one that the upstreams' deadlines go by."""
+    """Services of one gateway's calls. `clock`: seconds, the clock of upstreams' deadlines."""
 
     def __init__(
         self,

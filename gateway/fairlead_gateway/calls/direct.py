@@ -1,7 +1,7 @@
-"""One call made by a part of the gateway itself: the same path as a client's, without HTTP around it.
+"""Calls that the gateway itself makes, for REST and Python: the path of a client's call, without HTTP around it.
 
-Used by the REST plane. It decides nothing and records nothing: `calls.dispatch` does, so that a call has the same
-refusals, bounds and metrics whoever makes it.
+It decides nothing and records nothing: `calls.dispatch` does, so that each call has the same refusals, bounds and
+metrics.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _NO_ROOM: Final = (
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """The view shows no tool of that name; `message` is what an MCP client would be told with -32602."""
+    """Answer where the view shows no tool of that name; `message` is that of an MCP client's error -32602."""
 
     message: str
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the request came from that a call is made for."""
+    """Sender of the request that a call is made for."""
 
     address: str = ""
     """IP address of the client."""
     headers: Headers = {}
     """As of `endpoint.inbound`; its trace is all that is read of them."""
     identity: Identity = ANONYMOUS
-    """Who asks."""
+    """Principal of the request."""
 
 
 class _Captured(Exchange):
-    """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
+    """Exchange that keeps the answer; progress is dropped."""
 
     def __init__(self, origin: Origin, tier: str | None, buffers: AnswerBuffers) -> None:
         super().__init__(origin.headers, origin.identity, tier)
@@ -65,7 +65,7 @@ class _Captured(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Never: a caller that gives up cancels the task, and is still told that it did."""
+        """False: a caller that gives up cancels the task, and still gets an answer."""
         return False
 
     @property
@@ -79,7 +79,7 @@ class _Captured(Exchange):
         return False
 
     def pause(self) -> None:
-        """It waits anyway."""
+        """Nothing to do: the caller waits anyway."""
 
     def arrival(self, source: Carrier) -> Arrival:
         return self._buffers.arrival(agent_of(self), source)
@@ -92,7 +92,7 @@ class _Captured(Exchange):
 
 
 class Caller:
-    """Makes calls for a part of the gateway. One per gateway."""
+    """Maker of calls from within the gateway."""
 
     def __init__(self, dispatcher: Dispatcher, buffers: AnswerBuffers | None = None) -> None:
         self._dispatcher = dispatcher
@@ -113,10 +113,10 @@ class Caller:
         retries: int | None = None,
         holding: Holding | None = None,
     ) -> Raw | Unknown:
-        """Call the tool that `view` shows as `name`, for whoever asks, and return its raw result in the form of
-        2025-11-25; a refusal is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten
-        what the tool has; `retries` are attempts after the first, at most as many as the server allows where it says
-        so; `holding` counts the result, which is refused where there is no room. Raises nothing but CancelledError.
+        """Call the tool that `view` shows as `name`, on behalf of `origin`; its raw result in the form of 2025-11-25. A
+        refusal is a result too. `arguments` is a raw JSON object; `timeout`, in seconds, can only shorten what the tool
+        has; `retries` are attempts after the first, at most as many as the server allows where it says so; `holding`
+        counts the result, which is refused where there is no room. Raises nothing but CancelledError.
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
@@ -140,7 +140,7 @@ class Caller:
         return Raw(refusals.result(Refusal(refusals.UPSTREAM_ERROR, message)))
 
     def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
-        """Tell of a call that found no tool; `by`: server, tool and reason where a policy keeps it from the asker."""
+        """Audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the principal."""
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")

@@ -1,6 +1,6 @@
-"""The path of a call, from a classified request to the recorded answer.
+"""Entry to the path of a call: finds the route of a `tools/call` in the caller's view, and runs the call.
 
-It knows no HTTP and no documents; what it may call was decided when the view was built.
+Which tools may be called was decided when the view was built.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Dispatcher:
         self._unknown = context.metrics.recorder(CALL)
 
     def resolve(self, view: View, request: Request) -> Route | Rejection:
-        """The tool that a request means, as far as the view shows it."""
+        """Route of the tool that a request names, as far as the view shows it."""
         params = request.params
         try:
             name = jsonrpc.decode_text(params["name"])
@@ -60,7 +60,7 @@ class Dispatcher:
     def denied(
         self, exchange: Exchange, request: Request, rejection: Rejection, by: tuple[ServerKey, str, str] | None = None
     ) -> None:
-        """Told of calls that found no tool. `by`: server, tool and reason where policies keep it from whoever asks."""
+        """Audit a call that found no tool. `by`: server, tool and reason where policies keep it from the principal."""
         if self.context.auditor is None:
             return
         if by is None:
@@ -72,7 +72,7 @@ class Dispatcher:
         self.context.auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], params, server)
 
     def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
-        """Told of calls of a known tool that were not made, as their arguments cannot be read."""
+        """Audit a call of a known tool that was not made, for its arguments cannot be read."""
         if self.context.auditor is not None:
             self.context.auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
 

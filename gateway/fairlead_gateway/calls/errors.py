@@ -1,4 +1,4 @@
-"""Errors of servers and of the gateway in the terms of the client's era. Pure module."""
+"""JSON-RPC errors for errors of servers and refusals of the gateway, in the terms of the client's era. Pure module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of one request, as the path of a call sees it.
+"""One request of a client and the way to answer it (an HTTP exchange, RFC 9110 section 3.4).
 
 Implemented by `endpoint.exchange`, and by `calls.direct` for the gateway's own calls. A class and no Protocol: what is
 compiled reads the attributes of its own classes at a tenth of the price.
@@ -26,9 +26,9 @@ class Exchange:
 
     def __init__(self, headers: Headers, identity: Identity, tier: str | None = None) -> None:
         self.headers = headers
-        """Those of the request that anybody here wants."""
+        """Headers of the request that the path of a call reads, by lower-case name."""
         self.identity = identity
-        """Who asks."""
+        """Principal of the request."""
         self.tier = tier
         """The latency tier whose tools the client sees."""
 
@@ -50,41 +50,41 @@ class Exchange:
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read what it is sent: whoever has more to tell should wait."""
+        """Whether the client does not read what it is sent, so that senders should wait (backpressure)."""
         raise NotImplementedError
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called, once, when it reads again, or is gone."""
+        """Have `go_on` called, once, when the client reads again, or is gone."""
         raise NotImplementedError
 
     def pause(self) -> None:
-        """The server ended its stream to be asked for the rest later: so may the client's, if it can come back."""
+        """End the client's stream where it can be resumed: the server ended its own, to be polled (SEP-1699)."""
         raise NotImplementedError
 
     def arrival(self, source: Carrier) -> Arrival:
-        """Begin to count the answer of a server, which is large, against the budget of the asker."""
+        """Begin to count a server's large answer against the budget of the agent."""
         raise NotImplementedError
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
-        """The JSON-RPC answer, in parts. Once per exchange, or `succeed`."""
+        """Send the JSON-RPC answer, in parts. To be called once, unless `succeed` is."""
         raise NotImplementedError
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
-        """The answer where all is well: the result of the request with that id, both raw."""
+        """Send the result of the request with that id, both raw JSON."""
         raise NotImplementedError
 
 
 def agent_of(exchange: Exchange) -> str:
-    """Who is counted as one where agents share something: askers without a name by their address."""
+    """Agent that a request is counted for: its principal, or the address of an anonymous client."""
     return agent_name(exchange.identity, exchange.address)
 
 
 def agent_name(identity: Identity, address: str) -> str:
-    """As `asker`."""
+    """Agent of a principal at an address."""
     return f"anonymous {address}" if identity.kind == "anonymous" else identity.principal
 
 
 def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:
-    """As `asker`, of a request to the ASGI application; `peer` is the other side of its connection."""
+    """Agent of a request to the ASGI application; `peer` is the other side of its connection."""
     address, _ = scope.get("client") or peer or ("", 0)
     return agent_name(scope.get(IDENTITY, ANONYMOUS), address)

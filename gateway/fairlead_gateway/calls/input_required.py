@@ -1,10 +1,9 @@
-"""A legacy server asks in mid-call, a modern client is asked by a result: the one put in place of the other.
+"""Questions of a legacy server in the middle of a call, as `input_required` results of a modern client's requests.
 
-The call at the server goes on while its client has the question: it waits here, under an id that nobody can guess,
-which the client brings back as `requestState` together with its answers (MCP 2026-07-28, "Multi Round-Trip Requests").
-It is this process that has the call, so a retry that reaches another replica is refused; so is one that arrives after
-the call's time. Sessions at servers declare what the client of the call offers, and carry one call at a time, for a
-question need not say which call it belongs to.
+The call at the server goes on while its client has the question. It is kept here under a random id, which the client
+sends back as `requestState` together with its answers (MCP 2026-07-28, "Multi Round-Trip Requests"). It lives in this
+process, so a retry that reaches another replica is refused; so is one after the call's time. Sessions at servers
+declare the capabilities of the call's client, and carry one call at a time, for a question need not name its call.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def features_of(request: Request) -> bytes | None:
-    """What a modern client offers to servers, normalized; None for nothing."""
+    """Capabilities that a modern client declares with a request, normalized raw JSON; None for none."""
     meta = bytes(request.params["_meta"]) if request.modern and "_meta" in request.params else b""
     if not any(word in meta for word in _WORDS):
         return None
@@ -114,7 +113,7 @@ class BridgedCall(GuardedRequest):
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
     def attach(self, call: ToolCall, relay: MessageRelay) -> None:
-        """Give the outcome, or what is asked, to a request of the client; the first one begins the call."""
+        """Answer a request of the client with the outcome or with questions; the first request begins the call."""
         self._call, self._relay = call, relay
         if not self._ours:
             self.span = call.span
@@ -173,7 +172,7 @@ class BridgedCall(GuardedRequest):
             self._relay.notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        """The server asks: the client is told with the next result that it gets."""
+        """Keep a question of the server for the next result that the client gets."""
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)
         if not offers(self.client, message) or len(self.questions) >= MAX_QUESTIONS:
@@ -256,7 +255,7 @@ def _question(message: Message) -> dict[str, object]:
 
 
 class Bridge:
-    """The calls that wait for their clients. `clock` as of the dispatcher."""
+    """Calls that wait for their clients. `clock`: seconds, the clock of deadlines."""
 
     def __init__(
         self, clock: Callable[[], float], new_id: Callable[[], str] = lambda: secrets.token_urlsafe(24)
@@ -271,7 +270,7 @@ class Bridge:
         return len(self._parked)
 
     def lease(self, features: bytes) -> ClientPeer:
-        """A client of our own to open a session for; given back by `release`, and used by one call at a time."""
+        """Peer to open a session for, for one call at a time; to be given back by `release`."""
         free = self._free.get(features)
         return free.pop() if free else ClientPeer(b"modern-%d" % self._count(), features, passing=True)
 

@@ -1,4 +1,4 @@
-"""Makes the request that a server gets of the one that a client sent: era, names, trace, token, state, capabilities."""
+"""Builds the request to a server from that of a client: era, names, trace, token, state, capabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead_mcp.via import VIA, passed_on
 
 
 class Outgoing:
-    """What is known of one request beside what its client sent."""
+    """Parameters of one request to a server beside those that its client sent."""
 
     __slots__ = (
         "client", "deadline", "follows", "level", "members", "modern", "param_lines", "progress", "session", "traced",

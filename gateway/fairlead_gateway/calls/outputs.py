@@ -1,7 +1,7 @@
-"""Results held against their tool's `outputSchema`: counted and marked where they do not fit, never altered.
+"""Checks results against their tool's `outputSchema`: counted and marked where they do not fit, never altered.
 
-Pure module. The mark is `_meta["fairlead.dev/warning"]`; content and
-structured content stay byte for byte, for a client may understand what the schema does not say.
+Pure module. The mark is `_meta["fairlead.dev/warning"]`; content and structured content stay byte for byte, for a
+client may understand more than the schema says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Arguments that travel in `Mcp-Param-*` headers too: checked on the way in, derived on the way out.
+"""Arguments repeated in `Mcp-Param-*` headers (SEP-2243): checked on the way in, derived on the way out.
 
-Pure module (see `fairlead_mcp.parameters`). A modern client has to send them and what it sends has to match the body;
-for a legacy client they are derived here.
+Pure module. A modern client has to send them and they have to match the body; for a legacy client they are derived
+here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WHOLE: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
 def declared(definition: bytes) -> ParamHeaders:
-    """The mirrored arguments of a raw tool definition; none where an annotation is not valid, for nobody sends any
-    then.
+    """Arguments that a raw tool definition wants in headers; none where an annotation is not valid, for clients send
+    none then.
     """
     try:
         return parameters(definition)
@@ -31,7 +31,7 @@ def declared(definition: bytes) -> ParamHeaders:
 
 
 def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes, bytes]) -> str | None:
-    """What is wrong with the headers of a request (by lower-case name), as a sentence; None if nothing is."""
+    """Sentence about a header that does not match its argument; None if all do. `headers`: by lower-case name."""
     values = _values(arguments, names)
     for parameter in names:
         name = parameter.header
@@ -76,7 +76,7 @@ def lines(arguments: Raw | None, names: ParamHeaders) -> bytes:
 
 
 def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
-    """What the headers say, by the end of their names."""
+    """Values of the headers, by the end of their names."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -94,7 +94,7 @@ def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
 
 
 def _same(header: str | None, value: str, kind: str) -> bool:
-    """As texts; whole numbers by their value, so that 42 and 42.0 are the same."""
+    """Whether both are equal, as texts; whole numbers by their value, so that 42 and 42.0 are."""
     if header is None or header == value:
         return header is not None
     one, other = _WHOLE.fullmatch(header), _WHOLE.fullmatch(value)
@@ -102,6 +102,6 @@ def _same(header: str | None, value: str, kind: str) -> bool:
 
 
 def _digits(number: str) -> str:
-    """Without leading zeros; texts are compared, for a number of many digits takes long to read."""
+    """Digits without leading zeros; texts are compared, for a number of many digits takes long to read."""
     digits = number.lstrip("-").lstrip("0")
     return f"-{digits}" if digits and number.startswith("-") else digits

@@ -1,4 +1,4 @@
-"""What keeps a known tool from answering, as the codes of the gateway's contract.
+"""Refusals of calls and their codes, the gateway's contract with clients.
 
 Pure module. Whatever goes wrong behind a known tool reaches the model as a result that says so (`isError`), with
 the code in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602). Codes are added, never
@@ -65,7 +65,7 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
 
 
 def invalid_arguments(wrong: str) -> Refusal:
-    """Of arguments that do not fit the input schema; `wrong` has one error a line."""
+    """Refusal of arguments that do not fit the input schema; `wrong` has one error a line."""
     listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
 
@@ -79,13 +79,13 @@ def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refu
 
 
 def limited(found: Limited) -> Refusal:
-    """Of a call too many."""
+    """Refusal of a call above a limit."""
     after = None if found.retry_after is None else _in_milliseconds(found.retry_after)
     return Refusal(RATE_LIMITED, found.message[:1].upper() + found.message[1:], after)
 
 
 def limit_of(error: Exception) -> str:
-    """What an error of a guard says of limits: `server`, or nothing."""
+    """Scope of the limit that an error of a guard is due to: `server`; empty for none."""
     return "server" if isinstance(error, guard.AdmissionRefused) and error.code == RATE_LIMITED else ""
 
 
@@ -94,7 +94,7 @@ def _in_milliseconds(seconds: float) -> int:
 
 
 def not_allowed(name: str, reason: str) -> str:
-    """What somebody is told who may know that a tool is kept from them."""
+    """Message for a principal that may know why a tool is kept from it."""
     return f"Not allowed: {name}: {reason}"
 
 
@@ -104,7 +104,7 @@ def warning(code: str, message: str) -> bytes:
 
 
 def refusal_for(error: errors.McpError) -> Refusal:
-    """The refusal that an error of the wire comes to."""
+    """Refusal for an error of transport or of the server."""
     if isinstance(error, errors.RpcError):
         return _of_rpc_error(error)
     if isinstance(error, errors.HttpRefused):

@@ -1,8 +1,8 @@
-"""Signs a server's `requestState`, so that only its principal can go on with the call.
+"""Signs a server's `requestState`, so that only its principal can resume the call (SEP-2322).
 
-A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for the gateway, which speaks for many: what
-tells its holders apart has to be added here. Nothing is kept; replicas that share the key of sessions read each
-other's marks.
+A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for the gateway, which speaks for many
+principals: the one that it belongs to is added here. Nothing is kept; replicas that share the key of sessions verify
+each other's signatures.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
 class RequestStateSigner:
-    """Marks and reads states with one key."""
+    """Signs and verifies states with one key."""
 
     def __init__(self, key: bytes = b"") -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=b"states").digest()
 
     def signed(self, result: Raw, identity: Identity) -> Raw:
-        """A server's result, with its state marked as that of an asker. What anonymous clients get stays as it is."""
+        """A server's result, its state signed for a principal. Results of anonymous clients stay as they are."""
         owner = identity.owner
         return (
             states.rewritten(result, lambda state: f"fairlead-of.{self._mac(owner, state)}.{state}")
@@ -38,7 +38,7 @@ class RequestStateSigner:
         )
 
     def verified(self, params: jsonrpc.RawObject, identity: Identity) -> jsonrpc.RawObject:
-        """Params with the server's own state. Raises RpcError (-32602) for one that is somebody else's."""
+        """Params with the server's own state. Raises RpcError (-32602) for one of another principal."""
         said = states.state_in(params)
         if said is None:
             return params
@@ -47,7 +47,11 @@ class RequestStateSigner:
         if found is None and not identity.owner:
             return params
         if found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state)):
-            raise RpcError(jsonrpc.INVALID_PARAMS, "requestState: that call is none of yours", None)
+            raise RpcError(
+                jsonrpc.INVALID_PARAMS,
+                "requestState was issued to another principal; call the tool again without it",
+                None,
+            )
         return states.with_state(params, state)
 
     def _mac(self, owner: str, state: str) -> str:

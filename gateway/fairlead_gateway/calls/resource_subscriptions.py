@@ -1,9 +1,9 @@
-"""Subscriptions to resources at servers of either era, held for as long as a client wants to hear of changes.
+"""Subscriptions to resources at servers of either era, on behalf of clients.
 
 They are those of modern clients, whose stream names resources, and of legacy clients at modern servers. A modern
-server is listened to (`subscriptions/listen`), a legacy one subscribed at in a session of the watch's own; whatever
+server gets `subscriptions/listen`, a legacy one `resources/subscribe` in a session of the subscription's own; one that
 ends is begun anew after a while. Only servers over streamable HTTP: on a stream of messages that many share nothing
-says whom an update is for.
+says which client an update is for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NEVER: Final = float("inf")
 
 
 def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
-    """Who answers for a URI and under which name, where that can be watched."""
+    """Server of a URI and its name there, where it can be subscribed to."""
     found = offers.resource(uri) if len(uri) <= MAX_URI else None
     if found is None or not isinstance(found[0].server.catalog.endpoint, HttpEndpoint):
         return None
@@ -51,7 +51,7 @@ def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
 
 
 class ResourceSubscriptions:
-    """All watches of one gateway, by whoever holds them. `tell` gets the params of each update."""
+    """Subscriptions of one gateway, by holder. `tell` gets the params of each update."""
 
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -63,7 +63,7 @@ class ResourceSubscriptions:
         return len(self._held)
 
     def hold(self, holder: object, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
-        """Watch, in place of what the same holder watched before. The oldest watch makes room where there is none."""
+        """Subscribe, in place of what the holder had before. Beyond MAX_WATCHES the oldest subscription ends."""
         self.drop(holder)
         work = self._watch(reach, uris, tell)
         self._held[holder] = asyncio.get_running_loop().create_task(work, name=f"watch {reach.server.key}")
@@ -76,7 +76,7 @@ class ResourceSubscriptions:
             task.cancel()
 
     async def aclose(self) -> None:
-        """End all of them; servers are told as far as that takes no time."""
+        """End all of them; servers are unsubscribed at as far as that takes no time."""
         for holder in [*self._held]:
             self.drop(holder)
         for task in [*self._farewells]:

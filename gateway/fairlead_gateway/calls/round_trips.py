@@ -1,7 +1,7 @@
-"""A modern server asks by its result, a legacy client is asked in mid-call: the one put in place of the other.
+"""Questions of a modern server, its `input_required` results, as requests to a legacy client on the stream of its call.
 
-The client gets the server's questions as requests on the stream of its call; its answers go back with the server's
-state in a call of their own, as MCP 2026-07-28 wants it ("Multi Round-Trip Requests", SEP-2322).
+The client's answers go back with the server's state in a call of their own (MCP 2026-07-28, "Multi Round-Trip
+Requests", SEP-2322).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prepares routes: what calls of one tool need, worked out once per snapshot. Pure module."""
+"""Builds routes: the parameters of calls of one tool, prepared once per snapshot. Pure module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tool_route(
     check: SchemaCheck | None = None,
     upstream: Upstream | None = None,
 ) -> Route:
-    """The route of a tool of a server, for everybody. `upstream` takes its calls in place of the server's own."""
+    """Route of a tool, before policies narrow it. `upstream` takes its calls in place of the server's own."""
     server, limit_ms = binding.server, tool.max_duration_ms
     through = binding.upstream if upstream is None else upstream
     return Route(
@@ -60,7 +60,7 @@ def tool_route(
 def request_route(
     binding: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, escapes: bool
 ) -> Route:
-    """The route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
+    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
     server = binding.server
     return Route(
         tool=None,

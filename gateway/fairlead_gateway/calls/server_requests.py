@@ -1,7 +1,7 @@
-"""Messages between a request and its answer: progress, log messages, and requests of a server to the client.
+"""Messages to a client between its request and the answer: progress, log messages, and requests of the server.
 
-A server's request to a client is kept by an id that nobody can guess, while the stream that it went out on is open
-and no longer; only the session that it went to may answer it.
+A server's request to a client is kept under a random id, while the stream that it went out on is open and no longer;
+only the session that it went to may answer it.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 
 
 class ServerRequests:
-    """The requests in progress of one gateway. LogLevels of log messages are remembered for the latest sessions."""
+    """Open requests of servers to the clients of one gateway, and the log levels of the latest client sessions."""
 
     def __init__(self, sessions: Sessions, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self.sessions = sessions
         self._new_id = new_id
         self.outlet: Callable[[bytes, Raw], bool] = lambda session, params: False
-        """Says on the stream that a session holds open which resource has changed; set by whoever owns the streams."""
+        """Sends `notifications/resources/updated` on the stream that a session holds open; False where it has none."""
         self._asked: dict[bytes, _OpenRequest] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
     def set_level(self, session: bytes | None, level: str) -> bool:
-        """`logging/setLevel` of a legacy client; False for what is no level."""
+        """Take `logging/setLevel` of a legacy client; False for an unknown level."""
         if level not in LEVELS:
             return False
         if session is not None and len(session) <= MAX_SESSION:
@@ -77,7 +77,7 @@ class ServerRequests:
         return self._levels.get(session) if session is not None else None
 
     def answered(self, session: bytes | None, message: Message) -> bool:
-        """A client's answer to a server's request, passed on; False where nothing was asked of that session."""
+        """Pass a client's response on to the server that asked; False where nothing was asked of that session."""
         asked = self._asked.get(bytes(message.id)) if message.id is not UNSET else None
         if asked is None or asked.session != session:
             return False
@@ -90,7 +90,7 @@ class ServerRequests:
         return True
 
     def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
-        """The id, raw JSON, under which a client is asked."""
+        """Open a request to a client; its id, raw JSON."""
         ident = b'"%b"' % self._new_id().encode()
         self._asked[ident] = _OpenRequest(session, server_id, answer)
         return ident
@@ -100,7 +100,7 @@ class ServerRequests:
 
 
 class MessageRelay:
-    """One request in progress. `notify` and `on_request` are for the upstream that works on it."""
+    """Messages of a server on the way to the client of one request, filtered and rewritten for that client."""
 
     __slots__ = (
         "_asked", "_client", "_escapes", "_exchange", "_level", "_modern", "_ours", "_server_requests", "_session",
@@ -134,11 +134,11 @@ class MessageRelay:
         """Ids under which the client was asked, and those of the server."""
 
     def follow(self, ours: bytes) -> None:
-        """Pass on progress that the server tells of under `ours`, as that of the client's own token."""
+        """Pass on the server's progress under the token `ours`, as that of the client's own token."""
         self._ours = ours
 
     def close(self) -> None:
-        """The request is answered or given up: what was asked of the client is void."""
+        """Forget what the client was asked, for its request is answered or given up."""
         for ident in self._asked:
             self._server_requests.forget(ident)
 
@@ -161,7 +161,7 @@ class MessageRelay:
             self._tell(jsonrpc.notification(str(message.method), params))
 
     def on_request(self, message: Message, answer: AnswerServer) -> None:
-        """A legacy server asks something of the client: pass it on where the client offers that."""
+        """Pass a legacy server's request on to a client that declared its capability; refuse it otherwise."""
         assert message.id is not UNSET
         if not offers(self._client, message) or self._session is None or len(self._asked) >= MAX_OPEN:
             answer(jsonrpc.reply_to_server(message))
@@ -175,7 +175,7 @@ class MessageRelay:
             answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot be asked now"))
 
     def _withdraw(self, params: Raw) -> None:
-        """The server does not want to know any more: neither does the client have to answer."""
+        """Pass on the server's cancellation of a request to the client."""
         given_up = cancelled_id(params)
         for ident, server_id in self._asked.items():
             if server_id == given_up:
@@ -206,7 +206,7 @@ def cancelled_id(params: Raw) -> bytes:
 
 
 def offers(client: ClientPeer | None, message: Message) -> bool:
-    """Whether a server's request is for something that the client offers, under an id that is worth keeping."""
+    """Whether the client declared the capability that a server's request needs, and its id is short enough to keep."""
     capability = jsonrpc.CAPABILITY_OF.get(str(message.method))
     if capability is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
         return False

@@ -1,8 +1,4 @@
-"""Waiting for a server that starts: until it has a catalog, failed or is gone, and never longer than was said.
-
-Made by `app`; activation tells it of each selection that is served. The endpoint and the REST plane wait here, each for
-its own request; it holds no request itself.
-"""
+"""Waiting for a server that starts: until it has a catalog, failed or is gone, within a bound in seconds."""
 
 from __future__ import annotations
 
@@ -21,9 +17,9 @@ from fairlead_gateway.policy.unready import on_the_way
 START_SECONDS: Final = 10.0
 """How long a request waits for a server that starts, where no tier says less."""
 AGAIN_MS: Final = 2000
-"""When to come again after that."""
+"""`retryAfterMs` after that."""
 MOST_WAITING: Final = 1000
-"""Requests that wait at once; one more is told at once that its server starts."""
+"""Requests that wait at once; one more is refused with STARTING."""
 
 
 _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
@@ -41,7 +37,7 @@ class StartupWait:
         """Requests that wait now."""
 
     def swapped(self) -> None:
-        """Another selection is served."""
+        """Look again, for another selection is served."""
         swapped, self._swapped = self._swapped, asyncio.Event()
         swapped.set()
 

@@ -1,6 +1,6 @@
-"""The server that a request means, and its params under that server's own names.
+"""Routes of prompts, resources and completions, and their params under the server's own names.
 
-Pure module: prompts, resources and completions. Tools are found by `calls.dispatch`.
+Pure module. Tools are found by `calls.dispatch`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ GET_PROMPT: Final = "prompts/get"
 READ: Final = "resources/read"
 COMPLETE: Final = "completion/complete"
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""Of legacy sessions; modern clients name resources when they listen."""
+"""Methods of legacy sessions; modern clients name resources when they listen."""
 METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 MORE: Final = ("inputResponses", "requestState")
 _REF: Final = members.Known({"type", "name", "uri", "title"})
 
 
 def continues(params: jsonrpc.RawObject) -> bool:
-    """Whether a request goes on with one that was answered by questions (SEP-2322)."""
+    """Whether a request continues one that was answered by questions (SEP-2322)."""
     return MORE[0] in params or MORE[1] in params
 
 

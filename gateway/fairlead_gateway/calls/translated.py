@@ -1,4 +1,4 @@
-"""What the result of a tool comes to."""
+"""Result of a tool, translated to the client's era."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is looked at in a tool's result, and in a notification of progress.
+"""Members of a tool's result and of a progress notification that the gateway reads.
 
-Declarations only, for `calls.translate`.
+Declarations only; apart from `calls.translate` because a msgspec Struct is not compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
 
 
 class Result(msgspec.Struct):
-    """What is looked at in a result. Types are checked, so that no client meets `isError: "yes"`."""
+    """Members of a result that are read. Types are checked, so that no client gets `isError: "yes"`."""
 
     is_error: bool = msgspec.field(name="isError", default=False)
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
@@ -22,6 +22,6 @@ class Result(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """Whose progress a notification tells of."""
+    """Token of the request that a progress notification belongs to."""
 
     token: Raw = msgspec.field(name=TOKEN)

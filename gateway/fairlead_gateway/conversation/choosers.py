@@ -1,4 +1,4 @@
-"""The rules of choice, compiled once per rules document, and the key that signs states. Made by `app`."""
+"""The compiled rules of choice, and the key that signs states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Choosers:
-    """See the module."""
+    """Compiles the rules of choice for each new rules document."""
 
     def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
         """`key` signs states; replicas share it. `clock`: seconds of the wall clock."""

@@ -1,4 +1,4 @@
-"""What a tier means for whoever waits for the answer: how long its tools take, and how to bridge that. Pure."""
+"""Waiting time that a tier means for a person in a conversation, and how to bridge it. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fairlead_gateway.policy.view import View
 FILLER_ABOVE_MS: Final = 1000
 """An answer that takes longer is worth a few words at once ("let me see …")."""
 SPEECH_TURN_MS: Final = 1500
-"""What a speech-to-speech session can wait for a tool without a pause that people notice."""
+"""Longest wait for a tool without a pause that people notice in a speech-to-speech session."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of one tier."""
+    """Waiting time of one tier."""
 
     expected_ms: int | None
     """The slowest of its tools, by measured median, else the declared one; None where nothing is known."""

@@ -28,7 +28,7 @@ _BASIC_PLANE: Final = 0x10000
 
 @cache
 def _blanks(codes: int) -> dict[int, str | None]:
-    """What becomes of code points below `codes` that are no part of a word."""
+    """Replacements of the code points below `codes` that are no part of a word."""
     return {
         code: None if chr(code) in _APOSTROPHES else " "
         for code in range(codes)
@@ -73,7 +73,7 @@ class Phrases(Generic[Meaning]):
         return [self._phrases[place] for place in found if not self._covered(place, found, text)]
 
     def last(self, text: str, phrases: Collection[str]) -> str:
-        """Of some phrases in a text the one that begins last."""
+        """The phrase that begins last in a text, among some that are in it."""
         known = {phrase: place for place, (phrase, _) in enumerate(self._phrases)}
         return max(phrases, key=lambda phrase: max(self._starts(known[phrase], text.encode()), default=-1))
 

@@ -1,7 +1,6 @@
-"""What the choice of a tier is asked, what it carries along, and what it says.
+"""Input, state and output of the choice of a tier.
 
-Declarations only, of `choose`; apart from it because RE2, which the choice needs, takes 2 MB, and most gateways are
-never asked.
+Declarations only; apart from `choose` because RE2, which the choice needs, takes 2 MB, and most gateways never choose.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ import msgspec
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is known of the turn in progress."""
+    """The turn in progress, as far as it is known."""
 
     text: str = ""
-    """What was said so far."""
+    """Transcript so far."""
     final: bool = True
     """False: the transcript still grows."""
     number: int | None = None
@@ -25,7 +24,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a conversation carries from one request to the next. Times are seconds of the wall clock."""
+    """State of a conversation between two requests. Times are seconds of the wall clock."""
 
     turn: int = -1
     """The turn that `tier` was chosen in."""

@@ -1,4 +1,4 @@
-"""Ways to send a request by `core.ports.Upstream`: as a coroutine, and in a task."""
+"""Adapters of `core.ports.Upstream`: a request as a coroutine, and a coroutine as a request."""
 
 from __future__ import annotations
 

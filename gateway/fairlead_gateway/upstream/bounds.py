@@ -1,4 +1,4 @@
-"""How many calls one server gets: what `upstream.registry` reads from its document, and `upstream.guard` keeps to."""
+"""Limits on the calls of one server, from its document."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class AdmissionLimits(msgspec.Struct, frozen=True):
     waiting: int = MAX_WAITING
     queue: float = QUEUE_SECONDS
     breaks: bool = True
-    """False for what no transport lies before."""
+    """Whether a circuit breaker guards it; False where there is no transport that could fail."""

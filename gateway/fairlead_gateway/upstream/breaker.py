@@ -1,6 +1,6 @@
-"""Whether a server is worth being called: opens when nothing but failures came of it, tries again by one call.
+"""Circuit breaker of one server: opens after failures without an answer between them, and tries again by one call.
 
-Pure module, part of `upstream.guard`. Only failures of transport count, for any answer proves that the server lives:
+Pure module. Only failures of transport count, for any answer proves that the server lives:
 an error result, a JSON-RPC error, even an HTTP 500. Time-outs of one tool alone are that tool's failures and open
 nothing by themselves.
 """
@@ -36,7 +36,7 @@ def counts(error: Exception) -> bool:
 
 
 class Breaker:
-    """See the module. Times are in seconds, of whatever clock the caller has; `random` gives [0, 1)."""
+    """Closed, open or half-open by the outcomes of calls. Times are seconds of one clock; `random` gives [0, 1)."""
 
     __slots__ = ("_failures", "_last", "_late", "_open_for", "_others", "_random", "_trial", "_until", "closed",
                  "opened", "troubled")  # fmt: skip
@@ -46,12 +46,12 @@ class Breaker:
         self.closed = True
         """Whether calls simply go through."""
         self.troubled = False
-        """Whether an answer makes a difference: it is not closed, or remembers a failure."""
+        """Whether an answer changes its state: it is not closed, or remembers a failure."""
         self.opened = 0
         """Times that it opened."""
         self._failures = 0
         self._others = 0
-        """Those of the failures that are no time-outs of a tool."""
+        """Failures that are no time-outs of a tool."""
         self._late: set[str] = set()
         """Tools that the other failures are time-outs of; not all of them where there are many."""
         self._last = ""
@@ -65,8 +65,8 @@ class Breaker:
         return OPEN if now < self._until else HALF_OPEN
 
     def try_now(self, now: float) -> bool:
-        """Of one that is not closed: whether a call may be made, as a trial. Whoever gets True makes it, and tells
-        `succeeded`, `failed` or `given_up`.
+        """Whether a call may be made as a trial, while it is not closed. True obliges the caller to make it, and
+        to call `succeeded`, `failed` or `given_up`.
         """
         if self._trial or now < self._until:
             return False
@@ -95,8 +95,8 @@ class Breaker:
         self.troubled = False
 
     def failed(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
-        """A call failed that `counts`; True where it opens with that. `tool`: the one whose time was up; empty where
-        the server itself is to blame.
+        """Count a failure that `counts`; True where it opens with that. `tool`: the tool that took too long; empty
+        where the server itself failed.
         """
         if not self.closed and not trial:
             return False  # a straggler of before
@@ -113,7 +113,7 @@ class Breaker:
         return self._open(now)
 
     def silent(self, now: float, *, trial: bool) -> bool:
-        """The server left a question unanswered that no tool is needed for; True where it opens with that."""
+        """Take a ping that was not answered; True where it opens with that."""
         if not self.closed and not trial:
             return False
         self._last += ", and the server answers no ping either"
@@ -128,5 +128,5 @@ class Breaker:
         return True
 
     def given_up(self) -> None:
-        """The trial ended without telling anything: the next call is one."""
+        """End a trial that says nothing of the server; the next call is one."""
         self._trial = False

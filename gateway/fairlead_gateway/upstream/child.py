@@ -1,7 +1,7 @@
 """A server that runs as a child process.
 
-Made by `upstream.registry`, called by `calls.dispatch`. The process belongs to the ChildHost, which restarts it; in
-`fairlead up` the operator uses the same one. Ids and progress tokens are replaced there once more.
+The process belongs to the ChildHost, which restarts it; in `fairlead up` the operator uses the same one. Ids and
+progress tokens are replaced there once more.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from fairlead_mcp.stdio import ChildSpec
 
 
 class ChildUpstream(Upstream):
-    """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced.
-    With `own`, its process is that of one client of these capabilities, who gets its log messages and questions. A
-    legacy process that all share is told of no capability, so that tools which it would not list then are called
-    `apart`.
+    """Upstream of one process. With `shared`, the operator decides what runs under this key: it is used and never
+    replaced. With `own`, the process is that of one client of these capabilities, which gets its log messages and
+    questions. To a legacy process that all clients share no capability is declared (`upstream.gated`).
     """
 
     def __init__(
@@ -81,10 +80,10 @@ class ChildUpstream(Upstream):
             if child is not None and child.spec == self._spec:
                 self._host.retire(self._key)
 
-    # Told by the host
+    # Events of the host
 
     def child_changed(self, key: Hashable, child: Child) -> None:
-        """Nothing to do: whoever asks next looks."""
+        """Nothing to do: the next request looks it up."""
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
         if self._own is not None and key == self._key:

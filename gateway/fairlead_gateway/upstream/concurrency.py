@@ -1,7 +1,4 @@
-"""The bound on what one server is asked at once, where all of it goes over one connection or to one process.
-
-Used by the upstreams of child processes and of streams; `with places:` is one request.
-"""
+"""Limit on the requests in progress over one connection or at one process; `with limit:` is one request."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from fairlead_mcp.errors import PoolFull
 
 
 class ConcurrencyLimit:
-    """Not a queue: whoever finds none free is refused. `name` is what the server is called in that."""
+    """Counter that refuses what exceeds its limit, without a queue. `name` of the server is for the error."""
 
     __slots__ = ("_limit", "_name", "_quiet", "busy")
 
@@ -33,7 +30,7 @@ class ConcurrencyLimit:
             self._quiet.set()
 
     async def quiet(self, grace: float) -> None:
-        """Wait until none is taken, for `grace` seconds at the most."""
+        """Wait until no request is in progress, for `grace` seconds at the most."""
         if not self.busy or grace <= 0:
             return
         self._quiet = asyncio.Event()

@@ -27,7 +27,7 @@ FRESH_SECONDS: Final = 3.0
 """Seconds without an answer until a server that is said to be offline is believed to be."""
 SWEEP_SECONDS: Final = 0.02
 MAX_SWEEP_SECONDS: Final = 0.1
-"""A call that came later may have to go earlier."""
+"""Upper bound, for a call that was queued later may have an earlier deadline."""
 RETRY_BUDGET: Final = 10.0
 """Retries that a server may get at once; each call made adds a tenth of one."""
 RETRY_EARNED: Final = 0.1
@@ -42,7 +42,7 @@ RATE_LIMITED: Final = "RATE_LIMITED"
 
 
 class AdmissionRefused(McpError):
-    """A guard does not let a call through. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
+    """The guard refuses a call. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
 
     reason = "Refused"
 
@@ -61,9 +61,9 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 
 
 class Guard(ports.AdmissionGuard):
-    """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
-    each time that the server could not be reached, or went away under a call; with `sharing` the rate is that of all
-    replicas. `ping` asks the server something that needs no tool; without it, time-outs of one tool open nothing.
+    """Limits, queue, circuit breaker and retry budget of one server. `clock`: seconds, the clock of deadlines; `random`
+    gives [0, 1). `lost` gets the reason each time that the server could not be reached, or went away under a call; with
+    `sharing` the rate is that of all replicas. Without `ping`, time-outs of one tool open nothing.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Guard(ports.AdmissionGuard):
         self._later = later
         self._sweeping = False
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing)
-        """Of calls, retries not counted."""
+        """Limit on calls a second, retries not counted."""
         self._budget = RETRY_BUDGET
         self._plain = bounds.rate is None
 
@@ -113,7 +113,7 @@ class Guard(ports.AdmissionGuard):
 
     @property
     def state(self) -> str:
-        """Of the breaker: closed, half-open or open."""
+        """State of the breaker: closed, half-open or open."""
         return self.breaker.state(self.clock())
 
     def enter_now(self) -> bool:
@@ -124,8 +124,8 @@ class Guard(ports.AdmissionGuard):
         return False
 
     def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
-        """The ticket, or QUEUED: the waiter stands in the queue and will be told. `retry` marks a retry, which the
-        rate does not count. Raises AdmissionRefused.
+        """The ticket, or QUEUED: the waiter is called when its turn is. `retry` marks a retry, which the rate does
+        not count. Raises AdmissionRefused.
         """
         now = self.clock()
         ticket = self._past_breaker(now)
@@ -141,8 +141,8 @@ class Guard(ports.AdmissionGuard):
         return QUEUED
 
     def still_answers(self) -> bool:
-        """Whether the server answered of late and nothing failed since, whatever others say of it. Costs nothing while
-        nobody asks: it is looked at, then and now, how many answers there were.
+        """Whether the server answered in the last FRESH_SECONDS and nothing failed since, whatever its catalog says. It
+        costs nothing per call: two looks compare how many answers there were.
         """
         responses_seen, since = self._noted
         now = self.clock()
@@ -154,7 +154,7 @@ class Guard(ports.AdmissionGuard):
         return now - since < FRESH_SECONDS
 
     def withdraw(self, waiter: Waiter) -> None:
-        """A waiter gives up. No-op for one that stands in no queue."""
+        """Take a waiter out of the queue, if it is there."""
         self._turns.remove(waiter)
 
     def leave(

@@ -1,8 +1,8 @@
 """A server that is reached over a stream of messages: on stdio behind a listener, or behind HTTP+SSE.
 
-Made by `upstream.registry`, called by `calls.dispatch`. All calls of this gateway share one connection, so a server on
-stdio has one process per gateway; it opens with the first call and closes when none came for a while. Log messages do
-not say which request they belong to, so they are passed on only where the connection is one client's own.
+All calls of this gateway share one connection, so a server on stdio has one process per gateway; it opens with the
+first call and closes after a while without calls. Log messages do not say which request they belong to, so they are
+passed on only where the connection is one client's own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from fairlead_mcp.masking import Mask
 
 
 class LinkUpstream(Upstream):
-    """See the module. `modern` is what its catalog says, and holds until the connection says otherwise; `own` are the
-    capabilities of the one client whose connection it is; None where many share it, and tools that a legacy server
-    lists only to clients with a capability are called `apart`.
+    """Upstream of one `Link`. `modern` is the era of its catalog, until the connection negotiates one; `own`:
+    capabilities of the one client whose connection it is, None where all clients share it (`upstream.gated`).
     """
 
     def __init__(

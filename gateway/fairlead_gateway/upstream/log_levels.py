@@ -10,16 +10,16 @@ from collections import OrderedDict
 from typing import Final
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of log messages, least severe first (RFC 5424)."""
+"""Levels of log messages, least severe first (RFC 5424)."""
 DEFAULT_LEVEL: Final = "info"
-"""What a client that asked for no level is taken to expect."""
+"""Level of a client that asked for none."""
 REMEMBERED_SECONDS: Final = 600.0
-"""How long what a client asked for counts after its last request."""
+"""How long a client's level counts after its last request."""
 MAX_CLIENTS: Final = 256
 
 
 class LogLevels:
-    """See the module. `now` is in seconds of one clock throughout."""
+    """Levels that the clients of one session asked for. `now`: seconds of one clock."""
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
@@ -27,9 +27,9 @@ class LogLevels:
         self._current: int | None = None
 
     def due(self, client: bytes | None, level: str, now: float) -> str | None:
-        """A request of a client that asked for `level`: what the session is to be set to first, None for nothing.
+        """Level to set before a request of a client that asked for `level`; None where it is set already.
 
-        What is returned counts as set. Clients without a session are one.
+        What is returned counts as set. Clients without a session count as one.
         """
         self._asked[client or b""] = LEVELS.index(level), now
         self._asked.move_to_end(client or b"")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
@@ -22,12 +21,10 @@ from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, Upst
 from fairlead_gateway.upstream.base import ANSWERED
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
 
-log = logging.getLogger(__name__)
-
 MAX_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 300.0
 CLOSE_SECONDS: Final = 5.0
-"""What is in progress in a session gets so long when it ends."""
+"""Time that requests in progress get when their session ends."""
 
 
 class _Session:

@@ -1,7 +1,4 @@
-"""A question to a server that needs no tool: whether it lives. `ping`, or `server/discover` where there is none.
-
-Made by `upstream.registry` for the guard of a server.
-"""
+"""Liveness check of a server that needs no tool: `ping`, or `server/discover` in the modern era, which has no ping."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Which upstream belongs to which server: made when a snapshot first names it, kept while nothing about it changes.
+"""Upstreams by server: made when a snapshot first names the server, kept while nothing about it changes.
 
-Owned by the composition root, which calls `sync` before each swap and `aclose` at the end. Credentials are read
-here and go nowhere but into an upstream.
+`sync` goes before each activation. Credentials are read here and go nowhere but into an upstream.
 """
 
 from __future__ import annotations
@@ -117,12 +116,12 @@ class _Held(msgspec.Struct):
     upstream: Upstream
     guard: Guard
     complete: bool
-    """False: it stands in for one that could not be made; tried again at the next sync."""
+    """False for a substitute of one that could not be made; tried again at the next sync."""
 
 
 class Registry:
-    """See the module. `children` None refuses child processes; with `shared_children` somebody else runs them. `local`
-    makes the upstream of the gateway's own tools, for so many calls at once.
+    """Owner of all upstreams. `children` None refuses child processes; with `shared_children` the operator runs them.
+    `local` makes the upstream of the gateway's own tools, for so many calls at once.
     """
 
     def __init__(
@@ -277,7 +276,7 @@ class Registry:
         )
 
     def end_session(self, session: bytes) -> None:
-        """A client's session has ended, and with it all that servers hold for it."""
+        """End what servers hold for a client's session."""
         for held in self._held.values():
             held.upstream.end_session(session)
 

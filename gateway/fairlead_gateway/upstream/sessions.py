@@ -31,7 +31,7 @@ OPEN_SECONDS: Final = 10.0
 END_SECONDS: Final = 1.0
 """Bound on telling a server that a session has ended."""
 MAX_SESSIONS: Final = 256
-"""Clients that may have a session of their own at once."""
+"""Most clients that have a session of their own at once."""
 IDLE_SECONDS: Final = 60.0
 """How long the session of one client is kept without a request."""
 STREAM_SECONDS: Final = 2.0

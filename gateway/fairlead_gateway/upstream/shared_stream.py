@@ -1,6 +1,6 @@
-"""A request over a stream of messages that many share: common to `upstream.child` and `upstream.link`.
+"""Requests over a stream of JSON-RPC messages, on stdio, TCP or HTTP+SSE.
 
-Ids and progress tokens are replaced once more by whatever carries the stream.
+Ids and progress tokens are replaced once more by the child process or link that carries the stream.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fairlead_mcp.multiplex import Offering
 _PASSED_ON: Final = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
 )
-"""Of notifications to one client alone."""
+"""Notifications that reach the client of a stream of its own."""
 
 
 class SharedStream(Protocol):
-    """What carries the stream: a child process or a link."""
+    """Carrier of a stream: a child process or a link."""
 
     clock: Callable[[], float]
 
@@ -48,8 +48,7 @@ class SharedStream(Protocol):
 async def request_over(stream: SharedStream, request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """The raw result. Raises McpError.
 
-    Of what a server sends on the way, only progress belongs to a request on a stream that many share; so nothing is
-    declared that a server could ask for.
+    Progress is all that a server sends for one request on a stream that clients share; so no capability is declared.
     """
 
     def on_progress(line: bytes) -> None:
@@ -69,9 +68,9 @@ async def request_over(stream: SharedStream, request: UpstreamRequest, sink: Res
 
 
 class ClientStream:
-    """What a server says beside its answers on a stream that is one client's own: log messages, and questions where the
-    client offers to answer (`features`, normalized capabilities). Neither says which request it belongs to, so on a
-    stream of many nobody is told, and nothing offered.
+    """Requests on a stream that is one client's own, with the server's log messages, and its questions where the client
+    declared capabilities (`features`, normalized). Neither says which request it belongs to, so a stream that clients
+    share has none of them.
     """
 
     def __init__(self, features: bytes) -> None:
@@ -83,7 +82,7 @@ class ClientStream:
     async def request(
         self, stream: SharedStream, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
     ) -> Raw:
-        """As `request_over`, at the level that the client asked for. `life` numbers the connections or processes."""
+        """As `request_over`, at the log level of the client. `life` numbers the connections or processes."""
         self._working.append(sink)
         try:
             if request.level is not None:
@@ -104,7 +103,7 @@ class ClientStream:
                 await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
 
     def said(self, method: str, line: bytes) -> None:
-        """A notification came; may not raise."""
+        """Pass a notification on. May not raise."""
         if method not in _PASSED_ON:
             return
         told = self._working[-1:] if method == "notifications/message" else self._working
@@ -113,7 +112,7 @@ class ClientStream:
                 sink.notify(jsonrpc.decode_message(line))
 
     def _asked(self, message: Message, answer: AnswerServer) -> None:
-        """The server asks its client, in the latest request of that."""
+        """Pass a question on by the latest request of the client."""
         if self._working:
             self._working[-1].ask(message, answer)
         else:

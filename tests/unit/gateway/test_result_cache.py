@@ -62,7 +62,7 @@ def test_scopes_are_told_apart_whatever_their_parts_are() -> None:
 def test_a_result_is_kept_for_its_time() -> None:
     clock = Clock()
     cache = ResultCache(1 << 20, clock)
-    cache.came(A, Raw(b"{}"), modern=True, seconds=10)
+    cache.store(A, Raw(b"{}"), modern=True, seconds=10)
     clock.now = 9.9
     kept = cache.get(A)
     assert kept is not None
@@ -76,16 +76,16 @@ def test_the_cache_is_bounded_and_lets_go_of_what_was_not_used() -> None:
     cache = ResultCache(20_000)
     keys = [bytes([n]) * 16 for n in range(30)]
     for key in keys:
-        cache.came(key, Raw(b"x" * 1000), modern=True, seconds=10)
+        cache.store(key, Raw(b"x" * 1000), modern=True, seconds=10)
         cache.get(keys[0])
     assert cache.bytes <= 20_000
     assert cache.get(keys[0]) is not None
     assert cache.get(keys[1]) is None
     assert cache.get(keys[-1]) is not None
-    cache.came(A, Raw(b"x" * 19_000), modern=True, seconds=10)
+    cache.store(A, Raw(b"x" * 19_000), modern=True, seconds=10)
     assert cache.get(A) is None
     assert cache.get(keys[-1]) is not None
-    cache.came(keys[-1], Raw(b"y"), modern=True, seconds=10)
+    cache.store(keys[-1], Raw(b"y"), modern=True, seconds=10)
     assert cache.bytes == sum(len(kept.result) + 300 for kept in cache._kept.values())
 
 
@@ -96,7 +96,7 @@ def test_equal_calls_wait_for_the_one_that_is_made() -> None:
     assert cache.follow(A, waiting[1])
     assert cache.follow(A, waiting[2])
     cache.unfollow(A, waiting[2])
-    cache.came(A, Raw(b"{}"), modern=True, seconds=1)
+    cache.store(A, Raw(b"{}"), modern=True, seconds=1)
     assert [one.told for one in waiting] == [[], [b"{}"], []]
     assert not cache.follow(A, waiting[0])
 
@@ -120,7 +120,7 @@ def test_a_call_that_is_given_up_is_made_by_the_next() -> None:
         cache.follow(A, one)
     cache.given_up(A)
     assert [one.told for one in waiting] == [["lead"], []]
-    cache.came(A, Raw(b"{}"), modern=True, seconds=1)
+    cache.store(A, Raw(b"{}"), modern=True, seconds=1)
     assert waiting[1].told == [b"{}"]
     cache.follow(A, Waiting())
     cache.given_up(A)
