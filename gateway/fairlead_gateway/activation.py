@@ -20,7 +20,7 @@ from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.compiled_catalog import server_info
@@ -52,7 +52,7 @@ class Activation:
     """
 
     def __init__(
-        self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: MetricsRegistry,
+        self, settings: Settings, front: McpEndpoint, registry: Registry, checks: Checks, book: MetricsRegistry,
         outbox: Outbox, news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
     ) -> None:  # fmt: skip
         """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from fairlead_api.reports import LONGEST_WAIT_S
-from fairlead_gateway.endpoint.fallback import StockProtocols
+from fairlead_gateway.endpoint.fallback import UvicornProtocols
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_mcp.hosts import AllowList
 
@@ -54,7 +54,7 @@ class AdminServer:
         routes = [Route(path, self._checked(page), methods=["GET"]) for path, page in pages.items()]
         app = Starlette(routes=routes, exception_handlers={404: _nothing, 405: _nothing})
         app.router.redirect_slashes = False
-        self._protocols = StockProtocols(app, [(b"connection", b"close")])
+        self._protocols = UvicornProtocols(app, [(b"connection", b"close")])
         self._open: set[_Connection] = set()
         self.host = host
         self.port = port

@@ -35,11 +35,11 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
-from fairlead_gateway.endpoint.bounds import Bounds
-from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
-from fairlead_gateway.endpoint.local import LocalMethods
-from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.server_limits import ServerLimits
+from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.governance import Governance
@@ -85,9 +85,9 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry,
-        rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
-        heap: Heap, live_models: Refresher | None = None,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: McpEndpoint,
+        book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
+        governance: Governance, heap: Heap, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -261,7 +261,7 @@ def build(
         lost=outbox.server_lost, sharing=governance.sharing, installation=installation,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
-    sessions = Sessions(settings.session_key.encode())
+    sessions = SessionIds(settings.session_key.encode())
     live = ServerRequests(sessions)
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
@@ -275,12 +275,12 @@ def build(
         state_signer,
     )  # fmt: skip
     dispatcher = Dispatcher(context)
-    front = Front(
+    front = McpEndpoint(
         allow,
         dispatcher,
-        LocalMethods(own_info, sessions, live.set_level),
+        BuiltinMethods(own_info, sessions, live.set_level),
         book,
-        Bounds(
+        ServerLimits(
             head=settings.max_header_bytes,
             body=settings.max_request_bytes,
             keep_alive=settings.client_idle,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_mcp.egress import Egress
 
 ENV_PREFIX: Final = "FAIRLEAD_"
@@ -237,10 +237,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
     @property
-    def proxies(self) -> Proxies:
+    def proxies(self) -> TrustedProxies:
         """Proxies whose `X-Forwarded-For` is believed. Raises BadSetting."""
         try:
-            return Proxies(self.trusted_proxies)
+            return TrustedProxies(self.trusted_proxies)
         except ValueError as error:
             raise BadSetting(str(error)) from error
 

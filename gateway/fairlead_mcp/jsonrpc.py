@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
-from fairlead_mcp.messages import Message, Request, Response
+from fairlead_mcp.messages import JsonRpcRequest, Message, Response
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -43,7 +43,7 @@ UNSET: Final = msgspec.UNSET
 """Marker of a member that is left out of a message. Defined here as well, since compiled modules find it at once in
 compiled ones."""
 
-decode_request: Final = msgspec.json.Decoder(Request).decode
+decode_request: Final = msgspec.json.Decoder(JsonRpcRequest).decode
 decode_message: Final = msgspec.json.Decoder(Message).decode
 decode_response: Final = msgspec.json.Decoder(Response).decode
 decode_object: Final = msgspec.json.Decoder(RawObject).decode

@@ -17,7 +17,7 @@ class ErrorObject(msgspec.Struct, frozen=True):
     data: Raw | UnsetType = UNSET
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class JsonRpcRequest(msgspec.Struct, frozen=True, gc=False):
     """A request, or a notification when `id` is UNSET. `params` stays raw."""
 
     method: str

@@ -44,14 +44,14 @@ TOKENS = (
 IDENTITY = (
     Guard(
         "a session of somebody else",
-        f"{GATEWAY}.endpoint.front",
+        f"{GATEWAY}.endpoint.mcp_endpoint",
         (("if session.owner != identity.owner:", "if False:"),),
         f"{AT}/test_who_asks.py::test_a_session_is_of_use_to_nobody_but_who_opened_it",
         "assert",
     ),
     Guard(
         "a stream of another session",
-        f"{GATEWAY}.endpoint.resumable",
+        f"{GATEWAY}.endpoint.event_store",
         ((" or thread.session != session", ""),),
         f"{AT}/test_resuming.py::test_a_stream_is_the_sessions_own",
         "400",
@@ -100,7 +100,7 @@ IDENTITY = (
     ),
     Guard(
         "a client that names another's address",
-        f"{GATEWAY}.endpoint.proxies",
+        f"{GATEWAY}.endpoint.trusted_proxies",
         (("if not self._is_trusted(peer):", "if False:"),),
         f"{AT}/test_proxies.py::test_the_header_of_anybody_else_has_no_effect",
         "[False, False, False]",
@@ -161,7 +161,7 @@ DOORS = (
     ),
     Guard(
         "an MCP endpoint, by nobody",
-        f"{GATEWAY}.endpoint.front",
+        f"{GATEWAY}.endpoint.mcp_endpoint",
         (
             (
                 'identity = self.identities.known(exchange.headers.get(b"authorization"))',
@@ -262,7 +262,7 @@ FRAMING = (
     Guard(
         "a coding that another server undoes",
         f"{GATEWAY}.endpoint.framing",
-        (('raise Refused(501, "Transfer-Encoding has a coding other than chunked")', "return"),),
+        (('raise FramingError(501, "Transfer-Encoding has a coding other than chunked")', "return"),),
         f"{AT}/test_framing.py::test_a_coding_that_is_not_undone_is_refused",
         "200 == 501",
     ),
@@ -287,14 +287,14 @@ SMUGGLING = (
         f"{GATEWAY}.endpoint.reader",
         (
             (
-                "        self._reading: Exchange | None = None\n",
+                "        self._reading: HttpExchange | None = None\n",
                 (
                     "        self._reading = None\n"
                     "        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n"
                 ),
             ),
         ),
-        f"{AT}/test_front.py::test_what_is_not_http_is_400_and_the_end",
+        f"{AT}/test_mcp_endpoint.py::test_what_is_not_http_is_400_and_the_end",
         r"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n]",
     ),
     Guard(
@@ -315,14 +315,14 @@ SMUGGLING = (
         "a name that comes twice",
         f"{GATEWAY}.endpoint.reader",
         (('value if wanted not in headers else headers[wanted] + b", " + value', "value"),),
-        f"{AT}/test_front.py::test_a_name_that_comes_twice_is_none",
+        f"{AT}/test_mcp_endpoint.py::test_a_name_that_comes_twice_is_none",
         "400",
     ),
     Guard(
         "a host that a web page made the browser ask",
         "fairlead_mcp.hosts",
         (('if not self._allowed(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
-        f"{AT}/test_front.py::test_each_request_gets_its_status",
+        f"{AT}/test_mcp_endpoint.py::test_each_request_gets_its_status",
         "403",
     ),
     Guard(
@@ -343,7 +343,7 @@ SMUGGLING = (
         "a body without end",
         f"{GATEWAY}.endpoint.reader",
         (("if len(exchange.body) + len(body) > self._front.bounds.body:", "if False:"),),
-        f"{AT}/test_front.py::test_a_body_that_grows_too_large_is_refused",
+        f"{AT}/test_mcp_endpoint.py::test_a_body_that_grows_too_large_is_refused",
         "413",
     ),
 )

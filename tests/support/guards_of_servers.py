@@ -59,7 +59,7 @@ POLICIES = (
     ),
     Guard(
         "an update about a resource of a server that was denied",
-        f"{GATEWAY}.endpoint.streams",
+        f"{GATEWAY}.endpoint.notification_streams",
         (("if stream is None or not self._sees(stream.exchange, params):", "if stream is None:"),),
         f"{AT}/test_watching.py::test_who_is_denied_a_server_hears_no_more_of_its_resources",
         "[True] == [False]",

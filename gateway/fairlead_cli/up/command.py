@@ -38,8 +38,8 @@ from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.custom.tools import SERVER
+from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
-from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings

@@ -28,7 +28,7 @@ from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
@@ -46,7 +46,7 @@ class ToolCall(ClientRequest):
     )  # fmt: skip
 
     def __init__(
-        self, context: CallContext, exchange: Exchange, route: Route, request: Request, param_lines: bytes = b""
+        self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
     ) -> None:
         super().__init__(context, exchange, route, request)
         self.param_lines = param_lines

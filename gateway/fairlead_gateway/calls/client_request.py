@@ -16,7 +16,7 @@ from fairlead_gateway.calls.exchange import Exchange, agent_of
 from fairlead_gateway.calls.input_required import features_of
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
@@ -33,7 +33,7 @@ class ClientRequest(GuardedRequest):
 
     __slots__ = ("denied", "exchange", "lease", "limit", "request", "waiter")
 
-    def __init__(self, context: CallContext, exchange: Exchange, route: Route, request: Request) -> None:
+    def __init__(self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest) -> None:
         super().__init__(context, route, context.clock())
         self.exchange = exchange
         self.request = request

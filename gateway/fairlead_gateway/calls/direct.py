@@ -18,8 +18,8 @@ from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.endpoint.asked import Headers, Rejection
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import Headers, Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
@@ -119,7 +119,7 @@ class Caller:
         counts the result, which is refused where there is no room. Raises nothing but CancelledError.
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
-        request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
+        request = McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
@@ -142,7 +142,7 @@ class Caller:
     def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
         """Audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the principal."""
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
-        request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
+        request = McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
         self._dispatcher.denied(_Captured(origin, None, self._buffers), request, rejection, by)
 

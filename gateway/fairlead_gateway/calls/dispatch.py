@@ -17,8 +17,8 @@ from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 
@@ -34,7 +34,7 @@ class Dispatcher:
         self.context = context
         self._unknown = context.metrics.recorder(CALL)
 
-    def resolve(self, view: View, request: Request) -> Route | Rejection:
+    def resolve(self, view: View, request: McpRequest) -> Route | Rejection:
         """Route of the tool that a request names, as far as the view shows it."""
         params = request.params
         try:
@@ -58,7 +58,11 @@ class Dispatcher:
         return route
 
     def denied(
-        self, exchange: Exchange, request: Request, rejection: Rejection, by: tuple[ServerKey, str, str] | None = None
+        self,
+        exchange: Exchange,
+        request: McpRequest,
+        rejection: Rejection,
+        by: tuple[ServerKey, str, str] | None = None,
     ) -> None:
         """Audit a call that found no tool. `by`: server, tool and reason where policies keep it from the principal."""
         if self.context.auditor is None:
@@ -76,13 +80,13 @@ class Dispatcher:
         if self.context.auditor is not None:
             self.context.auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
 
-    def start(self, exchange: Exchange, route: Route, request: Request, param_lines: bytes = b"") -> ToolCall:
+    def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
         """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""
         call = ToolCall(self.context, exchange, route, request, param_lines)
         call.run()
         return call
 
-    async def run(self, exchange: Exchange, route: Route, request: Request) -> None:
+    async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
         """Make the call and return when it is answered. Canceling the task cancels the call, which is an answer too
         unless the client is gone: then CancelledError.
         """
@@ -98,5 +102,5 @@ class Dispatcher:
                 raise
 
 
-def _invalid(request: Request, message: str) -> Rejection:
+def _invalid(request: McpRequest, message: str) -> Rejection:
     return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

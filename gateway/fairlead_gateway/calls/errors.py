@@ -7,8 +7,8 @@ from typing import Final
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.targets import continues
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError
 
@@ -16,7 +16,7 @@ _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on."""
 
 
-def is_for_the_client(request: Request, error: McpError) -> bool:
+def is_for_the_client(request: McpRequest, error: McpError) -> bool:
     """Whether an error of a tool is passed on as it is, as the model has no part in it: a capability that the client
     lacks, or answers and a state that the server refuses.
     """
@@ -25,7 +25,7 @@ def is_for_the_client(request: Request, error: McpError) -> bool:
     return error.code in _FOR_THE_CLIENT or (error.code == jsonrpc.INVALID_PARAMS and continues(request.params))
 
 
-def rejection_for(request: Request, error: McpError) -> Rejection:
+def rejection_for(request: McpRequest, error: McpError) -> Rejection:
     """The JSON-RPC error for an error of the wire: in the server's own words where it gave some."""
     if isinstance(error, RpcError):
         code = error.code
@@ -36,7 +36,7 @@ def rejection_for(request: Request, error: McpError) -> Rejection:
     return rejection_of(request, refusals.refusal_for(error))
 
 
-def rejection_of(request: Request, refusal: Refusal) -> Rejection:
+def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
     """The JSON-RPC error for a refusal, with its code in `data`."""
     detail = jsonrpc.encode({refusals.META_ERROR: {"code": refusal.code, "message": refusal.message}})
     return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, detail)

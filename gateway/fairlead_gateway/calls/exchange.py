@@ -13,7 +13,7 @@ from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.core.identity import ANONYMOUS, IDENTITY, Identity
-from fairlead_gateway.endpoint.asked import Headers
+from fairlead_gateway.endpoint.messages import Headers
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 

@@ -25,7 +25,7 @@ from fairlead_gateway.calls.server_requests import CANCELLED, MessageRelay, canc
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.endpoint.sessions import normalized
 from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
@@ -49,7 +49,7 @@ _WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def features_of(request: Request) -> bytes | None:
+def features_of(request: McpRequest) -> bytes | None:
     """Capabilities that a modern client declares with a request, normalized raw JSON; None for none."""
     meta = bytes(request.params["_meta"]) if request.modern and "_meta" in request.params else b""
     if not any(word in meta for word in _WORDS):
@@ -95,7 +95,7 @@ class BridgedCall(GuardedRequest):
         self._bridge = bridge
         self._call: ToolCall | None = None
         self._relay: MessageRelay | None = None
-        self._request: Request | None = None
+        self._request: McpRequest | None = None
         self._ours = b""
         self._count = itertools.count(1).__next__
         self._flushing = False
@@ -286,7 +286,7 @@ class Bridge:
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
         return call.as_result(state)
 
-    def resume(self, request: Request, of: object) -> BridgedCall | None:
+    def resume(self, request: McpRequest, of: object) -> BridgedCall | None:
         """The call that a request goes on with, with its answers; None where it begins one.
 
         Raises RpcError (-32602) for one that is not here.

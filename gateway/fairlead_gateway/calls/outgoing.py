@@ -12,7 +12,7 @@ from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
 from fairlead_mcp import jsonrpc
@@ -57,7 +57,7 @@ class Outgoing:
 
 
 def upstream_request(
-    context: CallContext, route: Route, request: Request, exchange: Exchange, known: Outgoing
+    context: CallContext, route: Route, request: McpRequest, exchange: Exchange, known: Outgoing
 ) -> UpstreamRequest:
     """Raises RpcError for a `requestState` of another principal, and msgspec.DecodeError where `_meta` is no object."""
     members, modern, client = known.members, known.modern, known.client

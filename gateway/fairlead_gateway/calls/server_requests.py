@@ -17,8 +17,8 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.escaping import escaped
@@ -54,7 +54,7 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 class ServerRequests:
     """Open requests of servers to the clients of one gateway, and the log levels of the latest client sessions."""
 
-    def __init__(self, sessions: Sessions, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
+    def __init__(self, sessions: SessionIds, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self.sessions = sessions
         self._new_id = new_id
         self.outlet: Callable[[bytes, Raw], bool] = lambda session, params: False
@@ -111,7 +111,7 @@ class MessageRelay:
         self,
         server_requests: ServerRequests,
         exchange: Exchange,
-        request: Request,
+        request: McpRequest,
         client: ClientPeer | None,
         token: bytes | None,
         level: str | None,
@@ -220,7 +220,7 @@ class _LevelMeta(msgspec.Struct):
 _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 
 
-def level_asked_for(request: Request) -> str | None:
+def level_asked_for(request: McpRequest) -> str | None:
     """Least severe log message that a modern request asks for; None for none."""
     meta = request.params.get("_meta")
     if meta is None or not request.meta.log_level:

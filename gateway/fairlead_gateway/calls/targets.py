@@ -14,8 +14,8 @@ from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.routing import request_route
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.endpoint.asked import Headers, Rejection
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import Headers, Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc, members
@@ -36,7 +36,7 @@ def continues(params: jsonrpc.RawObject) -> bool:
     return MORE[0] in params or MORE[1] in params
 
 
-def param_lines(route: Route, request: Request, headers: Headers) -> bytes | Rejection:
+def param_lines(route: Route, request: McpRequest, headers: Headers) -> bytes | Rejection:
     """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243)."""
     arguments = request.params.get("arguments")
     misread = param_headers.misread(arguments, route.param_headers)
@@ -48,7 +48,7 @@ def param_lines(route: Route, request: Request, headers: Headers) -> bytes | Rej
     return param_headers.lines(arguments, route.param_headers)
 
 
-def resolve(offers: ResourceIndex, request: Request, metrics: MetricsRegistry) -> Route | Rejection:
+def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     """The route of a request that is no tool call, as far as the view shows its target; puts the server's own name into
     the params.
     """
@@ -82,14 +82,14 @@ def _beside(
     return request_route(binding, name, recorder, idempotent=idempotent, escapes=escapes)
 
 
-def not_found(request: Request, uri: str) -> Rejection:
+def not_found(request: McpRequest, uri: str) -> Rejection:
     """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
     code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
     status = 400 if request.modern else 200
     return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
 
 
-def _completion(offers: ResourceIndex, request: Request, metrics: MetricsRegistry) -> Route | Rejection:
+def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
     misread = _REF.misread(ref, "params.ref")
     if misread is not None:
@@ -106,5 +106,5 @@ def _completion(offers: ResourceIndex, request: Request, metrics: MetricsRegistr
     return _beside(offers, binding, COMPLETE, "", metrics)
 
 
-def _invalid(request: Request, message: str) -> Rejection:
+def _invalid(request: McpRequest, message: str) -> Rejection:
     return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

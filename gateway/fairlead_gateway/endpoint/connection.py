@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.calls.exchange import agent_in, agent_of
-from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Rejection
+from fairlead_gateway.endpoint import responses
+from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
-from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
-from fairlead_gateway.endpoint.familiar import Familiar
-from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.metered import Metered
+from fairlead_gateway.endpoint.head_cache import CachedHead
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.messages import Rejection
 from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
 from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
 from fairlead_gateway.limits.buffers import UNREAD
@@ -28,7 +28,7 @@ LINGER_SECONDS: Final = 2.0
 """How long a refused client may go on sending before it is cut off without having read why."""
 
 
-class Connection(RequestSink):
+class ClientConnection(RequestSink):
     """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
 
     __slots__ = ("_admission", "_advancing", "_agent", "_buffer", "_clock", "_farewell", "_front", "_held_up",
@@ -38,7 +38,11 @@ class Connection(RequestSink):
     _buffer: ReadBuffer
 
     def __init__(
-        self, front: Front, fallbacks: FallbackServer, open_: set[Connection], loop: asyncio.AbstractEventLoop
+        self,
+        front: McpEndpoint,
+        fallbacks: FallbackServer,
+        open_: set[ClientConnection],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         """It is one of `open_` while it is."""
         super().__init__(front.proxies, front.buffers, ending=front.retiring)
@@ -48,25 +52,25 @@ class Connection(RequestSink):
         self._clock = loop.time
         self._limit = front.bounds.body
         self.reader = RequestReader(front, self, fallbacks)
-        self.pipeline: list[Exchange | FallbackRequest] = []
+        self.pipeline: list[HttpExchange | FallbackRequest] = []
         """Requests that wait for the answers to those before them, oldest first."""
-        self.current: Exchange | FallbackRequest | None = None
+        self.current: HttpExchange | FallbackRequest | None = None
         """What is being answered."""
-        self.familiar: Familiar | None = None
+        self.familiar: CachedHead | None = None
         self.since = loop.time()
         """When it began what it does now, in seconds of the loop's clock."""
         self.write_paused = False
         self.deaf = False
         """Whether nothing more of it is read."""
         self._held_up: list[Callable[[], None]] = []
-        self._metered: Metered | None = None
+        self._metered: BufferedTransport | None = None
         self._agent = ""
         self._unread = 0
         """Bytes that are counted as those of `_agent`."""
         self._advancing = False
         self._whole = False
         """Whether the bytes that are being read began where a request may."""
-        self._latest: Exchange | None = None
+        self._latest: HttpExchange | None = None
         """The request that was read last from such bytes."""
         self._farewell: bytes | None = None
         self._lingering = False
@@ -77,7 +81,7 @@ class Connection(RequestSink):
     def connection_made(self, transport: asyncio.Transport) -> None:
         transport.set_write_buffer_limits(UNREAD)
         if transport.get_extra_info("sslcontext") is not None:
-            transport = self._metered = Metered(transport, self._pause, self._resume, UNREAD)
+            transport = self._metered = BufferedTransport(transport, self._pause, self._resume, UNREAD)
         self.transport = transport
         self._buffer = ReadBuffer(transport, self._loop, self._feed)
         self._open.add(self)
@@ -169,12 +173,12 @@ class Connection(RequestSink):
 
     def expected(self) -> None:
         if self.current is None:
-            self.transport.write(replies.CONTINUE)
+            self.transport.write(responses.CONTINUE)
 
-    def ready(self, request: Exchange | FallbackRequest) -> None:
+    def ready(self, request: HttpExchange | FallbackRequest) -> None:
         if self.transport.is_closing():
             return
-        if self._whole and isinstance(request, Exchange):
+        if self._whole and isinstance(request, HttpExchange):
             self._latest = request
         if self.current is None and not self.pipeline and not self.write_paused:
             self._serve(request)
@@ -183,7 +187,7 @@ class Connection(RequestSink):
             self.settle_reading()
 
     def refuse(self, status: int, message: str) -> None:
-        self._refuse(status, message, replies.NO_EXTRA)
+        self._refuse(status, message, responses.NO_EXTRA)
 
     # Called by the listener
 
@@ -240,9 +244,9 @@ class Connection(RequestSink):
         if not self.deaf:
             self.reader.feed(data)
 
-    def _serve(self, request: Exchange | FallbackRequest) -> None:
+    def _serve(self, request: HttpExchange | FallbackRequest) -> None:
         self.current = request
-        if isinstance(request, Exchange):
+        if isinstance(request, HttpExchange):
             self._front.serve(request)
         else:
             request.start()
@@ -270,7 +274,7 @@ class Connection(RequestSink):
         self.write_paused = True
         self.since = self._clock()
         current = self.current
-        if isinstance(current, Exchange):
+        if isinstance(current, HttpExchange):
             self._agent = agent_of(current)
         elif current is not None:
             self._agent = agent_in(current.scope, self.client)
@@ -309,8 +313,8 @@ class Connection(RequestSink):
         answered = self._abandon_unread()
         self.reader.stop()
         self._front.book.reject(status)
-        body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
-        self._farewell = b"" if answered else replies.head(status, len(body), replies.CLOSE + extra) + body
+        body = responses.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
+        self._farewell = b"" if answered else responses.head(status, len(body), responses.CLOSE + extra) + body
         if self.current is None and not self.pipeline:
             self._say_farewell(self._farewell)
 

@@ -1,6 +1,6 @@
 """One MCP request on one connection: what has been read of it, and how it is answered.
 
-Made by `endpoint.reader`, handed to `calls.dispatch` as its `Exchange`.
+Made by `endpoint.reader`, handed to `calls.dispatch` as its `HttpExchange`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import exchange as calls
 from fairlead_gateway.core.identity import ANONYMOUS
-from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Headers, Rejection
-from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.endpoint.resumable import Cancellable, Thread, Threads
+from fairlead_gateway.endpoint import responses
+from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
+from fairlead_gateway.endpoint.messages import Headers, Rejection
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
@@ -27,7 +27,7 @@ MAX_BEHIND: Final = 1 << 20
 """Bytes of a stream that wait for a client. Servers that can be held up are, long before (`congested`)."""
 
 
-class Wire:
+class HttpConnection:
     """What a request needs of its connection (`endpoint.connection`). A class and no Protocol, as what is compiled
     reads the attributes of its own classes at a tenth of the price.
     """
@@ -36,7 +36,7 @@ class Wire:
 
     transport: asyncio.Transport
 
-    def __init__(self, proxies: Proxies, buffers: AnswerBuffers, *, ending: bool) -> None:
+    def __init__(self, proxies: TrustedProxies, buffers: AnswerBuffers, *, ending: bool) -> None:
         self.client: tuple[str, int] | None = None
         """Address and port of the other side."""
         self.proxies = proxies
@@ -73,7 +73,7 @@ class Wire:
         raise NotImplementedError
 
 
-class Exchange(calls.Exchange):
+class HttpExchange(calls.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Exchange(calls.Exchange):
 
     def __init__(
         self,
-        wire: Wire,
+        wire: HttpConnection,
         method: bytes,
         target: bytes,
         headers: Headers,
@@ -108,9 +108,9 @@ class Exchange(calls.Exchange):
         self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
-        self.thread: Thread | None = None
+        self.thread: ResumableStream | None = None
         """Its stream, where that may outlive the connection."""
-        self.resumes: tuple[Threads, bytes] | None = None
+        self.resumes: tuple[EventStore, bytes] | None = None
         """Where its stream is kept for a client that comes back, and the client's session; None where none can."""
         self._streaming = False
 
@@ -132,7 +132,7 @@ class Exchange(calls.Exchange):
     def lost(self) -> None:
         """The client closed the connection. In the modern era that is how a call is cancelled; in the legacy era it
         "SHOULD NOT be interpreted as the client cancelling its request" (2025-11-25, Transports), unless a setting
-        says otherwise. A stream that the client knows of is waited for: see `Threads.sweep`.
+        says otherwise. A stream that the client knows of is waited for: see `EventStore.sweep`.
         """
         self.disconnected = True
         if self.thread is not None:
@@ -150,7 +150,7 @@ class Exchange(calls.Exchange):
         return self._streaming and not self.gone and self._wire.congested
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
-        """See `Wire.when_clear`."""
+        """See `HttpConnection.when_clear`."""
         self._wire.when_clear(go_on)
 
     def notify(self, message: bytes) -> bool:
@@ -158,7 +158,7 @@ class Exchange(calls.Exchange):
         thread = self.thread
         if thread is not None and (thread.primed or self.begin_stream()):
             return thread.push(message)
-        return self.begin_stream() and self.write(replies.event(message))
+        return self.begin_stream() and self.write(responses.event(message))
 
     def begin_stream(self) -> bool:
         """Answer with an event stream, if that can be."""
@@ -171,7 +171,7 @@ class Exchange(calls.Exchange):
                 self.thread = threads.new(session)
                 self.thread.call = self.call
             first = b"" if self.thread is None else self.thread.prime(self)
-            self._wire.transport.write(replies.stream_head(self._extra()) + first)
+            self._wire.transport.write(responses.stream_head(self._extra()) + first)
         return True
 
     def wait_for(self, call: Cancellable) -> None:
@@ -206,18 +206,18 @@ class Exchange(calls.Exchange):
     def arrival(self, source: Carrier) -> Arrival:
         return self._wire.buffers.arrival(calls.agent_of(self), source)
 
-    def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
+    def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
         if self.thread is not None and self.thread.primed:
             if not self.thread.done:
                 self.thread.finish(b"".join(body))
         elif self._streaming:
-            self.end(replies.event(b"".join(body)), replies.END_OF_STREAM)
+            self.end(responses.event(b"".join(body)), responses.END_OF_STREAM)
         else:
             length = 0
             for part in body:
                 length += len(part)
-            parts = (replies.head(status, length, self._extra(extra)), *body)
+            parts = (responses.head(status, length, self._extra(extra)), *body)
             if length > COPIED:
                 self._finish(b"", parts)
             else:
@@ -227,21 +227,21 @@ class Exchange(calls.Exchange):
         """The answer to a request: its result, raw."""
         plain = self.keep_alive and not self._streaming and self.thread is None and not self._wire.ending
         if plain and len(result) <= COPIED:
-            self._finish(replies.success(ident, result))
+            self._finish(responses.success(ident, result))
         else:
-            self.answer(200, *replies.result_parts(ident, result))
+            self.answer(200, *responses.result_parts(ident, result))
 
     def acknowledge(self, status: int = 202) -> None:
         """The answer to what needs none."""
-        self._finish(replies.empty(status, self._extra()))
+        self._finish(responses.empty(status, self._extra()))
 
-    def reject(self, rejection: Rejection, extra: bytes = replies.NO_EXTRA) -> None:
-        body = replies.error_body(rejection)
-        head = replies.head(rejection.status, len(body), self._extra(extra))
+    def reject(self, rejection: Rejection, extra: bytes = responses.NO_EXTRA) -> None:
+        body = responses.error_body(rejection)
+        head = responses.head(rejection.status, len(body), self._extra(extra))
         self._finish(head if self.method == b"HEAD" else head + body)
 
-    def _extra(self, extra: bytes = replies.NO_EXTRA) -> bytes:
-        return extra if self.keep_alive and not self._wire.ending else extra + replies.CLOSE
+    def _extra(self, extra: bytes = responses.NO_EXTRA) -> bytes:
+        return extra if self.keep_alive and not self._wire.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
         """Once: write the last of the answer, in parts where they are too large to be copied."""

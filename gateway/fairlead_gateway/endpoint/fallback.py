@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from fairlead_gateway.endpoint import framing
-from fairlead_gateway.endpoint.exchange import Wire
+from fairlead_gateway.endpoint.exchange import HttpConnection
 from fairlead_gateway.endpoint.framing import Field
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -28,7 +28,7 @@ _NEVER: Final = 1 << 30
 """Seconds after which uvicorn would close an idle connection: the gateway's own deadlines come first."""
 
 
-class StockProtocols:
+class UvicornProtocols:
     """Makes uvicorn protocols for one ASGI application, whose answers all have the header fields `fields`."""
 
     def __init__(self, app: Application, fields: Sequence[Field] = ()) -> None:
@@ -53,7 +53,7 @@ class FallbackServer:
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self.protocols = StockProtocols(self._serve)
+        self.protocols = UvicornProtocols(self._serve)
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         request: FallbackRequest = scope["state"].pop(_REQUEST)
@@ -77,7 +77,7 @@ class FallbackRequest(asyncio.Transport):
     __slots__ = ("_chunked", "_full", "_protocol", "_server", "_waiting", "_wire", "keep_alive", "response_complete",
                  "response_started", "scope")  # fmt: skip
 
-    def __init__(self, server: FallbackServer, wire: Wire) -> None:
+    def __init__(self, server: FallbackServer, wire: HttpConnection) -> None:
         super().__init__()
         self._server = server
         self._wire = wire

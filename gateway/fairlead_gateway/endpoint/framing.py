@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fairlead_gateway.endpoint import targets
+from fairlead_gateway.endpoint import request_target
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CHUNKED: Final = b"chunked"
@@ -21,7 +21,7 @@ Field = tuple[bytes, bytes]
 """Name in lower case, and value."""
 
 
-class Refused(Exception):
+class FramingError(Exception):
     """Raised in a parser callback: nothing more of this connection is read. `status` is an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -34,19 +34,19 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
     `Transfer-Encoding`, joined by commas where a field came more than once.
     """
     if version not in _VERSIONS:
-        raise Refused(505, f"HTTP/{version} is not spoken here: send HTTP/1.1")
+        raise FramingError(505, f"HTTP/{version} is not spoken here: send HTTP/1.1")
     if host is None and version == "1.1":
-        raise Refused(400, "the request has no Host")
+        raise FramingError(400, "the request has no Host")
     if host is not None and b"," in host:
-        raise Refused(400, "the request has more than one Host")
+        raise FramingError(400, "the request has more than one Host")
     if coding is None or (coding.lower() == _CHUNKED and version == "1.1"):
         return
     if version != "1.1":
-        raise Refused(400, "Transfer-Encoding is not part of HTTP/1.0")
+        raise FramingError(400, "Transfer-Encoding is not part of HTTP/1.0")
     names = [name.strip().lower() for name in coding.split(b",")]
     if names[-1] != _CHUNKED or names.count(_CHUNKED) > 1:
-        raise Refused(400, "Transfer-Encoding has to end with chunked, named once")
-    raise Refused(501, "Transfer-Encoding has a coding other than chunked")
+        raise FramingError(400, "Transfer-Encoding has to end with chunked, named once")
+    raise FramingError(501, "Transfer-Encoding has a coding other than chunked")
 
 
 def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]:
@@ -57,9 +57,9 @@ def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]
     check(version, _joined(fields, _HOST), _joined(fields, _CODING))
     if target[:1] == b"/":
         return [*fields]
-    authority = targets.authority(target)
+    authority = request_target.authority(target)
     if authority is None:
-        raise Refused(400, "the request target is neither a path nor a URL of http or https")
+        raise FramingError(400, "the request target is neither a path nor a URL of http or https")
     return [*(field for field in fields if field[0] != _HOST), (_HOST, authority)]
 
 
@@ -72,7 +72,7 @@ def forwarded(method: bytes, target: bytes, version: str, fields: Sequence[Field
     lines = [b"%b %b HTTP/%b" % (method, target, version.encode())]
     for name, value in fields:
         if b"\r" in value or b"\n" in value:
-            raise Refused(400, "a header field has a line break in it")
+            raise FramingError(400, "a header field has a line break in it")
         if name not in _OF_THE_HOP and not (chunked and name == _LENGTH):
             lines.append(b"%b: %b" % (name, value))
     if chunked:

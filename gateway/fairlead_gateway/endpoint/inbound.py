@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.asked import Answered, Envelope, Headers, Notice, Rejection
-from fairlead_gateway.endpoint.request import NO_META, Meta, Request
+from fairlead_gateway.endpoint.messages import ClientResponse, Headers, Notification, Rejection, RequestBody
+from fairlead_gateway.endpoint.request import NO_META, McpRequest, RequestMeta
 from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.jsonrpc import UNSET, RawObject
@@ -40,7 +40,7 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
-_decode_envelope: Final = msgspec.json.Decoder(Envelope).decode
+_decode_envelope: Final = msgspec.json.Decoder(RequestBody).decode
 _NAMED: Final = dict(eras.NAMED)
 
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
@@ -70,7 +70,9 @@ _REMEMBERED_BYTES: Final = 1024
 """Of a `_meta` that is remembered: clients send the same one with each request, unless they ask for progress."""
 
 
-def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Request | Notice | Answered | Rejection:
+def classify(
+    headers: Headers, body: bytes, *, acceptable: bool = False
+) -> McpRequest | Notification | ClientResponse | Rejection:
     """Climb the ladder for a POST. `headers` are those of WANTED that came; `acceptable` where their first rung,
     which the body has no part in, was climbed before.
     """
@@ -91,7 +93,9 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
     return _of_an_era(headers, envelope.method, ident, envelope.params or {})
 
 
-def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawObject) -> Request | Notice | Rejection:
+def _of_an_era(
+    headers: Headers, method: str, ident: bytes | None, params: RawObject
+) -> McpRequest | Notification | Rejection:
     version = headers.get(b"mcp-protocol-version")
     legacy_header = version is None or version in _LEGACY
     meta = NO_META
@@ -106,19 +110,19 @@ def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawOb
     if misread:
         return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread, ident or b"null")
     if ident is None:
-        return Notice(modern, method, params, headers.get(SESSION))
+        return Notification(modern, method, params, headers.get(SESSION))
     if not modern:
-        return Request(False, method, ident, params, headers.get(SESSION), meta)
+        return McpRequest(False, method, ident, params, headers.get(SESSION), meta)
     refused = _modern_ladder(headers, version, meta, method, ident, params)
-    return refused or Request(True, method, ident, params, None, meta)
+    return refused or McpRequest(True, method, ident, params, None, meta)
 
 
-def read_meta(raw: bytes) -> Meta:
+def read_meta(raw: bytes) -> RequestMeta:
     """What is gone by in a raw `_meta`. Raises one of jsonrpc.UNREADABLE where it is no object."""
     return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES else _read_meta(raw)
 
 
-def _read_meta(raw: bytes) -> Meta:
+def _read_meta(raw: bytes) -> RequestMeta:
     said = jsonrpc.decode_object(raw)
     version, capabilities = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
     lacking = ""
@@ -127,7 +131,7 @@ def _read_meta(raw: bytes) -> Meta:
         lacking = f"params._meta lacks the required {missing}"
     elif bytes(capabilities)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
-    return Meta(
+    return RequestMeta(
         lacking,
         None if version is None else _as_header(version),
         versioned=version is not None,
@@ -155,7 +159,7 @@ _remembered_meta: Final = functools.lru_cache(maxsize=256)(_read_meta)
 def _modern_ladder(
     headers: Headers,
     version: bytes | None,
-    meta: Meta,
+    meta: RequestMeta,
     method: str,
     ident: bytes,
     params: RawObject,
@@ -205,13 +209,13 @@ def accepts_both(accept: bytes) -> bool:
     return json and not ranges.isdisjoint((b"text/event-stream", b"text/*"))
 
 
-def _odd_shape(headers: Headers, body: bytes) -> Answered | Rejection:
+def _odd_shape(headers: Headers, body: bytes) -> ClientResponse | Rejection:
     """JSON that is no request: a response from a legacy client is taken, the rest refused."""
     ident = b"null"
     try:
         message = jsonrpc.decode_message(body)
         if message.is_response and headers.get(b"mcp-protocol-version", _MODERN) != _MODERN:
-            return Answered(message, headers.get(SESSION))
+            return ClientResponse(message, headers.get(SESSION))
         if message.id is not UNSET and _is_id(bytes(message.id)):
             ident = bytes(message.id)
     except (msgspec.DecodeError, ValueError, RecursionError):

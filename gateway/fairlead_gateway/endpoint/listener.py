@@ -11,9 +11,9 @@ import logging
 import socket
 from typing import Final
 
-from fairlead_gateway.endpoint.connection import Connection
+from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import Application, FallbackServer
-from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
 
 log = logging.getLogger(__name__)
@@ -38,12 +38,12 @@ class Listener:
     """Serves one address. `port` 0 takes a free one, which `port` then names."""
 
     def __init__(
-        self, front: Front, app: Application, host: str, port: int, certificates: Certificates | None = None
+        self, front: McpEndpoint, app: Application, host: str, port: int, certificates: Certificates | None = None
     ) -> None:
         self._front = front
         self._certificates = certificates
         self._fallbacks = FallbackServer(app)
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         """Those that are open now."""
         self.host = host
         self.port = port
@@ -56,7 +56,7 @@ class Listener:
         tls = self._certificates
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self._front, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+                lambda: ClientConnection(self._front, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
                 self.host, self.port, backlog=BACKLOG, start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,

@@ -1,6 +1,6 @@
 """HTTP/1.1 requests out of the bytes of one connection: parsed, bounded and checked alike whatever they ask for.
 
-A request for an MCP target becomes an `Exchange`; every other path becomes a `FallbackRequest`, for the ASGI
+A request for an MCP target becomes an `HttpExchange`; every other path becomes a `FallbackRequest`, for the ASGI
 application. Which of the two it is, each request's target decides: a connection may ask for both in turns.
 """
 
@@ -10,19 +10,19 @@ from typing import Any, Final
 
 import httptools
 
-from fairlead_gateway.endpoint import framing, targets
-from fairlead_gateway.endpoint.bounds import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
-from fairlead_gateway.endpoint.exchange import Exchange, Wire
+from fairlead_gateway.endpoint import framing, request_target
+from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
-from fairlead_gateway.endpoint.framing import Field, Refused
-from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.inbound import SPELLINGS
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.server_limits import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
 from fairlead_gateway.policy.tiers import in_tier
 
 _NO_FIELDS: Final[list[Field]] = []
 
 
-class RequestSink(Wire):
+class RequestSink(HttpConnection):
     """Connection that takes requests out of a reader."""
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class RequestSink(Wire):
         """The client waits for a word before it sends the body (`Expect: 100-continue`)."""
         raise NotImplementedError
 
-    def ready(self, request: Exchange | FallbackRequest) -> None:
+    def ready(self, request: HttpExchange | FallbackRequest) -> None:
         """A request can be served: an exchange with its body, a fallback request before it."""
         raise NotImplementedError
 
@@ -55,14 +55,14 @@ class RequestReader:
     __slots__ = ("_fallback", "_fallbacks", "_fields", "_front", "_instead", "_number", "_overhead", "_reading",
                  "_sink", "_target", "in_head", "in_message", "parser")  # fmt: skip
 
-    def __init__(self, front: Front, sink: RequestSink, fallbacks: FallbackServer) -> None:
+    def __init__(self, front: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
         self._front = front
         self._sink = sink
         self._fallbacks = fallbacks
         self.parser: Any = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # what follows `close` is not looked at
         self._target = b""
-        self._reading: Exchange | None = None
+        self._reading: HttpExchange | None = None
         self._fallback: FallbackRequest | None = None
         self._fields: list[Field] = _NO_FIELDS
         """Header fields of a fallback request; `_NO_FIELDS` itself where the target is not classified yet."""
@@ -81,7 +81,7 @@ class RequestReader:
             return
         except httptools.HttpParserError as error:
             cause = error.__context__
-            if isinstance(cause, Refused):
+            if isinstance(cause, FramingError):
                 self._sink.refuse(cause.status, str(cause))
             else:
                 self._sink.refuse(400, f"not HTTP/1.1: {error}")
@@ -111,7 +111,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         if self._sink.waiting >= MAX_PIPELINED:
-            raise Refused(503, f"more than {MAX_PIPELINED} requests of this connection wait for answers")
+            raise FramingError(503, f"more than {MAX_PIPELINED} requests of this connection wait for answers")
         self._target = b""
         self._reading = self._fallback = None
         self._fields = _NO_FIELDS
@@ -122,14 +122,14 @@ class RequestReader:
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
         known = self._target in self._front.selection.targets
-        self._reading = Exchange(self._sink, self.parser.get_method(), self._target, {}) if known else None
+        self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
             return  # a trailer: what proxies check and rewrite is in the head, so nothing here counts
         self._number += 1
         if self._number > MAX_FIELDS:
-            raise Refused(431, f"the request has more than {MAX_FIELDS} header fields")
+            raise FramingError(431, f"the request has more than {MAX_FIELDS} header fields")
         exchange = self._reading or self._classify()
         if exchange is None:
             self._fields.append((name.lower(), value))
@@ -160,7 +160,7 @@ class RequestReader:
             exchange.body = body
             return
         if len(exchange.body) + len(body) > self._front.bounds.body:
-            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+            raise FramingError(413, f"the body is larger than {self._front.bounds.body} bytes")
         if isinstance(exchange.body, bytes):
             exchange.body = bytearray(exchange.body)
         exchange.body += body
@@ -184,21 +184,21 @@ class RequestReader:
 
     # Inside
 
-    def _classify(self) -> Exchange | None:
+    def _classify(self) -> HttpExchange | None:
         """The target is complete and not one of the usual: an odd form of an MCP endpoint, or a path of the
         application.
         """
         if self._fields is not _NO_FIELDS:
             return None
-        endpoint = targets.find(self._target)
+        endpoint = request_target.find(self._target)
         if endpoint is None:
             self._fields = []
             return None
-        self._reading = exchange = Exchange(self._sink, self.parser.get_method(), endpoint.target, {})
+        self._reading = exchange = HttpExchange(self._sink, self.parser.get_method(), endpoint.target, {})
         exchange.authority = endpoint.authority
         return exchange
 
-    def _check(self, exchange: Exchange) -> None:
+    def _check(self, exchange: HttpExchange) -> None:
         """Judge the head of a request to an MCP endpoint. Raises Refused."""
         headers = exchange.headers
         framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
@@ -211,7 +211,7 @@ class RequestReader:
             return
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._front.bounds.body:
-            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+            raise FramingError(413, f"the body is larger than {self._front.bounds.body} bytes")
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
             self._sink.expected()
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.endpoint.sessions import Session
+from fairlead_gateway.endpoint.sessions import SessionClaims
 from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
 
 
-class Meta:
+class RequestMeta:
     """What is gone by of a request's `_meta`."""
 
     __slots__ = ("lacking", "log_level", "misread", "token", "version", "versioned")
@@ -41,11 +41,11 @@ class Meta:
         """Whether it asks for log messages."""
 
 
-NO_META: Final = Meta(f"params._meta lacks the required {eras.META_VERSION}")
+NO_META: Final = RequestMeta(f"params._meta lacks the required {eras.META_VERSION}")
 """Of a request without any."""
 
 
-class Request:
+class McpRequest:
     """See the module. `params` are used up by whoever makes the call."""
 
     __slots__ = ("id", "meta", "method", "modern", "opened", "params", "session")
@@ -57,7 +57,7 @@ class Request:
         id: bytes,  # noqa: A002 - JSON-RPC's word
         params: RawObject,
         session: bytes | None,
-        meta: Meta = NO_META,
+        meta: RequestMeta = NO_META,
     ) -> None:
         self.modern = modern
         self.method = method
@@ -68,9 +68,9 @@ class Request:
         """`Mcp-Session-Id` of a legacy client that has one."""
         self.meta = meta
         """Of its `params`."""
-        self.opened: Session | None = None
+        self.opened: SessionClaims | None = None
         """What `session` says, where it was signed here and is the asker's."""
 
-    def sessionless(self) -> Request:
+    def sessionless(self) -> McpRequest:
         """The same of a client without a session."""
-        return Request(self.modern, self.method, self.id, self.params, None, self.meta)
+        return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta)

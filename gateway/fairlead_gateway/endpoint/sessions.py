@@ -28,7 +28,7 @@ MAX_FOREIGN_ID: Final = 256
 """Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
 
 
-class Session(
+class SessionClaims(
     msgspec.Struct,
     frozen=True,
     rename={"version": "v", "features": "f", "nonce": "n", "owner": "o"},
@@ -61,7 +61,7 @@ class _Capabilities(msgspec.Struct, omit_defaults=True):
 
 
 _decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
-_decode_session = msgspec.json.Decoder(Session).decode
+_decode_session = msgspec.json.Decoder(SessionClaims).decode
 
 
 def normalized(capabilities: bytes | Raw) -> str | None:
@@ -85,22 +85,22 @@ def normalized(capabilities: bytes | Raw) -> str | None:
     return msgspec.json.encode(said).decode() if said else None
 
 
-class Sessions:
+class SessionIds:
     """Signs and reads ids with one key; replicas that share the key read each other's."""
 
     def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
         self._nonce = nonce
-        self._known: dict[bytes, Session | None] = {}
+        self._known: dict[bytes, SessionClaims | None] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        session = Session(version, self._nonce(), normalized(capabilities), owner)
+        session = SessionClaims(version, self._nonce(), normalized(capabilities), owner)
         payload = base64.urlsafe_b64encode(msgspec.json.encode(session)).rstrip(b"=")
         return payload + b"." + self._mac(payload)
 
-    def read(self, ident: bytes) -> Session | None:
+    def read(self, ident: bytes) -> SessionClaims | None:
         """The session of an id; None where it was not signed here."""
         try:
             return self._known[ident]
@@ -125,7 +125,7 @@ class Sessions:
     def ended(self, ident: bytes | None) -> bool:
         return bool(self._ended) and ident in self._ended
 
-    def _verified(self, ident: bytes) -> Session | None:
+    def _verified(self, ident: bytes) -> SessionClaims | None:
         payload, _, mac = ident.rpartition(b".")
         if not hmac.compare_digest(mac, self._mac(payload)):
             return None

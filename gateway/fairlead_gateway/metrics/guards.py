@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
-from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import MAX_SERVERS
@@ -30,7 +30,7 @@ class GuardCollector(Collector):
         guards: Callable[[], Mapping[ServerKey, Guard]],
         cache: ResultCache,
         identities: Identities,
-        proxies: Proxies,
+        proxies: TrustedProxies,
         buffers: AnswerBuffers,
         without_issuer: Callable[[], int],
     ) -> None:

@@ -24,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.version import VERSION
 from fairlead_mcp import eras, jsonrpc
 
@@ -86,7 +86,7 @@ class OtelSpans:
         self._provider = provider
         self._tracer = provider.get_tracer("fairlead", VERSION)
 
-    def begin(self, exchange: Exchange, request: Request, named: str, server: ServerKey) -> OtelCallSpan:
+    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> OtelCallSpan:
         method = request.method
         attributes = {"mcp.method.name": method, "fairlead.server": str(server)}
         name = method
@@ -116,7 +116,7 @@ class OtelSpans:
         self._provider.shutdown()
 
 
-def _parent(headers: Mapping[bytes, bytes], request: Request) -> Context:
+def _parent(headers: Mapping[bytes, bytes], request: McpRequest) -> Context:
     trace = named(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta"))
     if trace is None:
         return Context()

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_mcp import jsonrpc
 
 
@@ -32,4 +32,4 @@ class CallSpan(Protocol):
 class Spans(Protocol):
     """Begins spans. One per gateway."""
 
-    def begin(self, exchange: Exchange, request: Request, named: str, server: ServerKey) -> CallSpan: ...
+    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan: ...

@@ -21,7 +21,7 @@ from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http import pieces
 from fairlead_mcp.http.answer import Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
-from fairlead_mcp.http.heads import KnownHead, Memory, keep_alive_seconds
+from fairlead_mcp.http.heads import CacheBudget, KnownHead, keep_alive_seconds
 from fairlead_mcp.sse import EventParser
 
 MAX_HEADERS: Final = 128
@@ -32,7 +32,7 @@ CHUNK_BYTES: Final = 32
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 
-_HEADS: Final = Memory(2_048, 512 << 10)
+_HEADS: Final = CacheBudget(2_048, 512 << 10)
 """Heads of answers, on all connections of the process: servers repeat them on each."""
 
 _LENGTH: Final = b"content-length"

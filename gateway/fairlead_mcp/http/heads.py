@@ -29,7 +29,7 @@ ENTRY_BYTES: Final = 300
 """Bytes that an entry costs beside those that are kept, about: its places in two tables, its key."""
 
 
-class Memory:
+class CacheBudget:
     """Bounded store of many heads together: beyond so many entries, or bytes, the oldest is dropped."""
 
     __slots__ = ("_entries", "_heads", "_most_bytes", "_most_entries", "size")
@@ -70,7 +70,7 @@ class KnownHead:
 
     __slots__ = ("_memory", "_of_size", "parts", "size")
 
-    def __init__(self, before: bytes, after: bytes, memory: Memory) -> None:
+    def __init__(self, before: bytes, after: bytes, memory: CacheBudget) -> None:
         self.parts = (before, after)
         """Bytes before the value of Content-Length, and after it."""
         self.size = len(before) + len(after)
@@ -78,7 +78,7 @@ class KnownHead:
         self._of_size: dict[int, bytes] = {}
 
     @classmethod
-    def of(cls, message: bytes, memory: Memory) -> KnownHead | None:
+    def of(cls, message: bytes, memory: CacheBudget) -> KnownHead | None:
         """The head of a message that a parser has just accepted as one whole message and nothing more.
 
         None where it says anything about its framing but its length, or what follows it has another length.
@@ -113,7 +113,7 @@ class NamedHead:
     __slots__ = ("_first", "_last", "_length_first", "_line", "_memory", "_middle", "_of_size")
 
     def __init__(
-        self, first: bytes, middle: bytes, last: bytes, line: bytes, memory: Memory, *, length_first: bool
+        self, first: bytes, middle: bytes, last: bytes, line: bytes, memory: CacheBudget, *, length_first: bool
     ) -> None:
         self._first = first
         self._middle = middle
@@ -126,7 +126,7 @@ class NamedHead:
         """By the size of a message without its name, what stands on that side of the name that has the length in it."""
 
     @classmethod
-    def of(cls, message: bytes, memory: Memory) -> NamedHead | None:
+    def of(cls, message: bytes, memory: CacheBudget) -> NamedHead | None:
         """The head of a message that `KnownHead.of` takes; None where it has no name, several, or an odd one."""
         head = message[: message.find(_END, 0, MAX_BYTES) + len(_END)]
         length, name = _LENGTH.search(head), _NAMED.search(head)

@@ -27,7 +27,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_gateway.catalog.model import build, building
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED
@@ -127,7 +127,7 @@ async def first_view(selection: Selection, who: Identity) -> tuple[float, float]
     """Milliseconds of processor time for the view and its bytes; and of the longest turn of the loop meanwhile."""
     async with Turns(time.thread_time) as turns:
         begun = time.thread_time()
-        await Preparations().ready(selection, who, MERGED)
+        await ViewBuilds().ready(selection, who, MERGED)
         view = selection.seen_by(who)[MERGED]
         size = sum(map(len, view.listing))
         took = time.thread_time() - begun

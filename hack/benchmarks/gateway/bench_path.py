@@ -27,7 +27,7 @@ import uvloop
 
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.endpoint.connection import Connection
+from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.settings import Settings as GatewaySettings
@@ -107,7 +107,7 @@ class World:
         fallbacks = FallbackServer(_nowhere)
         self.clients = [Transport(lambda transport, data: None) for _ in range(CONNECTIONS)]
         for client in self.clients:
-            client.protocol = Connection(gateway.front, fallbacks, set(), loop)
+            client.protocol = ClientConnection(gateway.front, fallbacks, set(), loop)
             client.protocol.connection_made(client)
 
     def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:

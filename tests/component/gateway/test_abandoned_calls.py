@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.endpoint.resumable import KEPT_SECONDS
+from fairlead_gateway.endpoint.event_store import KEPT_SECONDS
 from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, legacy, reached, running
 from toolservers import broken_server
 from waiting import eventually

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.endpoint.framing import Refused, forwarded
+from fairlead_gateway.endpoint.framing import FramingError, forwarded
 from gatewayworld import Ask, Wire, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
 
@@ -84,5 +84,5 @@ def test_a_head_is_handed_on_with_one_framing_header() -> None:
 
 @pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\ny", b"a\ry"])
 def test_a_field_that_would_end_its_line_is_not_handed_on(value: bytes) -> None:
-    with pytest.raises(Refused, match="line break"):
+    with pytest.raises(FramingError, match="line break"):
         forwarded(b"GET", b"/", "1.1", [(b"x", value)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
-from fairlead_gateway.endpoint.streams import MAX_ID, MAX_RESOURCE_BYTES
+from fairlead_gateway.endpoint.notification_streams import MAX_ID, MAX_RESOURCE_BYTES
 from gatewayworld import Wire, calling, catalog, modern, running
 from toolservers import modern_server, tool
 

@@ -23,10 +23,10 @@ from comings import WAYS, come, crowd
 from elsewhere import elsewhere, possible
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.connection import Connection
-from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.connection import ClientConnection
+from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest
-from fairlead_gateway.endpoint.streams import Stream
+from fairlead_gateway.endpoint.notification_streams import NotificationStream
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
@@ -72,7 +72,7 @@ class Count:
 def remains() -> Counter[str]:
     """What belongs to one connection each, and is still there."""
     gc.collect()
-    kinds = (Connection, Exchange, FallbackRequest, Stream)
+    kinds = (ClientConnection, HttpExchange, FallbackRequest, NotificationStream)
     return Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.metrics.exposition import exposed
 from gatewayworld import Answer, Wire, calling, catalog, running
 from restworld import post
@@ -39,8 +39,8 @@ def test_the_last_address_that_is_no_trusted_proxy_is_the_clients(
     what: str, peer: str, header: str | None, client: str
 ) -> None:
     written = None if header is None else header.encode()
-    assert Proxies(["10.0.0.0/8"]).client(peer, written) == client, what
-    assert Proxies().client(peer, written) == peer, "nobody is trusted by default"
+    assert TrustedProxies(["10.0.0.0/8"]).client(peer, written) == client, what
+    assert TrustedProxies().client(peer, written) == peer, "nobody is trusted by default"
 
 
 async def called(gateway: Gateway, forwarded: str) -> Answer:

@@ -24,8 +24,8 @@ from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.endpoint.resumable import KEPT_BYTES, STREAM_BYTES, Threads
-from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
+from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.base import ANSWERED
@@ -91,13 +91,13 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
 
 
 def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
-    live = ServerRequests(Sessions(b"key"))
+    live = ServerRequests(SessionIds(b"key"))
     long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
     assert live.set_level(long, "debug")
     assert live.set_level(usual, "debug")
     assert (live.level(long), live.level(usual)) == (None, "debug")
     everything = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
-    session = Sessions(b"key").issue("2025-11-25", everything, "o" * 18)
+    session = SessionIds(b"key").issue("2025-11-25", everything, "o" * 18)
     assert len(session) <= MAX_SESSION
 
 
@@ -140,7 +140,7 @@ def binding(upstream: Upstream) -> ServerBinding:
 def bridged(bridge: Bridge) -> BridgedCall:
     book, client = MetricsRegistry(), Client()
     context = CallContext(
-        book, client, b"{}", ServerRequests(Sessions(b"key")), ResourceSubscriptions(client), bridge, lambda: 0.0
+        book, client, b"{}", ServerRequests(SessionIds(b"key")), ResourceSubscriptions(client), bridge, lambda: 0.0
     )
     recorder = book.recorder("tools/call")
     route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
@@ -183,7 +183,7 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
         def end(self, *chunks: bytes) -> None:
             """Nobody reads."""
 
-    threads = Threads(lambda: 0.0)
+    threads = EventStore(lambda: 0.0)
     for _ in range(KEPT_BYTES // STREAM_BYTES + 100):
         threads.new(b"s").prime(Outlet())
     assert len(threads) <= KEPT_BYTES // STREAM_BYTES

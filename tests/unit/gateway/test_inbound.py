@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.calls.translate import progress_token
-from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.inbound import accepts_both, classify
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import ClientResponse, Notification, Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -37,7 +37,7 @@ def modern(method: str = "tools/call", params: Any = None, **headers: Any) -> An
 
 def test_a_modern_call_that_agrees_with_its_headers_passes() -> None:
     asked = modern()
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert (asked.modern, asked.method, asked.id, bytes(asked.params["name"])) == (True, "tools/call", b"1", b'"add"')
 
 
@@ -89,18 +89,18 @@ def test_an_unsupported_version_names_the_one_that_is_supported_and_the_one_requ
 def test_an_encoded_tool_name_in_the_header_is_compared_decoded() -> None:
     name = "añadir "
     encoded = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
-    assert isinstance(modern(params={"name": name, "_meta": identity()}, mcp_name=encoded), Request)
+    assert isinstance(modern(params={"name": name, "_meta": identity()}, mcp_name=encoded), McpRequest)
 
 
 def test_methods_without_a_name_need_no_name_header() -> None:
-    assert isinstance(modern("tools/list", {"_meta": identity()}, mcp_name=None), Request)
+    assert isinstance(modern("tools/list", {"_meta": identity()}, mcp_name=None), McpRequest)
 
 
 @pytest.mark.parametrize("version", [None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"])
 def test_a_request_without_modern_signs_is_legacy(version: bytes | None) -> None:
     headers = BASE | ({} if version is None else {b"mcp-protocol-version": version}) | {b"mcp-session-id": b"s"}
     asked = classify(headers, body(params={"name": "add", "_meta": {"progressToken": 3}}))
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert (asked.modern, asked.session) == (False, b"s")
 
 
@@ -149,34 +149,34 @@ def test_a_body_that_is_no_request_is_400_with_the_code_of_json_rpc(data: bytes,
 
 def test_params_that_are_null_count_as_absent() -> None:
     asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":1,"params":null}')
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert asked.params == {}
 
 
 @pytest.mark.parametrize("ident", [b"1", b"-7", b'"a"', b'""', b"123456789012345678901234567890"])
 def test_ids_are_strings_and_integers_kept_as_written(ident: bytes) -> None:
     asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":' + ident + b"}")
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert asked.id == ident
 
 
 def test_of_a_duplicate_member_the_last_counts_for_everybody() -> None:
     data = b'{"jsonrpc":"2.0","method":"tools/call","id":1,"params":{"name":"one","name":"two"}}'
     asked = classify(BASE, data)
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert bytes(asked.params["name"]) == b'"two"'
 
 
 def test_a_message_without_id_is_a_notice() -> None:
     data = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
     notice = classify(BASE | {b"mcp-session-id": b"s"}, data)
-    assert isinstance(notice, Notice)
+    assert isinstance(notice, Notification)
     assert (notice.method, bytes(notice.params["requestId"]), notice.session) == ("notifications/cancelled", b"5", b"s")
 
 
 def test_a_response_is_taken_from_a_legacy_client_and_refused_from_a_modern_one() -> None:
     data = b'{"jsonrpc":"2.0","id":1,"result":{}}'
-    assert isinstance(classify(BASE | {b"mcp-protocol-version": b"2025-11-25"}, data), Answered)
+    assert isinstance(classify(BASE | {b"mcp-protocol-version": b"2025-11-25"}, data), ClientResponse)
     refused = classify(BASE | {b"mcp-protocol-version": MODERN.encode()}, data)
     assert isinstance(refused, Rejection)
     assert (refused.status, refused.code, refused.id) == (400, -32600, b"1")
@@ -263,13 +263,13 @@ def test_a_meta_that_servers_may_read_otherwise_is_refused(meta: str) -> None:
 def test_members_of_extensions_pass() -> None:
     more = {"x-name": 1, "names": 2, "com.example/Name": 3}
     asked = modern(params={"name": "add", "_meta": identity(**{"com.example/progressToken": 1}), **more})
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert {*more} < {*asked.params}
 
 
 def test_a_token_that_is_written_with_escapes_is_one() -> None:
     message = body(params={"name": "add", "_meta": {"TOKEN": 7}}).replace(b"TOKEN", b"progress\\u0054oken")
     asked = classify(BASE, message)
-    assert isinstance(asked, Request)
+    assert isinstance(asked, McpRequest)
     assert asked.meta.token
     assert progress_token(asked.params) == b"7"

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
-from fairlead_gateway.endpoint.sessions import Sessions, normalized
+from fairlead_gateway.endpoint.sessions import SessionIds, normalized
 from fairlead_gateway.policy.resource_index import template_pattern
 from fairlead_gateway.upstream import affinity
 
@@ -41,17 +41,17 @@ def test_an_altered_state_reaches_the_server_as_something_it_never_made(
 
 
 def test_a_session_id_carries_what_the_client_offers_and_nobody_else_can_make_one() -> None:
-    sessions = Sessions(b"key")
+    sessions = SessionIds(b"key")
     ident = sessions.issue("2025-11-25", b'{"sampling":{},"experimental":{"x":{}}}')
-    found = Sessions(b"key").read(ident)
+    found = SessionIds(b"key").read(ident)
     assert found is not None
     assert (found.version, found.features) == ("2025-11-25", '{"sampling":{}}')
-    assert Sessions(b"other").read(ident) is None
+    assert SessionIds(b"other").read(ident) is None
     assert sessions.read(ident[:-1] + b"!") is None
 
 
 def test_an_ended_session_stays_ended() -> None:
-    sessions = Sessions(b"key")
+    sessions = SessionIds(b"key")
     ident = sessions.issue("2025-11-25", b"{}")
     assert not sessions.ended(ident)
     assert sessions.end(ident)

@@ -10,9 +10,9 @@ import pytest
 
 from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.sessions import SessionIds
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.identities import KEPT_BYTES, Identities
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
@@ -52,7 +52,7 @@ def test_long_hosts_are_not_kept(kept: Callable[[], int]) -> None:
 
 
 def test_long_session_ids_are_not_kept(kept: Callable[[], int]) -> None:
-    sessions = Sessions()
+    sessions = SessionIds()
     assert not any(sessions.read(text) for text in texts())
     assert kept() < 4 * SIZE
 
@@ -70,7 +70,7 @@ def test_long_names_are_not_kept(kept: Callable[[], int]) -> None:
 
 
 def test_long_zones_of_addresses_are_not_kept(kept: Callable[[], int]) -> None:
-    proxies = Proxies(["10.0.0.0/8"])
+    proxies = TrustedProxies(["10.0.0.0/8"])
     assert {proxies.client("10.0.0.1", b"fe80::1%" + text) for text in texts()} == {"10.0.0.1"}
     assert kept() < 4 * SIZE
 

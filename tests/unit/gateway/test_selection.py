@@ -10,7 +10,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
-from fairlead_gateway.endpoint.targets import find
+from fairlead_gateway.endpoint.request_target import find
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tool_list import PIECE
 from fairlead_gateway.upstream.registry import Unreachable

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_mcp.http.heads import MAX_BYTES, KnownHead, Memory, NamedHead
+from fairlead_mcp.http.heads import MAX_BYTES, CacheBudget, KnownHead, NamedHead
 
 
 def message(body: bytes = b"{}", *, length: str | None = None, more: str = "") -> bytes:
@@ -18,8 +18,8 @@ def message(body: bytes = b"{}", *, length: str | None = None, more: str = "") -
     return head.encode() + body
 
 
-def memory() -> Memory:
-    return Memory(1000, 1 << 20)
+def memory() -> CacheBudget:
+    return CacheBudget(1000, 1 << 20)
 
 
 def known(first: bytes) -> KnownHead:

@@ -1,6 +1,6 @@
 """Streams on which clients hear that a list has changed: `subscriptions/listen`, and the GET of legacy sessions.
 
-Owned by `endpoint.front`, told of each new selection by `app`. A list has changed when the bytes that an endpoint
+A list has changed when the bytes that an endpoint
 shows have, whatever a server announced: what a client then asks for is what it was told of. Nothing waits here; a
 stream costs its connection and a few hundred bytes.
 """
@@ -16,12 +16,12 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
-from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint import responses
+from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.inbound import SESSION
-from fairlead_gateway.endpoint.preparing import Preparations
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target
@@ -37,19 +37,21 @@ MAX_RESOURCE_BYTES: Final = 4 << 20
 MAX_ID: Final = 256
 """Bytes of the id of a request that a stream answers."""
 LISTS: Final = eras.ANNOUNCED
-_COMMENT: Final = replies.chunk(b": keep-alive\n\n")
+_COMMENT: Final = responses.chunk(b": keep-alive\n\n")
 
 
 class _Listen(msgspec.Struct):
     notifications: dict[str, Raw] = {}
 
 
-class Stream:
+class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
     __slots__ = ("_streams", "_subscription", "exchange", "lists", "release", "resources", "watched")
 
-    def __init__(self, streams: Streams, exchange: Exchange, lists: Iterable[str], subscription: bytes | None) -> None:
+    def __init__(
+        self, streams: NotificationStreams, exchange: HttpExchange, lists: Iterable[str], subscription: bytes | None
+    ) -> None:
         self._streams = streams
         self._subscription = subscription
         """Id of the request that opened it, raw JSON; None for a legacy stream."""
@@ -59,7 +61,7 @@ class Stream:
         self.lists = tuple(lists)
         self.resources: list[str] = []
         """URIs that are watched for it."""
-        self.watched: list[tuple[Stream, ServerKey]] = []
+        self.watched: list[tuple[NotificationStream, ServerKey]] = []
         """Who it is to the watches."""
 
     def cancel(self) -> None:
@@ -86,9 +88,9 @@ class Stream:
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
         if self._subscription is None:
-            self.exchange.end(replies.END_OF_STREAM)
+            self.exchange.end(responses.END_OF_STREAM)
         else:
-            self.exchange.answer(200, *replies.result_parts(self._subscription, b'{"resultType":"complete"}'))
+            self.exchange.answer(200, *responses.result_parts(self._subscription, b'{"resultType":"complete"}'))
 
     def _tell(self, method: str, params: dict[str, object]) -> None:
         if self._subscription is not None:
@@ -96,14 +98,14 @@ class Stream:
         self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
 
 
-class Streams:
+class NotificationStreams:
     """All open streams of one gateway. A stream ends with the credential that it was opened with."""
 
     def __init__(
         self,
         watches: ResourceSubscriptions,
         identities: Identities,
-        preparations: Preparations,
+        preparations: ViewBuilds,
         selection: Callable[[], Selection],
     ) -> None:
         """`selection` is the one that is served now."""
@@ -111,8 +113,8 @@ class Streams:
         self._preparations = preparations
         self._watches = watches
         self._identities = identities
-        self._open: set[Stream] = set()
-        self._of_session: dict[bytes, Stream] = {}
+        self._open: set[NotificationStream] = set()
+        self._of_session: dict[bytes, NotificationStream] = {}
         self._resource_bytes = 0
         self._closed = False
         self._told_at = 0.0
@@ -120,7 +122,7 @@ class Streams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def listen(self, exchange: Exchange, view: View, request: Request) -> Rejection | None:
+    def listen(self, exchange: HttpExchange, view: View, request: McpRequest) -> Rejection | None:
         """Open a modern stream, or say why not."""
         try:
             asked = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
@@ -130,14 +132,14 @@ class Streams:
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
         wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]
-        stream = Stream(self, exchange, wanted, request.id)
+        stream = NotificationStream(self, exchange, wanted, request.id)
         refused = self._opened(stream)
         if refused is None:
             self._watch(stream, view, asked.get("resourceSubscriptions"))
             stream.acknowledge()
         return refused
 
-    def _watch(self, stream: Stream, view: View, asked: Raw | None) -> None:
+    def _watch(self, stream: NotificationStream, view: View, asked: Raw | None) -> None:
         """Watch the resources that a stream names, as far as they can be."""
         try:
             uris = msgspec.json.decode(asked, type=list[str])[:MAX_RESOURCES] if asked is not None else []
@@ -154,9 +156,9 @@ class Streams:
             self._watches.hold((stream, reach.server.key), reach, own, stream.updated)
             stream.watched.append((stream, reach.server.key))
 
-    def get(self, exchange: Exchange, view: View) -> Rejection | None:
+    def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the stream of a legacy session, or say why not."""
-        stream = Stream(self, exchange, offered(view), None)
+        stream = NotificationStream(self, exchange, offered(view), None)
         refused = self._opened(stream)
         if refused is None:
             self._of_session[exchange.headers[SESSION]] = stream
@@ -213,7 +215,7 @@ class Streams:
             return False
         return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
 
-    def _sees(self, asked: Exchange, params: Raw) -> bool:
+    def _sees(self, asked: HttpExchange, params: Raw) -> bool:
         try:
             uri = msgspec.json.decode(jsonrpc.decode_object(params)["uri"], type=str)
         except (*jsonrpc.UNREADABLE, KeyError):
@@ -221,7 +223,7 @@ class Streams:
         view = self._selection().seen_by(asked.identity).get(asked.target)
         return view is not None and view.offers.resource(uri) is not None
 
-    def gone(self, stream: Stream) -> None:
+    def gone(self, stream: NotificationStream) -> None:
         self._open.discard(stream)
         stream.release()
         self._resource_bytes -= sum(map(len, stream.resources))
@@ -232,7 +234,7 @@ class Streams:
         if self._of_session.get(session) is stream:
             del self._of_session[session]
 
-    def _opened(self, stream: Stream) -> Rejection | None:
+    def _opened(self, stream: NotificationStream) -> Rejection | None:
         if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:
             return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
         stream.exchange.body = b""  # it may be large, and the stream may stay for days
@@ -242,7 +244,7 @@ class Streams:
         stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
         return None
 
-    def _end(self, stream: Stream) -> None:
+    def _end(self, stream: NotificationStream) -> None:
         stream.end()
         self.gone(stream)
 

@@ -12,22 +12,22 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from fairlead_gateway.endpoint.asked import Headers
-from fairlead_gateway.endpoint.exchange import Exchange, Wire
-from fairlead_mcp.http.heads import KnownHead, Memory, NamedHead
+from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
+from fairlead_gateway.endpoint.messages import Headers
+from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
 MOST_BYTES: Final = 2 << 20
 """Of all connections together, beside the last head of each."""
 
 
-class Familiar:
+class CachedHead:
     """A head, and what was read of it."""
 
     __slots__ = ("_head", "_memory", "_named", "_of_name", "_target", "headers")
 
     def __init__(
-        self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers, memory: Memory
+        self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers, memory: CacheBudget
     ) -> None:
         self._head = head
         self._named = named
@@ -37,7 +37,7 @@ class Familiar:
         self._of_name: dict[bytes, Headers] = {}
         """Headers that differ in `Mcp-Name` alone."""
 
-    def again(self, data: bytes, wire: Wire, limit: int) -> Exchange | None:
+    def again(self, data: bytes, wire: HttpConnection, limit: int) -> HttpExchange | None:
         """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Who
         asks and what that shows is looked up anew.
         """
@@ -48,7 +48,7 @@ class Familiar:
                 start, headers = found[0], self._of_name.get(found[1]) or self._with(found[1])
         if not start or len(data) - start > limit:
             return None
-        return Exchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
+        return HttpExchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
 
     def _with(self, name: bytes) -> Headers:
         headers = {**self.headers, b"mcp-name": name}
@@ -56,14 +56,14 @@ class Familiar:
         return headers
 
 
-class Familiars:
+class HeadCache:
     """The heads that many connections know, each there once."""
 
     def __init__(self, entries: int = ENTRIES, size: int = MOST_BYTES) -> None:
-        self.memory = Memory(entries, size)
-        self._known: dict[tuple[bytes, bytes, bytes], Familiar] = {}
+        self.memory = CacheBudget(entries, size)
+        self._known: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
-    def of(self, exchange: Exchange, data: bytes) -> Familiar | None:
+    def of(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
         """The head in `data`, which is all that came of `exchange`; None where it is not to be kept."""
         if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
             return None
@@ -75,7 +75,7 @@ class Familiars:
         if familiar is None:
             headers = exchange.headers
             named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
-            familiar = Familiar(head, named, exchange.target, headers, self.memory)
+            familiar = CachedHead(head, named, exchange.target, headers, self.memory)
             self.memory.keep(self._known, key, familiar, 4 * head.size + sys.getsizeof(headers))
         else:
             exchange.headers = familiar.headers  # equal; connections hold on to the last exchange that was read

@@ -1,6 +1,6 @@
 """Requests for a server that starts: held until its tools are there, or answered with how far it is.
 
-Owned by `endpoint.front`, which asks it about calls of tools and endpoints that there are none of.
+Owned by `endpoint.mcp_endpoint`, which asks it about calls of tools and endpoints that there are none of.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.exchange import Exchange
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.exchange import HttpExchange
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View
@@ -26,7 +26,7 @@ from fairlead_mcp import jsonrpc
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
 
 
-class Starting:
+class HeldRequests:
     """Answers requests for servers without a catalog. `selection` is what is served now, `server_info` ours, as JSON;
     `failed` is told of an exception behind a wait.
     """
@@ -36,7 +36,7 @@ class Starting:
         selection: Callable[[], Selection],
         server_info: bytes,
         book: MetricsRegistry,
-        failed: Callable[[Exchange, Exception], None],
+        failed: Callable[[HttpExchange, Exception], None],
     ) -> None:
         self._selection = selection
         self._server_info = server_info
@@ -48,7 +48,7 @@ class Starting:
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}
         """Those of them that are calls, by session and id."""
 
-    def endpoint(self, exchange: Exchange, again: Callable[[Exchange, Identity], None] | None) -> bool:
+    def endpoint(self, exchange: HttpExchange, again: Callable[[HttpExchange, Identity], None] | None) -> bool:
         """Hold a request to the endpoint of a server that starts, and call `again` after the wait; with None, or where
         it failed, refuse it. False, and nothing is done, where no such server may be known to who asks.
         """
@@ -66,7 +66,11 @@ class Starting:
         return True
 
     def call(
-        self, exchange: Exchange, view: View, asked: Request, again: Callable[[Exchange, Request], None] | None
+        self,
+        exchange: HttpExchange,
+        view: View,
+        asked: McpRequest,
+        again: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> bool:
         """Take a call of a tool that the view does not have, as `request` does; its refusal is a result."""
         name = name_in(asked)
@@ -89,20 +93,20 @@ class Starting:
         if task is not None:
             task.cancel()
 
-    def _waited(self, exchange: Exchange, asked: Request, task: asyncio.Task[None]) -> None:
+    def _waited(self, exchange: HttpExchange, asked: McpRequest, task: asyncio.Task[None]) -> None:
         key = asked.session, asked.id
         if self._calls.get(key) is task:
             del self._calls[key]
         if task.cancelled() and not exchange.gone:
             self._refuse(exchange, asked, Refusal(refusals.CANCELLED, "The call was cancelled"))
 
-    def _refuse(self, exchange: Exchange, asked: Request, refusal: Refusal) -> None:
+    def _refuse(self, exchange: HttpExchange, asked: McpRequest, refusal: Refusal) -> None:
         raw = refusals.result(refusal)
         made = translate.result(raw, from_modern=False, to_modern=asked.modern, server_info=self._server_info)
         exchange.succeed(asked.id, made.result)
 
     def _hold(
-        self, exchange: Exchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
+        self, exchange: HttpExchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
     ) -> asyncio.Task[None]:
         work = self._wait(exchange, entry, go_on, seconds)
         exchange.call = task = asyncio.get_running_loop().create_task(work, name=f"wait for {entry.key}")
@@ -110,7 +114,9 @@ class Starting:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    async def _wait(self, exchange: Exchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float) -> None:
+    async def _wait(
+        self, exchange: HttpExchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
+    ) -> None:
         await self.patience.settled(entry.key, seconds)
         try:
             if not exchange.gone:
@@ -125,7 +131,7 @@ class Starting:
         return min([self.patience.seconds, *(bound / 1000 for bound in bounds if bound is not None)])
 
 
-def name_in(asked: Request) -> str | None:
+def name_in(asked: McpRequest) -> str | None:
     """The tool that a call names; None where it names none."""
     try:
         return jsonrpc.decode_text(asked.params["name"])

@@ -16,7 +16,7 @@ PIECE: Final = 64 << 10
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
-class Metered(asyncio.Transport):
+class BufferedTransport(asyncio.Transport):
     """Transport that counts the bytes which wait in it. `pause` and `resume` are called as those of a protocol are,
     when more than `high` bytes wait and when none do; `clogged` and `cleared` are to be called when the transport
     `below` says so.

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from fairlead_gateway.endpoint import resumable
-from fairlead_gateway.endpoint.resumable import KEPT_BYTES, KEPT_EVENTS, KEPT_SECONDS, STREAM_BYTES, Thread, Threads
+from fairlead_gateway.endpoint import event_store
+from fairlead_gateway.endpoint.event_store import (
+    KEPT_BYTES,
+    KEPT_EVENTS,
+    KEPT_SECONDS,
+    STREAM_BYTES,
+    EventStore,
+    ResumableStream,
+)
 
 SESSION = b"s"
 NAME = "n" * 24
@@ -32,20 +39,20 @@ class Clock:
         return self.now
 
 
-def thread_of(threads: Threads, outlet: Paper | None = None) -> Thread:
+def thread_of(threads: EventStore, outlet: Paper | None = None) -> ResumableStream:
     thread = threads.new(SESSION)
     thread.prime(outlet or Paper())
     return thread
 
 
 def test_a_stream_that_was_never_begun_is_not_kept() -> None:
-    threads = Threads()
+    threads = EventStore()
     threads.new(SESSION)
     assert len(threads) == 0
 
 
 def test_only_what_came_after_an_event_is_sent_again() -> None:
-    threads = Threads(new_name=lambda: NAME)
+    threads = EventStore(new_name=lambda: NAME)
     thread = thread_of(threads)
     for message in (b"1", b"2", b"3"):
         thread.push(message)
@@ -59,7 +66,7 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
 
 
 def test_who_comes_back_takes_the_stream_over() -> None:
-    threads = Threads()
+    threads = EventStore()
     first, second = Paper(), Paper()
     thread = thread_of(threads, first)
     thread.attach(second, 1)
@@ -72,7 +79,7 @@ def test_who_comes_back_takes_the_stream_over() -> None:
 
 def test_finished_streams_are_forgotten_after_a_while() -> None:
     clock = Clock()
-    threads = Threads(clock)
+    threads = EventStore(clock)
     running, done = thread_of(threads), thread_of(threads)
     done.finish(b"answer")
     clock.now = KEPT_SECONDS - 1
@@ -85,7 +92,7 @@ def test_finished_streams_are_forgotten_after_a_while() -> None:
 
 
 def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
-    threads = Threads()
+    threads = EventStore()
     paper = Paper()
     oldest = thread_of(threads, paper)
     oldest.push(b"a" * 3000)
@@ -98,7 +105,7 @@ def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
 
 
 def test_of_a_long_stream_the_latest_events_are_kept() -> None:
-    threads = Threads()
+    threads = EventStore()
     thread = thread_of(threads)
     for number in range(KEPT_EVENTS + 50):
         thread.push(b"%d" % number)
@@ -109,10 +116,10 @@ def test_of_a_long_stream_the_latest_events_are_kept() -> None:
 
 
 def test_an_event_id_of_another_shape_is_nobodys() -> None:
-    threads = Threads()
+    threads = EventStore()
     for ident in (b"", b"1", b"%b" % NAME.encode(), b"%b.x" % NAME.encode(), b"%b.1" % NAME.encode()):
         assert threads.find(SESSION, ident) is None
-    assert resumable.SINCE == "2025-11-25"
+    assert event_store.SINCE == "2025-11-25"
 
 
 class Call:
@@ -124,7 +131,7 @@ class Call:
         self.cancelled = True
 
 
-def abandoned(threads: Threads) -> Call:
+def abandoned(threads: EventStore) -> Call:
     """The call of a stream whose client has just gone."""
     paper = Paper()
     thread = thread_of(threads, paper)
@@ -135,7 +142,7 @@ def abandoned(threads: Threads) -> Call:
 
 def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> None:
     clock = Clock()
-    threads = Threads(clock)
+    threads = EventStore(clock)
     call = abandoned(threads)
     clock.now = 10 * KEPT_SECONDS
     threads.sweep()
@@ -144,7 +151,7 @@ def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> 
 
 def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> None:
     clock = Clock()
-    threads = Threads(clock)
+    threads = EventStore(clock)
     threads.cancels_abandoned = True
     call = abandoned(threads)
     clock.now = KEPT_SECONDS - 1
@@ -157,7 +164,7 @@ def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> No
 
 def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> None:
     clock = Clock()
-    threads = Threads(clock)
+    threads = EventStore(clock)
     threads.cancels_abandoned = True
     thread = thread_of(threads)
     thread.call = call = Call()

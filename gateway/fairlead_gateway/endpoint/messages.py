@@ -17,7 +17,7 @@ Headers: TypeAlias = dict[bytes, bytes]
 """Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notification(msgspec.Struct, frozen=True):
     """A notification, which is not answered."""
 
     modern: bool
@@ -26,7 +26,7 @@ class Notice(msgspec.Struct, frozen=True):
     session: bytes | None
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ClientResponse(msgspec.Struct, frozen=True):
     """A legacy client's response to what a server asked of it."""
 
     message: Message
@@ -43,7 +43,7 @@ class Rejection(msgspec.Struct, frozen=True):
     data: bytes | None = None
 
 
-class Envelope(msgspec.Struct, gc=False):
+class RequestBody(msgspec.Struct, gc=False):
     """What a body is read as. Raises msgspec.ValidationError for JSON that is no request."""
 
     jsonrpc: Literal["2.0"]

@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
-from fairlead_gateway.endpoint.exchange import Exchange, Wire
-from fairlead_gateway.endpoint.familiar import Familiar, Familiars
-from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
+from fairlead_gateway.endpoint.head_cache import CachedHead, HeadCache
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
 
 LIMIT = 1 << 20
@@ -22,30 +22,30 @@ def request(tool: str = "a__b", *, token: str = "alice", body: bytes = b"{}") ->
     ).encode() + body
 
 
-def wire() -> Wire:
-    return Wire(Proxies(), AnswerBuffers(), ending=False)
+def wire() -> HttpConnection:
+    return HttpConnection(TrustedProxies(), AnswerBuffers(), ending=False)
 
 
-def remembered(familiars: Familiars, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> Familiar | None:
+def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> CachedHead | None:
     """What a connection keeps of a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
-    return familiars.of(Exchange(wire(), b"POST", target, headers, vetted=vetted), data)
+    return familiars.of(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)
 
 
-def known(familiars: Familiars, data: bytes) -> Familiar:
+def known(familiars: HeadCache, data: bytes) -> CachedHead:
     found = remembered(familiars, data)
     assert found is not None
     return found
 
 
 def test_connections_with_equal_heads_share_what_is_remembered() -> None:
-    familiars = Familiars()
+    familiars = HeadCache()
     assert known(familiars, request(body=b"x" * 10)) is known(familiars, request(body=b"x" * 2000))
 
 
 def test_the_head_of_another_client_is_never_known() -> None:
-    familiars = Familiars()
+    familiars = HeadCache()
     alice, bob = (known(familiars, request(token=token)) for token in ("alice", "bobby"))
     assert alice is not bob
     for tool in ("a__b", "other"):
@@ -57,7 +57,7 @@ def test_the_head_of_another_client_is_never_known() -> None:
 
 
 def test_the_same_head_for_another_endpoint_is_another() -> None:
-    familiars = Familiars()
+    familiars = HeadCache()
     other = remembered(familiars, request(), target=b"/mcp/fast")
     assert other is not None
     assert other is not known(familiars, request())
@@ -67,14 +67,14 @@ def test_the_same_head_for_another_endpoint_is_another() -> None:
 
 
 def test_a_head_that_was_not_let_in_is_not_kept_even_where_another_connection_has_it() -> None:
-    familiars = Familiars()
+    familiars = HeadCache()
     known(familiars, request())
     assert remembered(familiars, request(), vetted=False) is None
 
 
 @pytest.mark.parametrize(("entries", "size"), [(500, 1 << 30), (1 << 30, 1 << 18)])
 def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int, size: int) -> None:
-    familiars = Familiars(entries, size)
+    familiars = HeadCache(entries, size)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -95,7 +95,7 @@ def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int,
 
 
 def test_what_was_forgotten_is_found_out_anew() -> None:
-    familiars = Familiars(4, 1 << 20)
+    familiars = HeadCache(4, 1 << 20)
     first = known(familiars, request())
     for number in range(20):
         first.again(request(f"tool_{number}", body=b"x" * number), wire(), LIMIT)

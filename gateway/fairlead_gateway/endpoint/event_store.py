@@ -1,6 +1,6 @@
 """Streams of legacy requests that outlive their connection: event ids, and a GET that takes up where one ended.
 
-Owned by `endpoint.front`. From 2025-11-25 on a client that lost the stream of a request, or whose server ended it to be
+From 2025-11-25 on a client that lost the stream of a request, or whose server ended it to be
 asked again later, comes back with `Last-Event-ID` (Transports, "Resumability and Redelivery"; SEP-1699). What was sent
 on such a stream is kept for a while, within a bound of bytes for all of them together; only the session that the stream
 went to gets it. It is kept in this process: at another replica the id means nothing, and is refused.
@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint import responses
 
 SINCE: Final = "2025-11-25"
 """Older clients may take the empty event at the start of such a stream for a message."""
@@ -38,7 +38,7 @@ class Cancellable(Protocol):
         ...
 
 
-class Outlet(Protocol):
+class EventSink(Protocol):
     """A connection that a stream is written to."""
 
     def write(self, chunk: bytes) -> bool:
@@ -50,7 +50,7 @@ class Outlet(Protocol):
         ...
 
 
-class Thread:
+class ResumableStream:
     """The stream of one request. Until `prime` nobody knows of it."""
 
     __slots__ = (
@@ -58,10 +58,10 @@ class Thread:
         "until",
     )  # fmt: skip
 
-    def __init__(self, threads: Threads, name: bytes, session: bytes) -> None:
+    def __init__(self, threads: EventStore, name: bytes, session: bytes) -> None:
         self._threads = threads
         self._name = name
-        self._outlet: Outlet | None = None
+        self._outlet: EventSink | None = None
         self._count = 0
         self._forgotten = False
         self._events: deque[tuple[int, bytes]] = deque()
@@ -78,14 +78,14 @@ class Thread:
     def primed(self) -> bool:
         return self._count > 0
 
-    def prime(self, outlet: Outlet) -> bytes:
+    def prime(self, outlet: EventSink) -> bytes:
         """The first event of the stream, which has an id and no data."""
         self._outlet = outlet
         self._count = 1
         self._threads.keep(self._name, self)
         self.size = STREAM_BYTES + len(self.session)
         self._threads.grown(self.size)
-        return replies.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
+        return responses.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def push(self, message: bytes) -> bool:
         """Send a message, or keep it for a client that comes back; it may be forgotten until then. False where there is
@@ -102,27 +102,27 @@ class Thread:
         self.until = self._threads.clock() + KEPT_SECONDS
         outlet, self._outlet = self._outlet, None
         if outlet is not None:
-            outlet.end(event, replies.END_OF_STREAM)
+            outlet.end(event, responses.END_OF_STREAM)
 
     def pause(self) -> None:
         """End the stream for now: its client comes back for the rest."""
         outlet, self._outlet = self._outlet, None
         self.left = self._threads.clock()
         if outlet is not None:
-            outlet.end(replies.END_OF_STREAM)
+            outlet.end(responses.END_OF_STREAM)
 
-    def detach(self, outlet: Outlet) -> None:
+    def detach(self, outlet: EventSink) -> None:
         """The connection is gone."""
         if self._outlet is outlet:
             self._outlet = None
             self.left = self._threads.clock()
 
-    def attach(self, outlet: Outlet, after: int) -> None:
+    def attach(self, outlet: EventSink, after: int) -> None:
         """Go on at another connection, with what came after the event of that number. The former ends."""
         self.pause()
         missed = b"".join(event for number, event in self._events if number > after)
         if self.done:
-            outlet.end(missed, replies.END_OF_STREAM)
+            outlet.end(missed, responses.END_OF_STREAM)
         else:
             self._outlet = outlet
             self.left = float("inf")
@@ -136,7 +136,7 @@ class Thread:
 
     def _keep(self, message: bytes) -> bytes:
         self._count += 1
-        event = replies.event(message, b"%b.%d" % (self._name, self._count))
+        event = responses.event(message, b"%b.%d" % (self._name, self._count))
         if self._forgotten:
             return event
         self._events.append((self._count, event))
@@ -148,12 +148,12 @@ class Thread:
         return event
 
 
-class Attachment:
+class StreamResumption:
     """A GET for the rest of a stream. `cancel` is for its exchange, when the client is gone."""
 
     __slots__ = ("_outlet", "_thread")
 
-    def __init__(self, thread: Thread, outlet: Outlet) -> None:
+    def __init__(self, thread: ResumableStream, outlet: EventSink) -> None:
         self._thread = thread
         self._outlet = outlet
 
@@ -161,7 +161,7 @@ class Attachment:
         self._thread.detach(self._outlet)
 
 
-class Threads:
+class EventStore:
     """All such streams of one gateway, oldest first. `clock` is in seconds."""
 
     def __init__(
@@ -173,16 +173,16 @@ class Threads:
         self.cancels_abandoned = False
         """Whether a call is cancelled whose stream no client has read for KEPT_SECONDS."""
         self._new_name = new_name
-        self._kept: OrderedDict[bytes, Thread] = OrderedDict()
+        self._kept: OrderedDict[bytes, ResumableStream] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def new(self, session: bytes) -> Thread:
-        return Thread(self, self._new_name().encode(), session)
+    def new(self, session: bytes) -> ResumableStream:
+        return ResumableStream(self, self._new_name().encode(), session)
 
-    def find(self, session: bytes, event_id: bytes) -> tuple[Thread, int] | None:
+    def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
         """The stream of an event that was sent in a session, and the number of that event."""
         found = _EVENT_ID.fullmatch(event_id)
         thread = self._kept.get(found[1]) if found is not None else None
@@ -190,7 +190,7 @@ class Threads:
             return None
         return thread, int(found[2])
 
-    def keep(self, name: bytes, thread: Thread) -> None:
+    def keep(self, name: bytes, thread: ResumableStream) -> None:
         self._kept[name] = thread
 
     def grown(self, size: int) -> None:

@@ -27,7 +27,7 @@ _PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Proxies:
+class TrustedProxies:
     """See the module. Without networks nobody is trusted, and the header is not looked at."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:

@@ -17,14 +17,14 @@ _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class RequestTarget(msgspec.Struct, frozen=True):
     """What may be an MCP endpoint: its usual form, and the authority of an absolute target, which is the Host."""
 
     target: bytes
     authority: bytes | None = None
 
 
-def find(target: bytes) -> Endpoint | None:
+def find(target: bytes) -> RequestTarget | None:
     """The endpoint that a target means, there or not; None for paths that are not MCP's."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)
@@ -37,7 +37,7 @@ def find(target: bytes) -> Endpoint | None:
         path = path[:-1]
     if _SHAPE.fullmatch(path) is None:
         return None
-    return Endpoint(path, authority)
+    return RequestTarget(path, authority)
 
 
 def authority(target: bytes) -> bytes | None:

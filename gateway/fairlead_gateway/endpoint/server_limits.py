@@ -11,10 +11,10 @@ MAX_FIELDS: Final = 256
 MAX_PIPELINED: Final = 128
 """Requests of one connection that wait for the answer to the one before: of those of a slice, some kB each."""
 CHUNK_BYTES: Final = 32
-"""Bytes of the lines around a chunk of a body that do not count towards `Bounds.head`."""
+"""Bytes of the lines around a chunk of a body that do not count towards `ServerLimits.head`."""
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class ServerLimits(msgspec.Struct, frozen=True):
     """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
 
     head: int = 64 << 10

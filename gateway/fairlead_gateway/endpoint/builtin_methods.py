@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
-from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
+from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc
 
@@ -30,19 +30,21 @@ LISTS: Final[dict[str, str | None]] = {
 """Method to the capability without which an endpoint does not have it."""
 
 
-class Reply(msgspec.Struct, frozen=True):
+class MethodResult(msgspec.Struct, frozen=True):
     """A success: its body in parts and, rarely, header lines of its own."""
 
     body: tuple[bytes | Raw, ...]
     extra: bytes = NO_EXTRA
 
 
-class LocalMethods:
+class BuiltinMethods:
     """The methods that need no server. `server_info` is ours, raw; nothing is kept of a session but its id at the
     client.
     """
 
-    def __init__(self, server_info: bytes, sessions: Sessions, set_level: Callable[[bytes | None, str], bool]) -> None:
+    def __init__(
+        self, server_info: bytes, sessions: SessionIds, set_level: Callable[[bytes | None, str], bool]
+    ) -> None:
         self._server_info = server_info
         self._sessions = sessions
         self._remember_level = set_level
@@ -53,7 +55,7 @@ class LocalMethods:
         )
         self._modern_list_tail = self._modern_meta + b"}}"
 
-    def answer(self, view: View, request: Request, owner: str = "") -> Reply | Rejection:
+    def answer(self, view: View, request: McpRequest, owner: str = "") -> MethodResult | Rejection:
         """The answer, or the refusal of a method that the client's era does not have. A session that is opened is that
         of `owner`.
         """
@@ -66,35 +68,35 @@ class LocalMethods:
         elif method == "initialize":
             return self._initialize(view, request, owner)
         elif method == "ping":
-            return Reply(result_parts(request.id, b"{}"))
+            return MethodResult(result_parts(request.id, b"{}"))
         elif method == "logging/setLevel":
             return self._set_level(request)
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}", request.id)
 
-    def _set_level(self, request: Request) -> Reply | Rejection:
+    def _set_level(self, request: McpRequest) -> MethodResult | Rejection:
         try:
             level = jsonrpc.decode_text(request.params["level"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             level = ""
         if not self._remember_level(request.session, level):
             return Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown log level: {level!r}", request.id)
-        return Reply(result_parts(request.id, b"{}"))
+        return MethodResult(result_parts(request.id, b"{}"))
 
-    def _list(self, view: View, request: Request) -> Reply | Rejection:
+    def _list(self, view: View, request: McpRequest) -> MethodResult | Rejection:
         cursor = request.params.get("cursor")
         if cursor is not None and bytes(cursor) != b"null":
             status = 400 if request.modern else 200
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
         if request.method != "tools/list":
-            return Reply(result_parts(request.id, view.offers.listings[request.method], tail))
+            return MethodResult(result_parts(request.id, view.offers.listings[request.method], tail))
         hidden = view.hidden_member
         if hidden:
             tail = self._modern_meta + b",%b}}" % hidden if request.modern else b',"_meta":{%b}}' % hidden
-        return Reply(result_parts(request.id, *view.listing, tail))
+        return MethodResult(result_parts(request.id, *view.listing, tail))
 
-    def _discover(self, view: View, request: Request) -> Reply:
+    def _discover(self, view: View, request: McpRequest) -> MethodResult:
         members = {
             "supportedVersions": [eras.MODERN_VERSION],
             "capabilities": capabilities(view, modern=True),
@@ -104,9 +106,9 @@ class LocalMethods:
             "cacheScope": "private",
             "_meta": {eras.META_SERVER_INFO: Raw(view.server_info or self._server_info)},
         }
-        return Reply(result_parts(request.id, jsonrpc.encode(members)))
+        return MethodResult(result_parts(request.id, jsonrpc.encode(members)))
 
-    def _initialize(self, view: View, request: Request, owner: str) -> Reply | Rejection:
+    def _initialize(self, view: View, request: McpRequest, owner: str) -> MethodResult | Rejection:
         try:
             asked = jsonrpc.decode_text(request.params["protocolVersion"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
@@ -121,7 +123,7 @@ class LocalMethods:
         offered = request.params.get("capabilities", b"{}")
         ident = self._sessions.issue(str(members["protocolVersion"]), offered, owner)
         session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), ident)
-        return Reply(result_parts(request.id, jsonrpc.encode(members)), session)
+        return MethodResult(result_parts(request.id, jsonrpc.encode(members)), session)
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:

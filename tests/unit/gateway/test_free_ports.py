@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from fairlead_gateway.endpoint.ports import instead
+from fairlead_gateway.endpoint.free_ports import instead
 
 
 def test_ports_that_are_proposed_are_free_and_differ() -> None:

@@ -1,6 +1,6 @@
 """Views put together in turns with everything else that the loop does, however many requests wait for one.
 
-Owned by `endpoint.front`, asked wherever a view may be looked at for the first time.
+Owned by `endpoint.mcp_endpoint`, asked wherever a view may be looked at for the first time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.yielding import in_turns
 
 
-class Preparations:
+class ViewBuilds:
     """See the module. Of several that want the same view, the first has it made."""
 
     def __init__(self) -> None:

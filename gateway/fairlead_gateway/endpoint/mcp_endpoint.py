@@ -1,6 +1,6 @@
 """What a request to an MCP endpoint gets: refused, answered at once, or made a call.
 
-Made by `app`, one per gateway; `endpoint.server` hands it whole requests. It knows no sockets and no parser.
+One per gateway. It is given whole requests, and knows no sockets and no parser.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
 from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
-from fairlead_gateway.endpoint.bounds import Bounds
+from fairlead_gateway.endpoint import responses
+from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
-from fairlead_gateway.endpoint.exchange import Exchange
-from fairlead_gateway.endpoint.familiar import Familiars
+from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
+from fairlead_gateway.endpoint.exchange import HttpExchange
+from fairlead_gateway.endpoint.head_cache import HeadCache
+from fairlead_gateway.endpoint.held_requests import HeldRequests, name_in
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
-from fairlead_gateway.endpoint.local import LocalMethods
-from fairlead_gateway.endpoint.preparing import Preparations
-from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
+from fairlead_gateway.endpoint.messages import ClientResponse, Notification, Rejection
+from fairlead_gateway.endpoint.notification_streams import NotificationStreams
+from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
-from fairlead_gateway.endpoint.starting import Starting, name_in
-from fairlead_gateway.endpoint.streams import Streams
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
@@ -54,7 +54,7 @@ SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has 
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 
-Asked: TypeAlias = Request | Notice | Answered
+ClientMessage: TypeAlias = McpRequest | Notification | ClientResponse
 
 log = logging.getLogger(__name__)
 
@@ -62,20 +62,20 @@ TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that are counted although they need no server."""
 
 
-class Front:
+class McpEndpoint:
     """What all connections share. `selection` is replaced as a whole."""
 
     def __init__(
         self,
         allow: AllowList,
         dispatcher: Dispatcher,
-        local: LocalMethods,
+        local: BuiltinMethods,
         book: MetricsRegistry,
-        bounds: Bounds,
+        bounds: ServerLimits,
         identities: Identities,
         resource: ProtectedResource,
         clock: Callable[[], float] = time.monotonic,
-        proxies: Proxies | None = None,
+        proxies: TrustedProxies | None = None,
         buffers: AnswerBuffers | None = None,
         installation: str = "",
     ) -> None:
@@ -90,7 +90,7 @@ class Front:
         self.local = local
         self.book = book
         self.bounds = bounds
-        self.familiars = Familiars()
+        self.familiars = HeadCache()
         self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
@@ -98,17 +98,19 @@ class Front:
         """Told of requests that are turned away; set by whoever has one."""
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
-        self.proxies = Proxies() if proxies is None else proxies
+        self.proxies = TrustedProxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
-        self.preparations = Preparations()
-        self.streams = Streams(self.context.subscriptions, identities, self.preparations, lambda: self.selection)
-        self.threads = Threads(clock)
+        self.preparations = ViewBuilds()
+        self.streams = NotificationStreams(
+            self.context.subscriptions, identities, self.preparations, lambda: self.selection
+        )
+        self.threads = EventStore(clock)
         self.live.outlet = self.streams.tell
         self.retiring = False
         """Whether clients are asked to come back on another connection."""
         self.errands: set[asyncio.Task[None]] = set()
         """Requests whose client or view is not known yet."""
-        self.starting = Starting(lambda: self.selection, self.context.server_info, book, self._failed)
+        self.starting = HeldRequests(lambda: self.selection, self.context.server_info, book, self._failed)
         self._recorders = {method: book.recorder(method) for method in TIMED}
 
     @property
@@ -116,7 +118,7 @@ class Front:
         """What clients wait for now."""
         return {*self.context.calls, *self.errands, *self.starting.tasks}
 
-    def serve(self, exchange: Exchange) -> None:
+    def serve(self, exchange: HttpExchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
         try:
             refused = None if exchange.vetted else self._out_of_place(exchange)
@@ -130,7 +132,7 @@ class Front:
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
             self._failed(exchange, error)
 
-    def _out_of_place(self, exchange: Exchange) -> Rejection | None:
+    def _out_of_place(self, exchange: HttpExchange) -> Rejection | None:
         """The defense against DNS rebinding: nobody is asked who they are before it."""
         authority = exchange.authority
         if not self.allow.host(exchange.headers.get(b"host") if authority is None else authority):
@@ -143,13 +145,13 @@ class Front:
                 return Rejection(508, jsonrpc.INVALID_REQUEST, looped)
         return None
 
-    def _look_up(self, exchange: Exchange) -> None:
+    def _look_up(self, exchange: HttpExchange) -> None:
         """Have somebody vouch for a credential that is not known; other requests go on meanwhile."""
         task = asyncio.get_running_loop().create_task(self._identify(exchange), name="identify a client")
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
 
-    async def _identify(self, exchange: Exchange) -> None:
+    async def _identify(self, exchange: HttpExchange) -> None:
         try:
             verdict = await self.identities.identify(exchange.headers.get(b"authorization"))
             if exchange.gone:
@@ -161,7 +163,7 @@ class Front:
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
             self._failed(exchange, error)
 
-    def _take(self, exchange: Exchange, identity: Identity, patient: bool = True) -> None:
+    def _take(self, exchange: HttpExchange, identity: Identity, patient: bool = True) -> None:
         """The request of somebody who is known; a patient one may wait for a server that starts."""
         exchange.identity = identity
         view = self.selection.at_once(identity, exchange.target)
@@ -182,13 +184,13 @@ class Front:
         elif not (self.buffers.pressed and self._shed(exchange)):
             self._open_stream(exchange, self._get(exchange, view))
 
-    def _prepare(self, exchange: Exchange, identity: Identity) -> None:
+    def _prepare(self, exchange: HttpExchange, identity: Identity) -> None:
         """Have the view put together of which this is the first request; other requests go on meanwhile."""
         task = asyncio.get_running_loop().create_task(self._prepared(exchange, identity), name="prepare a view")
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
 
-    async def _prepared(self, exchange: Exchange, identity: Identity) -> None:
+    async def _prepared(self, exchange: HttpExchange, identity: Identity) -> None:
         try:
             await self.preparations.ready(self.selection, identity, exchange.target)
             if not exchange.gone:
@@ -201,13 +203,13 @@ class Front:
         tiers = ", ".join(tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
         return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
 
-    def _has_session(self, exchange: Exchange) -> bool:
+    def _has_session(self, exchange: HttpExchange) -> bool:
         """Whether it names a session that whoever asks has opened."""
         ident = exchange.headers.get(SESSION)
         session = None if ident is None else self.live.sessions.read(ident)
         return session is not None and session.owner == exchange.identity.owner
 
-    def _end_session(self, exchange: Exchange) -> None:
+    def _end_session(self, exchange: HttpExchange) -> None:
         if self.live.sessions.end(exchange.headers[SESSION]):
             self.context.end_session(exchange.headers[SESSION])
             self.session_ended(exchange.headers[SESSION])
@@ -215,7 +217,7 @@ class Front:
         else:
             self._reject(exchange, SESSION_ENDED)
 
-    def _get(self, exchange: Exchange, view: View) -> Rejection | None:
+    def _get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """The stream of a session, or the rest of one that was the answer to a request."""
         if b"last-event-id" not in exchange.headers:
             return self.streams.get(exchange, view)
@@ -223,25 +225,25 @@ class Front:
         if found is None or not exchange.begin_stream():
             return Rejection(400, jsonrpc.INVALID_REQUEST, _NO_THREAD)
         thread, number = found
-        exchange.call = Attachment(thread, exchange)
+        exchange.call = StreamResumption(thread, exchange)
         exchange.modern = True  # closing the connection gives it up
         thread.attach(exchange, number)
         return None
 
-    def _open_stream(self, exchange: Exchange, refused: Rejection | None) -> None:
+    def _open_stream(self, exchange: HttpExchange, refused: Rejection | None) -> None:
         if refused is not None:
             self._reject(exchange, refused)
 
-    def _answer(self, exchange: Exchange, view: View) -> None:
+    def _answer(self, exchange: HttpExchange, view: View) -> None:
         body = exchange.body
         body = body if type(body) is bytes else bytes(body)
         asked = classify(exchange.headers, body, acceptable=exchange.vetted)
         # what it is as a rule is asked first: an isinstance that fails costs five times as much as one that does not
-        if not isinstance(asked, Request) and isinstance(asked, Rejection):
+        if not isinstance(asked, McpRequest) and isinstance(asked, Rejection):
             self._reject(exchange, asked)
             return
         exchange.vetted = True
-        if self.buffers.pressed and isinstance(asked, Request) and self._shed(exchange, asked.id):
+        if self.buffers.pressed and isinstance(asked, McpRequest) and self._shed(exchange, asked.id):
             return
         if asked.session is not None:
             owned = self._in_session(exchange.identity, asked, asked.session)
@@ -249,8 +251,8 @@ class Front:
                 self._reject(exchange, owned)
                 return
             asked = owned
-        if not isinstance(asked, Request):
-            if isinstance(asked, Answered):
+        if not isinstance(asked, McpRequest):
+            if isinstance(asked, ClientResponse):
                 self.live.answered(asked.session, asked.message)
             elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
                 self.context.cancel(asked.session, bytes(asked.params["requestId"]))
@@ -265,7 +267,7 @@ class Front:
         else:
             self._answer_locally(exchange, view, asked)
 
-    def _shed(self, exchange: Exchange, ident: bytes = b"null") -> bool:
+    def _shed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
         """Refuse a request while too many bytes of answers are not read; False where there is room."""
         refused = self.buffers.refusal(agent_of(exchange))
         if refused is None:
@@ -279,7 +281,7 @@ class Front:
         exchange.reject(Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, data), b"retry-after: 1\r\n")
         return True
 
-    def _in_session(self, identity: Identity, asked: Asked, ident: bytes) -> Asked | Rejection:
+    def _in_session(self, identity: Identity, asked: ClientMessage, ident: bytes) -> ClientMessage | Rejection:
         """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be
         anybody's: somebody who is known goes on without it, and so does one whose id is too long to be kept.
         """
@@ -288,16 +290,18 @@ class Front:
         if session is None:
             if not identity.owner and len(ident) <= MAX_FOREIGN_ID:
                 return asked
-            return asked.sessionless() if isinstance(asked, Request) else msgspec.structs.replace(asked, session=None)
+            return (
+                asked.sessionless() if isinstance(asked, McpRequest) else msgspec.structs.replace(asked, session=None)
+            )
         if session.owner != identity.owner:
             return NOT_YOURS
         if sessions.ended(ident):
             return SESSION_ENDED
-        if isinstance(asked, Request):
+        if isinstance(asked, McpRequest):
             asked.opened = session
         return asked
 
-    def _call(self, exchange: Exchange, view: View, asked: Request, patient: bool = True) -> None:
+    def _call(self, exchange: HttpExchange, view: View, asked: McpRequest, patient: bool = True) -> None:
         exchange.tier = view.tier
         route = self.dispatcher.resolve(view, asked)
         if not isinstance(route, Route):
@@ -311,14 +315,14 @@ class Front:
             return
         self._start(exchange, route, asked)
 
-    def _call_again(self, exchange: Exchange, asked: Request) -> None:
+    def _call_again(self, exchange: HttpExchange, asked: McpRequest) -> None:
         view = self.selection.seen_by(exchange.identity).get(exchange.target)
         if view is None:
             self._reject(exchange, self._nowhere(exchange.identity))
         else:
             self._call(exchange, view, asked, patient=False)
 
-    def _start(self, exchange: Exchange, route: Route | Rejection, asked: Request) -> None:
+    def _start(self, exchange: HttpExchange, route: Route | Rejection, asked: McpRequest) -> None:
         """Make a request to a server, once the headers match what they repeat of it."""
         if isinstance(route, Rejection):
             self._reject(exchange, route)
@@ -338,7 +342,7 @@ class Front:
         if not call.done:
             exchange.wait_for(call)
 
-    def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
+    def _answer_locally(self, exchange: HttpExchange, view: View, asked: McpRequest) -> None:
         began = self.clock()
         reply = self.local.answer(view, asked, exchange.identity.owner)
         if isinstance(reply, Rejection):
@@ -351,7 +355,7 @@ class Front:
         if recorder is not None:
             recorder.record(int((self.clock() - began) * 1e9))
 
-    def _turn_away(self, exchange: Exchange, refusal: CredentialRefusal) -> None:
+    def _turn_away(self, exchange: HttpExchange, refusal: CredentialRefusal) -> None:
         """Nobody vouches for whoever asks."""
         self.book.reject(refusal.status)
         if self.auditor is not None:
@@ -361,10 +365,10 @@ class Front:
         headers = self.resource.headers(refusal, host.decode("latin-1"), exchange.target.decode("latin-1"))
         exchange.reject(rejection, "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode())
 
-    def _failed(self, exchange: Exchange, error: Exception) -> None:
+    def _failed(self, exchange: HttpExchange, error: Exception) -> None:
         log.error("A request failed in the gateway itself", exc_info=error)
         self._reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
 
-    def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
+    def _reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
         self.book.reject(rejection.status)
-        exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else replies.NO_EXTRA)
+        exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else responses.NO_EXTRA)
