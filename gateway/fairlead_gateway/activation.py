@@ -83,7 +83,7 @@ class Activation:
             async with asyncio.timeout(FOLLOWING_SECONDS):
                 await in_turns(after.prepare_in_slices(before))
         front.selection = after
-        front.starting.patience.swapped()
+        front.held_requests.patience.swapped()
         self._left.extend(await in_turns(before.parts_in_slices()))
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:

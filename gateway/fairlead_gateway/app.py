@@ -68,11 +68,11 @@ from fairlead_mcp.via import pseudonym
 from fairlead_rest.application import Readiness, application
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.guard import RequestGuard
-from fairlead_rest.outputs import Outputs
+from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_rest.throttle import Throttle
 
 if TYPE_CHECKING:
-    from fairlead_rest.livemodels import Refresher
+    from fairlead_rest.live_models import Refresher
 
 NO_MODELS: Final = Models()
 CLOSED: Final = Rules(default_action="Deny")
@@ -226,7 +226,7 @@ def build(
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
     closed: bool = False,
-    outputs: Outputs | None = None,
+    outputs: ProcessOutputs | None = None,
     heap: Heap | None = None,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
@@ -298,9 +298,9 @@ def build(
         installation,
     )
 
-    front.starting.patience.seconds = settings.start_wait
+    front.held_requests.patience.seconds = settings.start_wait
     front.session_ended = registry.end_session
-    front.threads.cancels_abandoned = settings.cancel_abandoned
+    front.event_store.cancels_abandoned = settings.cancel_abandoned
     front.auditor = governance.auditor
 
     activation = Activation(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
@@ -312,7 +312,7 @@ def build(
             allow,
             identities,
             resource,
-            lambda who: front.preparations.ready(front.selection, who, MERGED),
+            lambda who: front.view_builds.ready(front.selection, who, MERGED),
             front.proxies.client,
             buffers,
             governance.auditor,
@@ -325,12 +325,12 @@ def build(
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
-        patience=front.starting.patience,
+        patience=front.held_requests.patience,
         children=children,
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
-        outputs=outputs or Outputs(children),
+        outputs=outputs or ProcessOutputs(children),
         live_models=None if refresher is None else lambda: refresher.known,
     )
     snapshots = SnapshotStore(
@@ -357,6 +357,6 @@ def _refresher(models: Models) -> Refresher | None:
     """Only where it is asked for: the HTTP client takes a third of a second to import."""
     if models.live is None:
         return None
-    from fairlead_rest.livemodels import Refresher
+    from fairlead_rest.live_models import Refresher
 
     return Refresher(models.live)

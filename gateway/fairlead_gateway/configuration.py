@@ -13,8 +13,8 @@ import yaml
 from msgspec import Meta
 
 from fairlead_formats.registry import UnknownFormat
-from fairlead_formats.tokens.models import LiveSource, Window, Windows
-from fairlead_formats.tokens.routes import InvalidRoute, Route, read_routes
+from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
+from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.settings import BadSetting
 
 Tokens = Annotated[int, Meta(ge=1)]
@@ -30,8 +30,8 @@ class WindowSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 class Models(msgspec.Struct, frozen=True):
     """Everything about models that an installation says."""
 
-    routes: Mapping[str, Route] = MappingProxyType({})
-    windows: Windows = Windows()
+    routes: Mapping[str, ModelRoute] = MappingProxyType({})
+    windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
 
 
@@ -68,8 +68,8 @@ def load_models(path: Path | None) -> Models:
         raise BadSetting(f"{path}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
         raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
-    return Models(routes, Windows({name: _window(size) for name, size in file.models.items()}), file.live_models)
+    return Models(routes, ContextWindows({name: _window(size) for name, size in file.models.items()}), file.live_models)
 
 
-def _window(size: int | WindowSetting) -> Window:
-    return Window(size) if isinstance(size, int) else Window(size.context, size.max_input)
+def _window(size: int | WindowSetting) -> ContextWindow:
+    return ContextWindow(size) if isinstance(size, int) else ContextWindow(size.context, size.max_input)

@@ -52,7 +52,7 @@ IDENTITY = (
     Guard(
         "a stream of another session",
         f"{GATEWAY}.endpoint.event_store",
-        ((" or thread.session != session", ""),),
+        ((" or stream.session != session", ""),),
         f"{AT}/test_resuming.py::test_a_stream_is_the_sessions_own",
         "400",
     ),
@@ -221,7 +221,7 @@ _NO_TRAILER = (
     "        if not self.in_head:\n            return  # a trailer",
     "        if False:\n            return  # a trailer",
 )
-_NO_BOUND = ("if self._overhead > self._front.bounds.head:", "if self.in_head and self._overhead > 65536:")
+_NO_BOUND = ("if self._overhead > self._endpoint.bounds.head:", "if self.in_head and self._overhead > 65536:")
 _NO_SIZE = ("if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts)", "if len(self._good_hosts)")
 FRAMING = (
     Guard(
@@ -342,7 +342,7 @@ SMUGGLING = (
     Guard(
         "a body without end",
         f"{GATEWAY}.endpoint.reader",
-        (("if len(exchange.body) + len(body) > self._front.bounds.body:", "if False:"),),
+        (("if len(exchange.body) + len(body) > self._endpoint.bounds.body:", "if False:"),),
         f"{AT}/test_mcp_endpoint.py::test_a_body_that_grows_too_large_is_refused",
         "413",
     ),

@@ -31,32 +31,32 @@ LINGER_SECONDS: Final = 2.0
 class ClientConnection(RequestSink):
     """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
 
-    __slots__ = ("_admission", "_advancing", "_agent", "_buffer", "_clock", "_farewell", "_front", "_held_up",
-                 "_latest", "_limit", "_lingering", "_loop", "_metered", "_open", "_unread", "_whole", "current",
-                 "deaf", "familiar", "pipeline", "reader", "since", "write_paused")  # fmt: skip
+    __slots__ = ("_admission", "_advancing", "_agent", "_buffer", "_clock", "_endpoint", "_farewell", "_held_up",
+                 "_latest", "_limit", "_lingering", "_loop", "_metered", "_open", "_unread", "_whole", "cached_head",
+                 "current", "deaf", "pipeline", "reader", "since", "write_paused")  # fmt: skip
 
     _buffer: ReadBuffer
 
     def __init__(
         self,
-        front: McpEndpoint,
+        endpoint: McpEndpoint,
         fallbacks: FallbackServer,
         open_: set[ClientConnection],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """It is one of `open_` while it is."""
-        super().__init__(front.proxies, front.buffers, ending=front.retiring)
-        self._front = front
+        super().__init__(endpoint.proxies, endpoint.buffers, ending=endpoint.retiring)
+        self._endpoint = endpoint
         self._open = open_
         self._loop = loop
         self._clock = loop.time
-        self._limit = front.bounds.body
-        self.reader = RequestReader(front, self, fallbacks)
+        self._limit = endpoint.bounds.body
+        self.reader = RequestReader(endpoint, self, fallbacks)
         self.pipeline: list[HttpExchange | FallbackRequest] = []
         """Requests that wait for the answers to those before them, oldest first."""
         self.current: HttpExchange | FallbackRequest | None = None
         """What is being answered."""
-        self.familiar: CachedHead | None = None
+        self.cached_head: CachedHead | None = None
         self.since = loop.time()
         """When it began what it does now, in seconds of the loop's clock."""
         self.write_paused = False
@@ -87,25 +87,25 @@ class ClientConnection(RequestSink):
         self._open.add(self)
         peer = transport.get_extra_info("peername")
         self.client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
-        self._admission = admission = self._front.connection_limiter.enter(self.client[0] if self.client else "")
+        self._admission = admission = self._endpoint.connection_limiter.enter(self.client[0] if self.client else "")
         if admission.refused is not None:
             self._refuse(*admission.refused, b"retry-after: 1\r\n")
         elif not admission.inside:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        familiar = self.familiar
-        if familiar is not None and self._at_leisure() and len(data) <= SLICE:
-            exchange = familiar.again(data, self, self._limit)
+        cached_head = self.cached_head
+        if cached_head is not None and self._at_leisure() and len(data) <= SLICE:
+            exchange = cached_head.again(data, self, self._limit)
             if exchange is not None:
                 self.current = exchange
-                self._front.serve(exchange)
+                self._endpoint.serve(exchange)
                 return
         self._read(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.discard(self)
-        self._front.connection_limiter.leave(self._admission)
+        self._endpoint.connection_limiter.leave(self._admission)
         self._buffer.lost()
         self.reader.lost()
         current, self.current = self.current, None
@@ -138,7 +138,7 @@ class ClientConnection(RequestSink):
 
     @property
     def cancels_abandoned(self) -> bool:
-        return self._front.threads.cancels_abandoned
+        return self._endpoint.event_store.cancels_abandoned
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
         self._held_up.append(go_on)
@@ -206,7 +206,7 @@ class ClientConnection(RequestSink):
 
     def check(self, now: float) -> None:
         """End what takes too long. `now` is the loop's time in seconds."""
-        bounds, waited, reader = self._front.bounds, now - self.since, self.reader
+        bounds, waited, reader = self._endpoint.bounds, now - self.since, self.reader
         if self._lingering:
             if waited > LINGER_SECONDS:
                 self.transport.abort()
@@ -238,7 +238,7 @@ class ClientConnection(RequestSink):
         self._whole = False
         latest, self._latest = self._latest, None
         if latest is not None:
-            self.familiar = self._front.familiars.of(latest, data) or self.familiar
+            self.cached_head = self._endpoint.head_cache.of(latest, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
         if not self.deaf:
@@ -247,7 +247,7 @@ class ClientConnection(RequestSink):
     def _serve(self, request: HttpExchange | FallbackRequest) -> None:
         self.current = request
         if isinstance(request, HttpExchange):
-            self._front.serve(request)
+            self._endpoint.serve(request)
         else:
             request.start()
 
@@ -312,7 +312,7 @@ class ClientConnection(RequestSink):
         self.deaf = True
         answered = self._abandon_unread()
         self.reader.stop()
-        self._front.book.reject(status)
+        self._endpoint.book.reject(status)
         body = responses.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
         self._farewell = b"" if answered else responses.head(status, len(body), responses.CLOSE + extra) + body
         if self.current is None and not self.pipeline:

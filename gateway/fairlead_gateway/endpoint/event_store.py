@@ -54,14 +54,14 @@ class ResumableStream:
     """The stream of one request. Until `prime` nobody knows of it."""
 
     __slots__ = (
-        "_count", "_events", "_forgotten", "_name", "_outlet", "_threads", "call", "done", "left", "session", "size",
+        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "call", "done", "left", "session", "size",
         "until",
     )  # fmt: skip
 
-    def __init__(self, threads: EventStore, name: bytes, session: bytes) -> None:
-        self._threads = threads
+    def __init__(self, store: EventStore, name: bytes, session: bytes) -> None:
+        self._store = store
         self._name = name
-        self._outlet: EventSink | None = None
+        self._sink: EventSink | None = None
         self._count = 0
         self._forgotten = False
         self._events: deque[tuple[int, bytes]] = deque()
@@ -78,13 +78,13 @@ class ResumableStream:
     def primed(self) -> bool:
         return self._count > 0
 
-    def prime(self, outlet: EventSink) -> bytes:
+    def prime(self, sink: EventSink) -> bytes:
         """The first event of the stream, which has an id and no data."""
-        self._outlet = outlet
+        self._sink = sink
         self._count = 1
-        self._threads.keep(self._name, self)
+        self._store.keep(self._name, self)
         self.size = STREAM_BYTES + len(self.session)
-        self._threads.grown(self.size)
+        self._store.grown(self.size)
         return responses.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def push(self, message: bytes) -> bool:
@@ -92,41 +92,41 @@ class ResumableStream:
         a client that does not read.
         """
         event = self._keep(message)
-        return self._outlet is None or self._outlet.write(event)
+        return self._sink is None or self._sink.write(event)
 
     def finish(self, message: bytes) -> None:
         """Send the answer, or keep it."""
         event = self._keep(message)
         self.done = True
         self.call = None
-        self.until = self._threads.clock() + KEPT_SECONDS
-        outlet, self._outlet = self._outlet, None
-        if outlet is not None:
-            outlet.end(event, responses.END_OF_STREAM)
+        self.until = self._store.clock() + KEPT_SECONDS
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.end(event, responses.END_OF_STREAM)
 
     def pause(self) -> None:
         """End the stream for now: its client comes back for the rest."""
-        outlet, self._outlet = self._outlet, None
-        self.left = self._threads.clock()
-        if outlet is not None:
-            outlet.end(responses.END_OF_STREAM)
+        sink, self._sink = self._sink, None
+        self.left = self._store.clock()
+        if sink is not None:
+            sink.end(responses.END_OF_STREAM)
 
-    def detach(self, outlet: EventSink) -> None:
+    def detach(self, sink: EventSink) -> None:
         """The connection is gone."""
-        if self._outlet is outlet:
-            self._outlet = None
-            self.left = self._threads.clock()
+        if self._sink is sink:
+            self._sink = None
+            self.left = self._store.clock()
 
-    def attach(self, outlet: EventSink, after: int) -> None:
+    def attach(self, sink: EventSink, after: int) -> None:
         """Go on at another connection, with what came after the event of that number. The former ends."""
         self.pause()
         missed = b"".join(event for number, event in self._events if number > after)
         if self.done:
-            outlet.end(missed, responses.END_OF_STREAM)
+            sink.end(missed, responses.END_OF_STREAM)
         else:
-            self._outlet = outlet
+            self._sink = sink
             self.left = float("inf")
-            outlet.write(missed)
+            sink.write(missed)
 
     def forget(self) -> None:
         """It can be taken up no more; who reads it now reads on."""
@@ -144,21 +144,21 @@ class ResumableStream:
         if len(self._events) > KEPT_EVENTS:
             grown -= len(self._events.popleft()[1])
         self.size += grown
-        self._threads.grown(grown)
+        self._store.grown(grown)
         return event
 
 
 class StreamResumption:
     """A GET for the rest of a stream. `cancel` is for its exchange, when the client is gone."""
 
-    __slots__ = ("_outlet", "_thread")
+    __slots__ = ("_sink", "_stream")
 
-    def __init__(self, thread: ResumableStream, outlet: EventSink) -> None:
-        self._thread = thread
-        self._outlet = outlet
+    def __init__(self, stream: ResumableStream, sink: EventSink) -> None:
+        self._stream = stream
+        self._sink = sink
 
     def cancel(self) -> None:
-        self._thread.detach(self._outlet)
+        self._stream.detach(self._sink)
 
 
 class EventStore:
@@ -185,13 +185,13 @@ class EventStore:
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
         """The stream of an event that was sent in a session, and the number of that event."""
         found = _EVENT_ID.fullmatch(event_id)
-        thread = self._kept.get(found[1]) if found is not None else None
-        if found is None or thread is None or thread.session != session:
+        stream = self._kept.get(found[1]) if found is not None else None
+        if found is None or stream is None or stream.session != session:
             return None
-        return thread, int(found[2])
+        return stream, int(found[2])
 
-    def keep(self, name: bytes, thread: ResumableStream) -> None:
-        self._kept[name] = thread
+    def keep(self, name: bytes, stream: ResumableStream) -> None:
+        self._kept[name] = stream
 
     def grown(self, size: int) -> None:
         self._bytes += size
@@ -202,14 +202,14 @@ class EventStore:
         """Forget what was finished long enough ago, and cancel what is given up. Called every second or so."""
         now = self.clock()
         if self.cancels_abandoned:
-            for thread in [thread for thread in self._kept.values() if now - thread.left >= KEPT_SECONDS]:
-                call, thread.call = thread.call, None
+            for stream in [stream for stream in self._kept.values() if now - stream.left >= KEPT_SECONDS]:
+                call, stream.call = stream.call, None
                 if call is not None:
                     call.cancel()
-        for name in [name for name, thread in self._kept.items() if thread.until <= now]:
+        for name in [name for name, stream in self._kept.items() if stream.until <= now]:
             self._drop(name)
 
     def _drop(self, name: bytes) -> None:
-        thread = self._kept.pop(name)
-        self._bytes -= thread.size
-        thread.forget()
+        stream = self._kept.pop(name)
+        self._bytes -= stream.size
+        stream.forget()

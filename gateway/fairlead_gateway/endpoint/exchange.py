@@ -78,7 +78,7 @@ class HttpExchange(calls.Exchange):
 
     __slots__ = (
         "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected",
-        "keep_alive", "method", "modern", "response_complete", "resumes", "target", "thread", "vetted",
+        "keep_alive", "method", "modern", "response_complete", "resumes", "stream", "target", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,7 @@ class HttpExchange(calls.Exchange):
         self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
-        self.thread: ResumableStream | None = None
+        self.stream: ResumableStream | None = None
         """Its stream, where that may outlive the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
         """Where its stream is kept for a client that comes back, and the client's session; None where none can."""
@@ -125,7 +125,7 @@ class HttpExchange(calls.Exchange):
 
     @property
     def gone(self) -> bool:
-        if self.thread is not None and self.thread.primed:
+        if self.stream is not None and self.stream.primed:
             return False
         return self.disconnected or self._wire.transport.is_closing()
 
@@ -135,12 +135,12 @@ class HttpExchange(calls.Exchange):
         says otherwise. A stream that the client knows of is waited for: see `EventStore.sweep`.
         """
         self.disconnected = True
-        if self.thread is not None:
-            self.thread.detach(self)
+        if self.stream is not None:
+            self.stream.detach(self)
         call, self.call = self.call, None
         if call is None:
             return
-        awaited = self.thread is not None and self.thread.primed
+        awaited = self.stream is not None and self.stream.primed
         if self.modern or (self._wire.cancels_abandoned and not awaited):
             call.cancel()
 
@@ -155,9 +155,9 @@ class HttpExchange(calls.Exchange):
 
     def notify(self, message: bytes) -> bool:
         """Say something before the answer. False where that cannot be: nothing is kept of it then."""
-        thread = self.thread
-        if thread is not None and (thread.primed or self.begin_stream()):
-            return thread.push(message)
+        stream = self.stream
+        if stream is not None and (stream.primed or self.begin_stream()):
+            return stream.push(message)
         return self.begin_stream() and self.write(responses.event(message))
 
     def begin_stream(self) -> bool:
@@ -167,23 +167,23 @@ class HttpExchange(calls.Exchange):
         if not self._streaming:
             self._streaming = True
             if self.resumes is not None:
-                threads, session = self.resumes
-                self.thread = threads.new(session)
-                self.thread.call = self.call
-            first = b"" if self.thread is None else self.thread.prime(self)
+                event_store, session = self.resumes
+                self.stream = event_store.new(session)
+                self.stream.call = self.call
+            first = b"" if self.stream is None else self.stream.prime(self)
             self._wire.transport.write(responses.stream_head(self._extra()) + first)
         return True
 
     def wait_for(self, call: Cancellable) -> None:
         """Cancel `call` when the client is gone."""
         self.call = call
-        if self.thread is not None:
-            self.thread.call = call
+        if self.stream is not None:
+            self.stream.call = call
 
     def pause(self) -> None:
         """End the stream before the answer, where its client will come back for that."""
-        if self.thread is not None:
-            self.thread.pause()
+        if self.stream is not None:
+            self.stream.pause()
 
     def write(self, chunk: bytes) -> bool:
         """One chunk of the stream. False where the client is gone, or has left MAX_BEHIND bytes unread."""
@@ -208,9 +208,9 @@ class HttpExchange(calls.Exchange):
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
-        if self.thread is not None and self.thread.primed:
-            if not self.thread.done:
-                self.thread.finish(b"".join(body))
+        if self.stream is not None and self.stream.primed:
+            if not self.stream.done:
+                self.stream.finish(b"".join(body))
         elif self._streaming:
             self.end(responses.event(b"".join(body)), responses.END_OF_STREAM)
         else:
@@ -225,7 +225,7 @@ class HttpExchange(calls.Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
-        plain = self.keep_alive and not self._streaming and self.thread is None and not self._wire.ending
+        plain = self.keep_alive and not self._streaming and self.stream is None and not self._wire.ending
         if plain and len(result) <= COPIED:
             self._finish(responses.success(ident, result))
         else:

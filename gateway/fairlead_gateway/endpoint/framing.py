@@ -30,8 +30,8 @@ class FramingError(Exception):
 
 
 def check(version: str, host: bytes | None, coding: bytes | None) -> None:
-    """Raise Refused unless the request is framed as HTTP/1.1 or 1.0. `host` and `coding` are the values of `Host` and
-    `Transfer-Encoding`, joined by commas where a field came more than once.
+    """Raise FramingError unless the request is framed as HTTP/1.1 or 1.0. `host` and `coding` are the values of `Host`
+    and `Transfer-Encoding`, joined by commas where a field came more than once.
     """
     if version not in _VERSIONS:
         raise FramingError(505, f"HTTP/{version} is not spoken here: send HTTP/1.1")
@@ -52,7 +52,7 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
 def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]:
     """The header fields of a checked request, with the host of an absolute target in place of `Host` (section 3.2.2).
 
-    Raises Refused.
+    Raises FramingError.
     """
     check(version, _joined(fields, _HOST), _joined(fields, _CODING))
     if target[:1] == b"/":
@@ -66,7 +66,7 @@ def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]
 def forwarded(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> tuple[bytes, bool]:
     """The head of a checked request for another parser of this process, and whether its body comes in chunks.
 
-    It has one framing header at most, and none that are about the connection. Raises Refused.
+    It has one framing header at most, and none that are about the connection. Raises FramingError.
     """
     chunked = any(name == _CODING for name, _ in fields)
     lines = [b"%b %b HTTP/%b" % (method, target, version.encode())]

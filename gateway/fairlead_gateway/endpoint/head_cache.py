@@ -71,12 +71,12 @@ class HeadCache:
         if head is None:
             return None
         key = (*head.parts, exchange.target)
-        familiar = self._known.get(key)
-        if familiar is None:
+        cached_head = self._known.get(key)
+        if cached_head is None:
             headers = exchange.headers
             named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
-            familiar = CachedHead(head, named, exchange.target, headers, self.memory)
-            self.memory.keep(self._known, key, familiar, 4 * head.size + sys.getsizeof(headers))
+            cached_head = CachedHead(head, named, exchange.target, headers, self.memory)
+            self.memory.keep(self._known, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
-            exchange.headers = familiar.headers  # equal; connections hold on to the last exchange that was read
-        return familiar
+            exchange.headers = cached_head.headers  # equal; connections hold on to the last exchange that was read
+        return cached_head

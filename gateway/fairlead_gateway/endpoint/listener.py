@@ -38,9 +38,9 @@ class Listener:
     """Serves one address. `port` 0 takes a free one, which `port` then names."""
 
     def __init__(
-        self, front: McpEndpoint, app: Application, host: str, port: int, certificates: Certificates | None = None
+        self, endpoint: McpEndpoint, app: Application, host: str, port: int, certificates: Certificates | None = None
     ) -> None:
-        self._front = front
+        self._endpoint = endpoint
         self._certificates = certificates
         self._fallbacks = FallbackServer(app)
         self.connections: set[ClientConnection] = set()
@@ -56,7 +56,7 @@ class Listener:
         tls = self._certificates
         try:
             self._server = await loop.create_server(
-                lambda: ClientConnection(self._front, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+                lambda: ClientConnection(self._endpoint, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
                 self.host, self.port, backlog=BACKLOG, start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
@@ -64,7 +64,7 @@ class Listener:
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:
-            _notice_the_vanished(listening, self._front.bounds.silent_seconds)
+            _notice_the_vanished(listening, self._endpoint.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -75,7 +75,7 @@ class Listener:
 
     def retire(self) -> None:
         """From now on every answer ends its connection, also of those that are still accepted."""
-        self._front.retiring = True
+        self._endpoint.retiring = True
         for connection in [*self.connections]:
             connection.retire()
 
@@ -87,11 +87,11 @@ class Listener:
         for connection in [*self.connections]:
             connection.shutdown()
         if not await self._quiet(grace):
-            calls = self._front.context.calls
+            calls = self._endpoint.context.calls
             log.warning("%d calls did not end within %g s and are cancelled", len(calls), grace)
             for call in [*calls]:
                 call.cancel()
-            for task in [*self._front.errands, *self._fallbacks.protocols.tasks]:
+            for task in [*self._endpoint.pending_tasks, *self._fallbacks.protocols.tasks]:
                 task.cancel()
             await self._quiet(CLOSING_SECONDS)
         if self._sweeper is not None:
@@ -102,9 +102,9 @@ class Listener:
         """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
         try:
             async with asyncio.timeout(seconds):
-                while self._front.context.calls or self._front.errands or self._fallbacks.protocols.tasks:
-                    await self._front.context.quiet()
-                    if tasks := [*self._front.errands, *self._fallbacks.protocols.tasks]:
+                while self._endpoint.context.calls or self._endpoint.pending_tasks or self._fallbacks.protocols.tasks:
+                    await self._endpoint.context.quiet()
+                    if tasks := [*self._endpoint.pending_tasks, *self._fallbacks.protocols.tasks]:
                         await asyncio.wait(tasks)
         except TimeoutError:
             return False
@@ -125,9 +125,9 @@ class Listener:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self._front.streams.keep_alive(loop.time())
-            self._front.threads.sweep()
-            self._front.identities.sweep()
+            self._endpoint.streams.keep_alive(loop.time())
+            self._endpoint.event_store.sweep()
+            self._endpoint.identities.sweep()
             if self._certificates is not None:
                 self._certificates.look()
             self._check(loop.time())

@@ -49,7 +49,7 @@ from fairlead_mcp import eras, jsonrpc, via
 from fairlead_mcp.hosts import AllowList
 
 LISTEN: Final = "subscriptions/listen"
-_NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"
+_NO_STREAM_KEPT: Final = "Nothing is kept of that stream here (Last-Event-ID)"
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
@@ -69,7 +69,7 @@ class McpEndpoint:
         self,
         allow: AllowList,
         dispatcher: Dispatcher,
-        local: BuiltinMethods,
+        builtin_methods: BuiltinMethods,
         book: MetricsRegistry,
         bounds: ServerLimits,
         identities: Identities,
@@ -87,10 +87,10 @@ class McpEndpoint:
         self.dispatcher = dispatcher
         self.context = dispatcher.context
         self.live = dispatcher.context.server_requests
-        self.local = local
+        self.builtin_methods = builtin_methods
         self.book = book
         self.bounds = bounds
-        self.familiars = HeadCache()
+        self.head_cache = HeadCache()
         self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
@@ -100,23 +100,23 @@ class McpEndpoint:
         """Told of each session that a client gives up; set by whoever keeps something for it."""
         self.proxies = TrustedProxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
-        self.preparations = ViewBuilds()
+        self.view_builds = ViewBuilds()
         self.streams = NotificationStreams(
-            self.context.subscriptions, identities, self.preparations, lambda: self.selection
+            self.context.subscriptions, identities, self.view_builds, lambda: self.selection
         )
-        self.threads = EventStore(clock)
+        self.event_store = EventStore(clock)
         self.live.outlet = self.streams.tell
         self.retiring = False
         """Whether clients are asked to come back on another connection."""
-        self.errands: set[asyncio.Task[None]] = set()
+        self.pending_tasks: set[asyncio.Task[None]] = set()
         """Requests whose client or view is not known yet."""
-        self.starting = HeldRequests(lambda: self.selection, self.context.server_info, book, self._failed)
+        self.held_requests = HeldRequests(lambda: self.selection, self.context.server_info, book, self._failed)
         self._recorders = {method: book.recorder(method) for method in TIMED}
 
     @property
     def calls(self) -> set[object]:
         """What clients wait for now."""
-        return {*self.context.calls, *self.errands, *self.starting.tasks}
+        return {*self.context.calls, *self.pending_tasks, *self.held_requests.tasks}
 
     def serve(self, exchange: HttpExchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
@@ -148,8 +148,8 @@ class McpEndpoint:
     def _look_up(self, exchange: HttpExchange) -> None:
         """Have somebody vouch for a credential that is not known; other requests go on meanwhile."""
         task = asyncio.get_running_loop().create_task(self._identify(exchange), name="identify a client")
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
+        self.pending_tasks.add(task)
+        task.add_done_callback(self.pending_tasks.discard)
 
     async def _identify(self, exchange: HttpExchange) -> None:
         try:
@@ -175,7 +175,7 @@ class McpEndpoint:
         if exchange.method == b"POST":
             if view is not None:
                 self._answer(exchange, view)
-            elif not self.starting.endpoint(exchange, partial(self._take, patient=False) if patient else None):
+            elif not self.held_requests.endpoint(exchange, partial(self._take, patient=False) if patient else None):
                 self._reject(exchange, self._nowhere(identity))
         elif exchange.method not in (b"GET", b"DELETE") or view is None or not self._has_session(exchange):
             self._reject(exchange, NO_STREAM)
@@ -187,12 +187,12 @@ class McpEndpoint:
     def _prepare(self, exchange: HttpExchange, identity: Identity) -> None:
         """Have the view put together of which this is the first request; other requests go on meanwhile."""
         task = asyncio.get_running_loop().create_task(self._prepared(exchange, identity), name="prepare a view")
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
+        self.pending_tasks.add(task)
+        task.add_done_callback(self.pending_tasks.discard)
 
     async def _prepared(self, exchange: HttpExchange, identity: Identity) -> None:
         try:
-            await self.preparations.ready(self.selection, identity, exchange.target)
+            await self.view_builds.ready(self.selection, identity, exchange.target)
             if not exchange.gone:
                 self._take(exchange, identity)
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
@@ -221,13 +221,13 @@ class McpEndpoint:
         """The stream of a session, or the rest of one that was the answer to a request."""
         if b"last-event-id" not in exchange.headers:
             return self.streams.get(exchange, view)
-        found = self.threads.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
+        found = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
         if found is None or not exchange.begin_stream():
-            return Rejection(400, jsonrpc.INVALID_REQUEST, _NO_THREAD)
-        thread, number = found
-        exchange.call = StreamResumption(thread, exchange)
+            return Rejection(400, jsonrpc.INVALID_REQUEST, _NO_STREAM_KEPT)
+        stream, number = found
+        exchange.call = StreamResumption(stream, exchange)
         exchange.modern = True  # closing the connection gives it up
-        thread.attach(exchange, number)
+        stream.attach(exchange, number)
         return None
 
     def _open_stream(self, exchange: HttpExchange, refused: Rejection | None) -> None:
@@ -256,7 +256,7 @@ class McpEndpoint:
                 self.live.answered(asked.session, asked.message)
             elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
                 self.context.cancel(asked.session, bytes(asked.params["requestId"]))
-                self.starting.cancel(asked.session, bytes(asked.params["requestId"]))
+                self.held_requests.cancel(asked.session, bytes(asked.params["requestId"]))
             exchange.acknowledge()
         elif asked.method == CALL:
             self._call(exchange, view, asked)
@@ -305,7 +305,7 @@ class McpEndpoint:
         exchange.tier = view.tier
         route = self.dispatcher.resolve(view, asked)
         if not isinstance(route, Route):
-            if self.starting.call(exchange, view, asked, self._call_again if patient else None):
+            if self.held_requests.call(exchange, view, asked, self._call_again if patient else None):
                 return
             if self.auditor is not None:
                 name = name_in(asked)
@@ -335,7 +335,7 @@ class McpEndpoint:
         if not asked.modern:
             session = asked.opened
             if session is not None and session.version >= SINCE:
-                exchange.resumes = self.threads, asked.session or b""
+                exchange.resumes = self.event_store, asked.session or b""
             if prefers_streams(exchange.headers):
                 exchange.begin_stream()
         call = self.dispatcher.start(exchange, route, asked, lines)
@@ -344,7 +344,7 @@ class McpEndpoint:
 
     def _answer_locally(self, exchange: HttpExchange, view: View, asked: McpRequest) -> None:
         began = self.clock()
-        reply = self.local.answer(view, asked, exchange.identity.owner)
+        reply = self.builtin_methods.answer(view, asked, exchange.identity.owner)
         if isinstance(reply, Rejection):
             self._reject(exchange, reply)
             return

@@ -52,11 +52,11 @@ class RequestSink(HttpConnection):
 class RequestReader:
     """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
 
-    __slots__ = ("_fallback", "_fallbacks", "_fields", "_front", "_instead", "_number", "_overhead", "_reading",
+    __slots__ = ("_endpoint", "_fallback", "_fallbacks", "_fields", "_instead", "_number", "_overhead", "_reading",
                  "_sink", "_target", "in_head", "in_message", "parser")  # fmt: skip
 
-    def __init__(self, front: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
-        self._front = front
+    def __init__(self, endpoint: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
+        self._endpoint = endpoint
         self._sink = sink
         self._fallbacks = fallbacks
         self.parser: Any = httptools.HttpRequestParser(self)
@@ -88,9 +88,9 @@ class RequestReader:
             return
         if self.in_message:
             self._overhead = max(self._overhead + len(data), 0)
-            if self._overhead > self._front.bounds.head:
+            if self._overhead > self._endpoint.bounds.head:
                 what = "headers" if self.in_head else "chunk extensions and trailers"
-                self._sink.refuse(431, f"the {what} are larger than {self._front.bounds.head} bytes")
+                self._sink.refuse(431, f"the {what} are larger than {self._endpoint.bounds.head} bytes")
 
     @property
     def unread(self) -> FallbackRequest | None:
@@ -121,7 +121,7 @@ class RequestReader:
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        known = self._target in self._front.selection.targets
+        known = self._target in self._endpoint.selection.targets
         self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -159,8 +159,8 @@ class RequestReader:
         if not exchange.body:
             exchange.body = body
             return
-        if len(exchange.body) + len(body) > self._front.bounds.body:
-            raise FramingError(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if len(exchange.body) + len(body) > self._endpoint.bounds.body:
+            raise FramingError(413, f"the body is larger than {self._endpoint.bounds.body} bytes")
         if isinstance(exchange.body, bytes):
             exchange.body = bytearray(exchange.body)
         exchange.body += body
@@ -190,33 +190,33 @@ class RequestReader:
         """
         if self._fields is not _NO_FIELDS:
             return None
-        endpoint = request_target.find(self._target)
-        if endpoint is None:
+        target = request_target.parse(self._target)
+        if target is None:
             self._fields = []
             return None
-        self._reading = exchange = HttpExchange(self._sink, self.parser.get_method(), endpoint.target, {})
-        exchange.authority = endpoint.authority
+        self._reading = exchange = HttpExchange(self._sink, self.parser.get_method(), target.path, {})
+        exchange.authority = target.authority
         return exchange
 
     def _check(self, exchange: HttpExchange) -> None:
-        """Judge the head of a request to an MCP endpoint. Raises Refused."""
+        """Judge the head of a request to an MCP endpoint. Raises FramingError."""
         headers = exchange.headers
         framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
         if b"fairlead-tier" in headers:
-            whole = self._front.selection.targets.get(exchange.target)
+            whole = self._endpoint.selection.targets.get(exchange.target)
             if whole is not None:
                 exchange.target = in_tier(whole.base, headers[b"fairlead-tier"].decode("latin-1").strip())
         if b"connection" in headers and self.parser.should_upgrade():
             self._instead = framing.without_upgrade(exchange.method, self._target, headers)
             return
         length = headers.get(b"content-length")
-        if length is not None and int(length) > self._front.bounds.body:
-            raise FramingError(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if length is not None and int(length) > self._endpoint.bounds.body:
+            raise FramingError(413, f"the body is larger than {self._endpoint.bounds.body} bytes")
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
             self._sink.expected()
 
     def _begin_fallback(self) -> None:
-        """Judge the head of a request for the application, and hand it on. Raises Refused."""
+        """Judge the head of a request for the application, and hand it on. Raises FramingError."""
         version, method = self.parser.get_http_version(), self.parser.get_method()
         fields = framing.settled(version, self._fields, self._target)
         if self.parser.should_upgrade():

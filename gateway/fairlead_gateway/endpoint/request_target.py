@@ -20,11 +20,11 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 class RequestTarget(msgspec.Struct, frozen=True):
     """What may be an MCP endpoint: its usual form, and the authority of an absolute target, which is the Host."""
 
-    target: bytes
+    path: bytes
     authority: bytes | None = None
 
 
-def find(target: bytes) -> RequestTarget | None:
+def parse(target: bytes) -> RequestTarget | None:
     """The endpoint that a target means, there or not; None for paths that are not MCP's."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)

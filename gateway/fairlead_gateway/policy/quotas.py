@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.counting import BytesCounter
-from fairlead_formats.tokens.fit import Candidate, Limits, Model
-from fairlead_formats.tokens.models import MAX_WINDOW, Window
+from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.models import MAX_WINDOW, ContextWindow
 from fairlead_formats.tokens.outcome import MAX_TOOLS, Plan
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.sizes import Sizes
@@ -20,8 +20,8 @@ from fairlead_gateway.core.quota import Quota
 
 SLICE: Final = 64
 """Definitions that are measured between two pauses."""
-_ANY: Final = Model("any", Window(MAX_WINDOW, source="none"))
-_NO_CONVERSATION: Final = Tokens(0, 0)
+_ANY: Final = RouteModel("any", ContextWindow(MAX_WINDOW, source="none"))
+_NO_CONVERSATION: Final = ConversationTokens(0, 0)
 
 
 class Cutter:
@@ -42,7 +42,7 @@ class Cutter:
             candidates.append(Candidate(name, tokens, pinned=pinned))
             if number % SLICE == 0:
                 yield
-        limits = Limits(quota.max_tools, quota.tool_tokens, reserved_output=0)
+        limits = PlanLimits(quota.max_tools, quota.tool_tokens, reserved_output=0)
         outcome = plan([_ANY], candidates, _NO_CONVERSATION, limits, BytesCounter.name)
         yield
         if isinstance(outcome, Plan):

@@ -74,7 +74,7 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         await reached(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
-        gateway.front.threads.sweep()
+        gateway.front.event_store.sweep()
         assert len(gateway.front.calls) == 1
 
         event = head.partition(b"id: ")[2].partition(b"\n")[0].decode()
@@ -83,13 +83,13 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         wire.send(Ask(headers=back, body=b"", verb="GET"))
         await wire.reader.readuntil(b"\r\n\r\n")
         ahead = KEPT_SECONDS - 1
-        gateway.front.threads.sweep()
+        gateway.front.event_store.sweep()
         assert len(gateway.front.calls) == 1, "its client is back"
 
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
         ahead += KEPT_SECONDS + 1
-        gateway.front.threads.sweep()
+        gateway.front.event_store.sweep()
         await asyncio.wait_for(server.broken_off.wait(), 5)
         await eventually(lambda: not gateway.front.calls)
 

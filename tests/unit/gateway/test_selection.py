@@ -10,7 +10,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
-from fairlead_gateway.endpoint.request_target import find
+from fairlead_gateway.endpoint.request_target import parse
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tool_list import PIECE
 from fairlead_gateway.upstream.registry import Unreachable
@@ -105,26 +105,26 @@ def test_routes_follow_when_a_server_is_reached_anew() -> None:
     ],
 )
 def test_an_endpoint_is_found_in_every_form_of_its_target(target: bytes, endpoint: bytes) -> None:
-    found = find(target)
+    found = parse(target)
     assert found is not None
-    assert found.target == endpoint
+    assert found.path == endpoint
 
 
 @pytest.mark.parametrize("target", [b"/mcp/nope", b"/servers/a/b/mcp", b"/servers/default/a%2Fb/mcp"])
 def test_an_endpoint_that_does_not_exist_is_still_one(target: bytes) -> None:
-    found = find(target)
+    found = parse(target)
     assert found is not None
-    assert found.target not in select(build({"1": catalog("a", "http://a", ["x"])})).targets
+    assert found.path not in select(build({"1": catalog("a", "http://a", ["x"])})).targets
 
 
 @pytest.mark.parametrize(
     "target", [b"/", b"/mcpx", b"/healthz", b"/mcp/a/b", b"*", b"", b"http://h", b"/servers/a/mcp"]
 )
 def test_other_paths_are_no_endpoints(target: bytes) -> None:
-    assert find(target) is None
+    assert parse(target) is None
 
 
 def test_the_authority_of_an_absolute_target_is_told() -> None:
-    found = find(b"http://evil.example/mcp")
+    found = parse(b"http://evil.example/mcp")
     assert found is not None
     assert found.authority == b"evil.example"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead_client.restarts import Restarts
+
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost
 
 
