@@ -13,8 +13,8 @@ from __future__ import annotations
 
 try:
     from fairlead_client.blocking import ToolRegistry
+    from fairlead_client.definitions import Definitions
     from fairlead_client.messages import Executed
-    from fairlead_client.offering import Definitions
     from fairlead_client.outcomes import (
         ExecutionError,
         InvalidArguments,

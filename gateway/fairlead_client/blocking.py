@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from fairlead_client.callbacks import OnConnect, OnDisconnect
-from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS
-from fairlead_client.local import LocalTool
+from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS
+from fairlead_client.definitions import Definitions
+from fairlead_client.local_tools import LocalTool
 from fairlead_client.messages import Executed
-from fairlead_client.offering import Definitions
 from fairlead_client.outcomes import CLOSED, ExecutionError, Outcome
 from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
 from fairlead_client.registry import CACHE_TTL, AsyncToolRegistry

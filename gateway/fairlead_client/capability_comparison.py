@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_client.connecting import ServerConnection, ServerConnector
+from fairlead_client.connector import ServerConnection, ServerConnector
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 
@@ -23,7 +23,7 @@ SECONDS: Final = 10.0
 """Bound of a comparison: a lookup waits for it."""
 
 
-class Comparison:
+class CapabilityComparison:
     """Comparison of one server's lists, made at most once per connection."""
 
     def __init__(self, connector: ServerConnector) -> None:

@@ -18,7 +18,7 @@ from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, 
 from fairlead_client.policy import Retry, failure, handler_failure, refused
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.arguments import read
-from fairlead_formats.messages.call import Invalid
+from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
@@ -102,7 +102,7 @@ def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
     """Raw arguments for the tool: read within bounds, and without the nulls by which a strict model leaves out what
     is optional.
     """
-    found = given if isinstance(given, Invalid) else read(given)
-    if isinstance(found, Invalid):
+    found = given if isinstance(given, InvalidCall) else read(given)
+    if isinstance(found, InvalidCall):
         return InvalidArguments(tool.name, found.reason, (found.reason,))
     return _encode(un_null(found, tool.input_schema))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, ToolCallError
-from fairlead_client.restarts import LeftAlone
+from fairlead_client.restart_backoff import RestartDelayed
 from fairlead_gateway.calls.refusals import (
     BREAKER_OPEN,
     CONNECTION_LOST,
@@ -121,7 +121,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         refused.__cause__ = error
         return refused
     after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
-    if isinstance(error, LeftAlone):
+    if isinstance(error, RestartDelayed):
         after = error.retry_after
     return ExecutionError(
         tool,

@@ -17,11 +17,11 @@ from typing import Any, Final, Self
 from msgspec import Raw
 
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
-from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS, ServerConnector
+from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
+from fairlead_client.definitions import Definitions, added, definitions, openai_format
 from fairlead_client.execution import Executor
-from fairlead_client.local import LocalTool, LocalTools
+from fairlead_client.local_tools import LocalTool, LocalTools
 from fairlead_client.messages import Executed, answered, decoded
-from fairlead_client.offering import Definitions, added, definitions, openai_format
 from fairlead_client.outcomes import (
     CLOSED,
     ExecutionError,
@@ -31,9 +31,9 @@ from fairlead_client.outcomes import (
     no_call,
 )
 from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
-from fairlead_client.remote import Remote
+from fairlead_client.remote_server import RemoteServer
 from fairlead_client.servers import Servers, declared
-from fairlead_client.table import ToolTable
+from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
@@ -83,7 +83,7 @@ class AsyncToolRegistry:
         self._connector = ServerConnector(connect_seconds=connect_timeout, start_seconds=start_timeout)
         self._callbacks = Callbacks(on_connect, on_disconnect)
         self._remotes = {
-            server.name: Remote(
+            server.name: RemoteServer(
                 server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._moved
             )
             for server in declared(servers)

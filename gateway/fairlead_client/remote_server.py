@@ -18,9 +18,9 @@ from typing import Any, Final
 from msgspec import Raw
 
 from fairlead_client.callbacks import Callbacks
-from fairlead_client.comparing import Comparison
-from fairlead_client.connecting import ServerConnection, ServerConnector, ask
-from fairlead_client.restarts import LeftAlone, Restarts
+from fairlead_client.capability_comparison import CapabilityComparison
+from fairlead_client.connector import ServerConnection, ServerConnector, ask
+from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
 from fairlead_client.single_flight import SingleFlight
 from fairlead_client.tools import Tool, listed
@@ -49,7 +49,7 @@ _ROUNDS: Final = 2
 """Listings that one lookup waits for, where the server announces a change under the first."""
 
 
-class Remote:
+class RemoteServer:
     """See the module. `moved()` is called whenever what `tools` or `online` say has changed."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Remote:
         self.online = False
         """Whether the last thing heard of it was no failure to reach it."""
         self._connector = connector
-        self._comparison = Comparison(connector)
+        self._comparison = CapabilityComparison(connector)
         self._callbacks = callbacks
         self._ttl = ttl
         self._clock = clock
@@ -79,7 +79,7 @@ class Remote:
         self._fresh_until = float("-inf")
         self._complaint = ""
         self._failure: McpError | None = None
-        self._restarts = Restarts(clock, randomness.random)
+        self._restarts = RestartBackoff(clock, randomness.random)
         self._slow = False
         self._changes = 0
         self._seen = -1
@@ -175,7 +175,7 @@ class Remote:
                 self.tools = listed(self.server, [*items, *(one.definition for one in gated)], requires)
         except McpError as error:
             self._failure = error
-            if self._connection is None and not isinstance(error, LeftAlone):
+            if self._connection is None and not isinstance(error, RestartDelayed):
                 self._restarts.failed(error)
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)

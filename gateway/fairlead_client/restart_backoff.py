@@ -12,7 +12,7 @@ FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 60.0
 
 
-class LeftAlone(ConnectFailed):
+class RestartDelayed(ConnectFailed):
     """A process that failed, and is not started again yet. `retry_after` is in seconds."""
 
     def __init__(self, failure: McpError, failures: int, retry_after: float) -> None:
@@ -25,7 +25,7 @@ class LeftAlone(ConnectFailed):
         self.retry_after = retry_after
 
 
-class Restarts:
+class RestartBackoff:
     """Failures in a row of one process, and the growing delays between its starts. A life of `Backoff.stable` seconds
     ends the row; the first process of a row that ends after a successful start is replaced at once.
     """
@@ -59,12 +59,12 @@ class Restarts:
         self._due = float("-inf")
 
     @property
-    def refusal(self) -> LeftAlone | None:
+    def refusal(self) -> RestartDelayed | None:
         """Error for a caller who needs the process now; None where it may be started."""
         left = self._due - self._clock()
         if self._failure is None or left <= 0:
             return None
-        return LeftAlone(self._failure, self._backoff.failures, left)
+        return RestartDelayed(self._failure, self._backoff.failures, left)
 
     def _failed(self, error: McpError, lived: float) -> None:
         if error is not self._failure:

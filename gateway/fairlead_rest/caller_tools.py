@@ -21,7 +21,7 @@ from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 
-class Provided(msgspec.Struct, frozen=True):
+class CallerTools(msgspec.Struct, frozen=True):
     """What of a caller's definitions is its own."""
 
     tools: tuple[JsonObject, ...] = ()
@@ -58,12 +58,12 @@ class Provided(msgspec.Struct, frozen=True):
         ]
 
 
-def provided(payload: object, format_name: str, shelf: VisibleTools) -> Provided:
+def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTools:
     """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
     unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
     """
     if payload is None:
-        return Provided(names=shelf.names)
+        return CallerTools(names=shelf.names)
     format_ = format_called(format_name)
     read = format_.read(payload)
     own: dict[str, JsonObject] = {}
@@ -83,7 +83,7 @@ def provided(payload: object, format_name: str, shelf: VisibleTools) -> Provided
             report += _other(tool, name, entry)
     originals = tuple(each for each in read.originals if each.name not in matched)
     names = Names.beside(shelf.names, own)
-    return Provided(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
+    return CallerTools(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
 
 
 def arguments_for(tool: JsonObject, arguments: Any) -> Any:
@@ -92,7 +92,7 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     return un_null(arguments, schema) if isinstance(schema, dict) and isinstance(arguments, dict) else arguments
 
 
-def offered_names(format_name: str, shelf: VisibleTools, own: Provided) -> Names:
+def offered_names(format_name: str, shelf: VisibleTools, own: CallerTools) -> Names:
     """Names of all tools that an offer may hold; MCP takes any name."""
     if format_name != registry.MCP:
         return own.names

@@ -16,8 +16,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import Key
 from fairlead_formats import registry
 from fairlead_formats.tokens.counting import LazyCounter
-from fairlead_formats.tokens.models import LiveModels, Windows
-from fairlead_formats.tokens.routes import Route
+from fairlead_formats.tokens.models import ContextWindows, LiveModels
+from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import Format
@@ -35,10 +35,10 @@ from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
-from fairlead_rest.outputs import Outputs
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
 from fairlead_rest.process import NotDone, Overloaded
+from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.throttle import Throttle
 from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
@@ -89,8 +89,8 @@ class RestContext:
         requests: Requests,
         *,
         max_body: int = MAX_BODY,
-        routes: Mapping[str, Route] = MappingProxyType({}),
-        windows: Windows | None = None,
+        routes: Mapping[str, ModelRoute] = MappingProxyType({}),
+        windows: ContextWindows | None = None,
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
         throttle: Throttle,
@@ -100,14 +100,14 @@ class RestContext:
         children: ChildHost | None = None,
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
-        outputs: Outputs | None = None,
+        outputs: ProcessOutputs | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = VisibleToolsCache()
         self._admin_groups = frozenset(admin_groups)
         self.issuers = issuers
         """Who may give the names of agents and groups."""
-        self.outputs = outputs or Outputs()
+        self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
         self._sizes: Sizes | None = None
         self.caller = caller
@@ -133,7 +133,7 @@ class RestContext:
         """Of the tier of an answer. Used in the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
-        self._windows = windows or Windows()
+        self._windows = windows or ContextWindows()
         self._live_models = live_models
         self._live: LiveModels | None = None
         self.routes = routes
@@ -158,7 +158,7 @@ class RestContext:
         return None if self._live_models is None else self._live_models()
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> ContextWindows:
         """What models hold. In the worker only."""
         live = self.live_models
         if live is not self._live and live is not None:

@@ -13,14 +13,14 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats import registry
-from fairlead_formats.messages.call import Invalid, ResultLoss
+from fairlead_formats.messages.call import InvalidCall, ResultLoss
 from fairlead_formats.messages.translate import translate_message, translate_results
-from fairlead_formats.tokens.conversation import Tokens, measured
+from fairlead_formats.tokens.conversation import ConversationTokens, measured
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tokens.shorten import shortened
 from fairlead_formats.tokens.sizes import Size, Sizes
 from fairlead_formats.tools.between import between
-from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 from fairlead_formats.tools.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_mcp import members
 
@@ -116,7 +116,7 @@ AS_IT_CAME: Final = Raw(b"null")
 class Measured(msgspec.Struct, frozen=True):
     """A conversation's tokens, and the request without it."""
 
-    tokens: Tokens
+    tokens: ConversationTokens
     rest: Raw = AS_IT_CAME
     """Not None for that: an optional Raw cannot be decoded."""
     repeats: bool = False
@@ -160,7 +160,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
     results = [] if asked.results is None else asked.results
     written = translate_results(calls, results, source, target)
     said = translate_message(asked.message, source, target)
-    invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
+    invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, InvalidCall)}
     report = said.report + written.report
     answer = ConvertedMessages(target, list(said.messages), written.messages, written.pending, invalid, report)
     return ConvertedBody([_encode(answer)])
@@ -175,7 +175,7 @@ def _unreadable(error: Exception) -> Declined:
     return Declined(unreadable=f"the body: {error}")
 
 
-def prepare(work: bytes) -> list[Prepared]:
+def prepare(work: bytes) -> list[PreparedTool]:
     """`Preparation` to one outcome per definition."""
     asked = msgspec.json.decode(work, type=Preparation)
     format_ = registry.find(asked.format)
@@ -197,12 +197,12 @@ def measure(body: bytes) -> Measured:
     try:
         asked = _decode(body)
         if members.repeats(body):
-            return Measured(Tokens(0, 0), repeats=True)
+            return Measured(ConversationTokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Measured(Tokens(0, 0))
+        return Measured(ConversationTokens(0, 0))
     messages, system = asked.pop("messages", None), asked.pop("system", None)
     if messages is None and system is None:
-        return Measured(Tokens(0, 0))
+        return Measured(ConversationTokens(0, 0))
     return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
 
 
@@ -225,7 +225,7 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
 ANSWERS: Final[dict[str, Any]] = {
     CONVERT: Declined,
     MESSAGES: Declined,
-    PREPARE: list[Prepared],
+    PREPARE: list[PreparedTool],
     COUNT: list[Size],
     MEASURE: Measured,
     REPEATS: bool,

@@ -17,7 +17,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from fairlead_formats.tokens.models import LiveModels, LiveSource, Window, from_models_answer
+from fairlead_formats.tokens.models import ContextWindow, LiveModels, LiveSource, from_models_answer
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer, connecting included."""
@@ -71,7 +71,7 @@ class Refresher:
         self.known = LiveModels(models, at)
 
 
-async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, Window]:
+async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
     """Windows by model. Raises NoModels."""
     try:
         async with session.get(source.url, headers=await _headers(source), allow_redirects=False) as answer:

@@ -14,34 +14,34 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.registry import MCP
-from fairlead_formats.tokens.conversation import Tokens
-from fairlead_formats.tokens.fit import Candidate, Limits, Model
-from fairlead_formats.tokens.models import MAX_WINDOW, Window
-from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, Refused
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.models import MAX_WINDOW, ContextWindow
+from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.shorten import shortened
 from fairlead_formats.tokens.sizes import Size, Sizes
 from fairlead_formats.tools.between import Conversion
-from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 from fairlead_formats.tools.format import Format, Options, array_of
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import encode
+from fairlead_rest.caller_tools import CallerTools, offered_names
 from fairlead_rest.context import RestContext
 from fairlead_rest.jobs import COUNT, PREPARE, Preparation, RawTool
 from fairlead_rest.problems import OVER_BUDGET, Problem
-from fairlead_rest.provided import Provided, offered_names
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 from fairlead_rest.worker import STRIDE, MissingInput, breathing
 
-_NO_CONVERSATION: Final = Tokens(0, 0)
-NOTHING: Final = Provided()
+_NO_CONVERSATION: Final = ConversationTokens(0, 0)
+NOTHING: Final = CallerTools()
 FEW: Final = 64
 """New definitions that are converted in this process, in about three milliseconds."""
 PIECE: Final = 256
 """Definitions that a process gets at once."""
 
 
-class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
+class OfferedTools(Conversion, frozen=True, rename="camel", omit_defaults=True):
     """Visible tools as they stand in a provider's request, and those that were left out."""
 
     offline: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
 
 
 def candidates(
-    context: RestContext, entries: Sequence[VisibleTool], pinned: Collection[str] = (), own: Provided = NOTHING
+    context: RestContext, entries: Sequence[VisibleTool], pinned: Collection[str] = (), own: CallerTools = NOTHING
 ) -> list[Candidate]:
     """The caller's tools, which are never cut, and entries, with what they cost. Raises MissingInput for definitions
     that were not counted yet: loading the vocabulary alone would stop the loop for a quarter of a second.
@@ -83,19 +83,19 @@ def within(
     entries: Sequence[VisibleTool],
     format_: Format,
     model: str | None,
-    limits: Limits,
-    own: Provided = NOTHING,
+    limits: PlanLimits,
+    own: CallerTools = NOTHING,
 ) -> Plan:
     """Which of the entries fit a model (any, with None) and limits, beside the caller's tools and without a
     conversation. Raises Problem.
     """
-    window = context.windows.window(model) if model is not None else Window(MAX_WINDOW, source="none")
-    limit = Model(model or "any", window, format_.name, format_.max_tools if model is not None else None)
+    window = context.windows.window(model) if model is not None else ContextWindow(MAX_WINDOW, source="none")
+    limit = RouteModel(model or "any", window, format_.name, format_.max_tools if model is not None else None)
     counted = candidates(context, entries, own=own)
     return fitting(plan([limit], counted, _NO_CONVERSATION, limits, context.sizes().counter.name))
 
 
-def fitting(outcome: Plan | Refused) -> Plan:
+def fitting(outcome: Plan | PlanRefused) -> Plan:
     """The plan. Raises Problem for a refusal, with what would fit."""
     if isinstance(outcome, Plan):
         return outcome
@@ -110,8 +110,8 @@ def converted(
     options: Options,
     *,
     short: Collection[str] = (),
-    own: Provided = NOTHING,
-) -> Offer:
+    own: CallerTools = NOTHING,
+) -> OfferedTools:
     """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
     definitions, hashes = _warm(context, format_, entries, short, options)
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
@@ -126,7 +126,7 @@ def converted(
     given = [tool["name"] for tool in own.tools]
     same = own.shown(format_, names)
     shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
-    return Offer(
+    return OfferedTools(
         format_.name,
         member,
         tools,
@@ -174,7 +174,7 @@ def _want_conversions(
 ) -> None:
     parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
 
-    def take(answers: list[list[Prepared]]) -> None:
+    def take(answers: list[list[PreparedTool]]) -> None:
         for part, made in zip(parts, answers, strict=True):
             for (key, _, _), prepared in zip(part, made, strict=True):
                 context.conversions.keep(format_, options, key, prepared)

@@ -9,7 +9,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
 
 
-class Outputs:
+class ProcessOutputs:
     """Output of the processes of `children`; with None there are no processes. `declared` names servers that have, or
     could have, one; `installation` has what was printed while the package of a server was installed.
     """

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_formats.messages.call import CUSTOM, Invalid, ToolCall
+from fairlead_formats.messages.call import CUSTOM, InvalidCall, ToolCall
 from fairlead_formats.messages.translate import parse_stream
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
@@ -20,9 +20,9 @@ from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import not_allowed
 from fairlead_gateway.policy.decision import Denial
 from fairlead_rest.bodies import decode, encode
+from fairlead_rest.caller_tools import CallerTools, provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
-from fairlead_rest.provided import Provided, provided
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
@@ -117,7 +117,7 @@ def read_calls(
 
 
 def _plan(
-    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ToolCall, own: Provided | None
+    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ToolCall, own: CallerTools | None
 ) -> Planned:
     if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
         return Planned(call, None, theirs=call.valid, own={"name": call.name})
@@ -137,7 +137,7 @@ def _plan(
             call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near,
             denial=found,
         )  # fmt: skip
-    if isinstance(call.arguments, Invalid):
+    if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
     schema = entry.decoded.get("inputSchema")
     arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
@@ -146,6 +146,6 @@ def _plan(
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
 
 
-def _near(name: str, shelf: VisibleTools, own: Provided | None) -> str | None:
+def _near(name: str, shelf: VisibleTools, own: CallerTools | None) -> str | None:
     """Of all that the model may call: what it sees of ours, and what the caller sent."""
     return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])

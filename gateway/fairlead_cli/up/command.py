@@ -53,7 +53,7 @@ from fairlead_operator.local.localoperator import Fixed, Folders, LocalOperator,
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
-from fairlead_rest.outputs import Outputs
+from fairlead_rest.process_outputs import ProcessOutputs
 
 GRACE: Final = 10.0
 """Seconds that calls in flight get at the end."""
@@ -111,7 +111,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     _stop_on_signals(stop, abandon)
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
-    outputs = Outputs(
+    outputs = ProcessOutputs(
         children,
         lambda: station.declared,
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
@@ -215,7 +215,7 @@ def _gateway(
     where: Folders,
     children: ChildHost,
     nudge: asyncio.Event,
-    outputs: Outputs,
+    outputs: ProcessOutputs,
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(

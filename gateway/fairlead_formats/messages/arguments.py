@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_NODES, Invalid
+from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_NODES, InvalidCall
 from fairlead_formats.tools.format import JsonObject
 
 _decode = msgspec.json.Decoder().decode
@@ -24,21 +24,21 @@ _KINDS: Final[dict[type[Any], str]] = {
 }
 
 
-def read(value: object) -> JsonObject | Invalid:
+def read(value: object) -> JsonObject | InvalidCall:
     """Arguments from JSON text or from a decoded object. Nothing at all (None, `""`) is a call without arguments."""
     if isinstance(value, str | bytes):
         return _from_text(value)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return Invalid(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
     reason = amiss(value)
-    return value if reason is None else Invalid(f"the arguments {reason}")
+    return value if reason is None else InvalidCall(f"the arguments {reason}")
 
 
-def _from_text(text: str | bytes) -> JsonObject | Invalid:
+def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
     if len(text) > MAX_ARGUMENT_BYTES:
-        return Invalid(
+        return InvalidCall(
             f"the arguments are {len(text)} characters long, more than the {MAX_ARGUMENT_BYTES} allowed", excerpt(text)
         )
     if not text.strip():
@@ -46,15 +46,15 @@ def _from_text(text: str | bytes) -> JsonObject | Invalid:
     try:
         value = _decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return Invalid(f"the arguments are not valid JSON: {error}", excerpt(text))
+        return InvalidCall(f"the arguments are not valid JSON: {error}", excerpt(text))
     except RecursionError:
-        return Invalid(f"the arguments are nested deeper than {MAX_DEPTH} levels", excerpt(text))
+        return InvalidCall(f"the arguments are nested deeper than {MAX_DEPTH} levels", excerpt(text))
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return Invalid(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
     reason = None if _small(text) else amiss(value)
-    return value if reason is None else Invalid(f"the arguments {reason}", excerpt(text))
+    return value if reason is None else InvalidCall(f"the arguments {reason}", excerpt(text))
 
 
 def _small(text: str | bytes) -> bool:

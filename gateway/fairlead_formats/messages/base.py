@@ -18,9 +18,9 @@ from fairlead_formats.messages.call import (
     Written,
     invalid_result,
 )
-from fairlead_formats.messages.content import Accept, Body, Report, body_of
+from fairlead_formats.messages.content import Accept, Body, LossReport, body_of
 from fairlead_formats.messages.drafts import Draft, finish
-from fairlead_formats.messages.parts import Answer, Part
+from fairlead_formats.messages.parts import AnswerPart, Part
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
 from fairlead_formats.tools.format import JsonObject
@@ -45,12 +45,12 @@ class Answers:
             else:
                 self.pending.append(call.id)
 
-    def bodies(self, accept: Accept) -> Iterator[tuple[ToolCall, Body, Report]]:
+    def bodies(self, accept: Accept) -> Iterator[tuple[ToolCall, Body, LossReport]]:
         """Each call with its result as it was read, media as far as `accept` takes them, and where to report what the
         form loses of it besides.
         """
         for call, result in self.results:
-            report = Report(call)
+            report = LossReport(call)
             yield call, body_of(result, report, accept), report
             self.losses.extend(report.losses)
 
@@ -95,7 +95,7 @@ class MessageFormat(ABC):
         """The messages that hold these answers."""
 
     @abstractmethod
-    def answers(self, messages: object) -> Iterable[Answer]:
+    def answers(self, messages: object) -> Iterable[AnswerPart]:
         """All that one message or a list of them holds, in its order. Never raises for what that is."""
 
     def parse_results(self, messages: object) -> list[ToolResult]:

@@ -42,7 +42,7 @@ INPUT: Final = "input"
 """Name of the one argument in which the text of a freeform call stands."""
 
 
-class Invalid(msgspec.Struct, frozen=True):
+class InvalidCall(msgspec.Struct, frozen=True):
     """Why a call cannot be run."""
 
     reason: str
@@ -58,7 +58,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     """As the model sent it; made from place, name and arguments where it sent none."""
     name: str
     """The original name, where the names of the request know it; else as the model wrote it. Empty: it wrote none."""
-    arguments: JsonObject | Invalid
+    arguments: JsonObject | InvalidCall
     sent_as: str = ""
     """The name as the model wrote it, which some formats repeat in the result; empty: the same as `name`."""
     made_id: bool = False
@@ -75,7 +75,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     @property
     def valid(self) -> bool:
-        return not isinstance(self.arguments, Invalid)
+        return not isinstance(self.arguments, InvalidCall)
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ class Written(msgspec.Struct, frozen=True):
 
 def invalid_result(call: ToolCall) -> JsonObject:
     """The result of a call that was not run because it is invalid, as the contract of errors has it."""
-    reason = call.arguments.reason if isinstance(call.arguments, Invalid) else "the call is invalid"
+    reason = call.arguments.reason if isinstance(call.arguments, InvalidCall) else "the call is invalid"
     return {
         "content": [{"type": "text", "text": reason}],
         "isError": True,

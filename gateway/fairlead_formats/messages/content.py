@@ -15,7 +15,7 @@ import msgspec
 from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
 from fairlead_formats.messages.call import ResultLoss, ToolCall
 from fairlead_formats.messages.drafts import text_of
-from fairlead_formats.messages.repeats import Repeats, canonical_base64, same
+from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
 from fairlead_formats.tools.format import Action, JsonObject
 
 MEGABYTE: Final = 1 << 20
@@ -76,7 +76,7 @@ class Body(msgspec.Struct, frozen=True):
         return self.repeated != ""
 
 
-class Report:
+class LossReport:
     """Collects losses of one result."""
 
     def __init__(self, call: ToolCall) -> None:
@@ -87,7 +87,7 @@ class Report:
         self.losses.append(ResultLoss(self._call, path, what, action, why))
 
 
-def body_of(result: object, report: Report, accept: Accept) -> Body:
+def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     """Read a result; media that `accept` refuses and whatever is no media come back as text."""
     if not isinstance(result, Mapping):
         report.add("", "block", Action.DESCRIBED, f"the result is {kind_of(result)}, not an object")
@@ -111,12 +111,12 @@ def body_of(result: object, report: Report, accept: Accept) -> Body:
     return _once(blocks, every, structured, result.get("isError") is True, report)
 
 
-def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: Report) -> Body:
+def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport) -> Body:
     """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
     structured content goes what other blocks hold.
     """
     path = next((block.path for block in blocks if _says(block, structured)), "")
-    repeats = Repeats([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
+    repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     left = repeats.without(structured)
     if repeats.only_marks(left) or (not path and repeats.told(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
@@ -132,7 +132,7 @@ def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: boo
     return Body(tuple(blocks), left, path, is_error)
 
 
-def _carried(media: Media, report: Report, accept: Accept) -> Block:
+def _carried(media: Media, report: LossReport, accept: Accept) -> Block:
     why = accept(media)
     if why is None:
         if media.what == "resource":
@@ -142,7 +142,7 @@ def _carried(media: Media, report: Report, accept: Accept) -> Block:
     return Text(media.path, media.described, plain=False)
 
 
-def _block(raw: object, path: str, report: Report) -> Block:
+def _block(raw: object, path: str, report: LossReport) -> Block:
     if not isinstance(raw, dict):
         return _unreadable(path, "block", f"a block is {kind_of(raw)}, not an object", report)
     if raw.get("annotations"):
@@ -162,13 +162,13 @@ def _block(raw: object, path: str, report: Report) -> Block:
     return _unreadable(path, "block", f"a block of the unknown type {str(kind)[:64]!r}", report)
 
 
-def _unreadable(path: str, what: str, why: str, report: Report) -> Text:
+def _unreadable(path: str, what: str, why: str, report: LossReport) -> Text:
     report.add(path, what, Action.DESCRIBED, why)
     return Text(path, f"[{why}]", plain=False)
 
 
 def _media(
-    path: str, what: Literal["image", "audio", "resource"], mime: object, data: object, uri: str, report: Report
+    path: str, what: Literal["image", "audio", "resource"], mime: object, data: object, uri: str, report: LossReport
 ) -> Block:
     if isinstance(data, bytes | bytearray):
         data = binascii.b2a_base64(data, newline=False).decode()
@@ -188,7 +188,7 @@ def _is_base64(data: str) -> bool:
     return True
 
 
-def _link(path: str, raw: JsonObject, report: Report) -> Text:
+def _link(path: str, raw: JsonObject, report: LossReport) -> Text:
     uri, name = text_of(raw.get("uri")), text_of(raw.get("title")) or text_of(raw.get("name"))
     facts = [text_of(raw.get("mimeType")), f"{raw['size']} bytes" if isinstance(raw.get("size"), int) else ""]
     said = ", ".join(fact for fact in facts if fact)
@@ -198,7 +198,7 @@ def _link(path: str, raw: JsonObject, report: Report) -> Text:
     return Text(path, f"{line} {description}" if description else line, plain=False)
 
 
-def _resource(path: str, raw: object, report: Report) -> Block:
+def _resource(path: str, raw: object, report: LossReport) -> Block:
     if not isinstance(raw, dict):
         return _unreadable(path, "resource", "an embedded resource without content", report)
     uri, text = text_of(raw.get("uri")), raw.get("text")
@@ -208,7 +208,7 @@ def _resource(path: str, raw: object, report: Report) -> Block:
     return _media(path, "resource", raw.get("mimeType"), raw.get("blob"), uri, report)
 
 
-def _structured(value: object, report: Report) -> Any:
+def _structured(value: object, report: LossReport) -> Any:
     reason = amiss(value)
     if reason is None:
         try:
@@ -248,7 +248,7 @@ def media(blocks: Iterable[Block]) -> list[Media]:
     return [block for block in blocks if isinstance(block, Media)]
 
 
-def one_text(body: Body, report: Report) -> str:
+def one_text(body: Body, report: LossReport) -> str:
     """Everything in one string, for formats that take no more; an error is said in its first word."""
     said = texts(body)
     if len(said) > 1:
@@ -257,19 +257,19 @@ def one_text(body: Body, report: Report) -> str:
     return marked("\n\n".join(said), body, report)
 
 
-def report_structured(body: Body, report: Report) -> None:
+def report_structured(body: Body, report: LossReport) -> None:
     """Structured content that has no place of its own is told as text."""
     if body.structured is not None:
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "told as JSON text")
 
 
-def report_repeated(body: Body, report: Report) -> None:
+def report_repeated(body: Body, report: LossReport) -> None:
     """The text that repeats structured content is left out where that has a place of its own."""
     if body.repeated:
         report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
-def marked(text: str, body: Body, report: Report) -> str:
+def marked(text: str, body: Body, report: LossReport) -> str:
     """For formats without a flag: an error that does not say so itself begins with `Error: `."""
     if not body.is_error:
         return text

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.messages.arguments import excerpt, read, well_formed
-from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, Invalid, ToolCall
+from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, InvalidCall, ToolCall
 from fairlead_formats.names import Names
 from fairlead_formats.tools.format import JsonObject
 
@@ -47,15 +47,15 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
 
 
 def _call(draft: Draft, place: int, names: Names | None) -> ToolCall:
-    arguments: JsonObject | Invalid = read(draft.arguments)
+    arguments: JsonObject | InvalidCall = read(draft.arguments)
     if draft.problem is not None:
         text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
-        arguments = Invalid(draft.problem, text)
+        arguments = InvalidCall(draft.problem, text)
     sent = text_of(draft.name)
     if not sent:
-        arguments = Invalid("the call names no tool")
+        arguments = InvalidCall("the call names no tool")
     elif len(sent) > MAX_NAME:
-        arguments = Invalid(f"the name of the tool is longer than {MAX_NAME} characters")
+        arguments = InvalidCall(f"the name of the tool is longer than {MAX_NAME} characters")
         sent = sent[:MAX_NAME]
     ident = text_of(draft.id)
     made = not 0 < len(ident) <= MAX_NAME
@@ -68,7 +68,7 @@ def _call(draft: Draft, place: int, names: Names | None) -> ToolCall:
 
 
 def _refused(call: ToolCall, reason: str) -> ToolCall:
-    return msgspec.structs.replace(call, arguments=Invalid(reason))
+    return msgspec.structs.replace(call, arguments=InvalidCall(reason))
 
 
 def made_id(place: int, name: str, arguments: object) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.messages.call import CUSTOM, ResultLoss, ToolCall
-from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, Answer, Part
+from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part
 from fairlead_formats.tools.format import Action
 
 _WHY: Final = {
@@ -29,7 +29,7 @@ def losses_of_message(
     return _bounded(_of_parts(parts, calls, target), "/message")
 
 
-def losses_of_answers(answers: Iterable[Answer]) -> tuple[ResultLoss, ...]:
+def losses_of_answers(answers: Iterable[AnswerPart]) -> tuple[ResultLoss, ...]:
     """Losses among the messages behind a model's: their parts beside results."""
     return _bounded(_of_answers(answers), "/results")
 
@@ -70,7 +70,7 @@ def _of_text(part: Part, path: str, target: MessageFormat, *, moved: bool) -> It
         yield ResultLoss("", path, TEXT, Action.REWRITTEN, "all text became one, before the calls")
 
 
-def _of_answers(answers: Iterable[Answer]) -> Iterator[ResultLoss]:
+def _of_answers(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
     for answer in answers:
         path = f"/results{answer.path}"
         ident = answer.result.id if answer.result is not None else ""

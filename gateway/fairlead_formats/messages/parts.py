@@ -35,7 +35,7 @@ class Part(msgspec.Struct, frozen=True):
     """Members of the part that other formats have no place for."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AnswerPart(msgspec.Struct, frozen=True):
     """One part of the messages that answer a model's."""
 
     path: str

@@ -56,7 +56,7 @@ def same(one: object, other: object) -> bool:
         return False
 
 
-class Repeats:
+class RepeatedContent:
     """Finds what blocks hold in structured content. `found` counts the parts that were replaced."""
 
     def __init__(self, blocks: Sequence[object]) -> None:

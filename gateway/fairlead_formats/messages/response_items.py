@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.call import CUSTOM, ToolResult, freeform
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
 
 CALL: Final = "function_call"
@@ -65,12 +65,12 @@ def draft_of(item: object) -> Draft:
     return Draft(ident, member(item, "name"), member(item, "arguments"))
 
 
-def answer_of(entry: Any, path: str) -> Answer:
+def answer_of(entry: Any, path: str) -> AnswerPart:
     """The result in an item."""
     if member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
-        return Answer(path)
+        return AnswerPart(path)
     result = result_of(blocks_of_parts(entry.get("output")), is_error=False)
-    return Answer(path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE, "output"))
+    return AnswerPart(path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE, "output"))
 
 
 def _said(part: object, path: str) -> Part:

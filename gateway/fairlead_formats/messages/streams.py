@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall, freeform
+from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ToolCall, freeform
 from fairlead_formats.messages.drafts import Draft, finish
 from fairlead_formats.names import Names
 
@@ -78,8 +78,8 @@ class Ready:
         """The call. `cut_off`: the stream did not say that it is complete."""
         call = self.whole(partial.draft())
         if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
-            text = call.arguments.text if isinstance(call.arguments, Invalid) else ""
-            return msgspec.structs.replace(call, arguments=Invalid(CUT_OFF, text))
+            text = call.arguments.text if isinstance(call.arguments, InvalidCall) else ""
+            return msgspec.structs.replace(call, arguments=InvalidCall(CUT_OFF, text))
         return call
 
     def whole(self, draft: Draft) -> ToolCall:
@@ -88,7 +88,7 @@ class Ready:
         self.count += 1
         if call.id in self._seen:
             reason = f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
-            call = msgspec.structs.replace(call, arguments=Invalid(reason))
+            call = msgspec.structs.replace(call, arguments=InvalidCall(reason))
         self._seen.add(call.id)
         return call
 

@@ -21,15 +21,15 @@ from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
     Body,
+    LossReport,
     Media,
-    Report,
     Text,
     accepting,
     json_text,
     report_structured,
 )
 from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names
@@ -105,17 +105,17 @@ class AnthropicMessages(MessageFormat):
             blocks.append(block)
         return [{"role": "user", "content": blocks}] if blocks else []
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         block: Any
         for path, message in pointed("", items(messages)) or [("", messages)]:
             for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 if member(block, "type") != "tool_result":
-                    yield Answer(at)
+                    yield AnswerPart(at)
                     continue
                 content = [_block(part) for part in _parts(block.get("content"))]
                 result = result_of(content, is_error=block.get("is_error") is True)
                 beyond = extras(block, "type", "tool_use_id", "content", "is_error")
-                yield Answer(at, ToolResult(text_of(block.get("tool_use_id")), "", result), beyond)
+                yield AnswerPart(at, ToolResult(text_of(block.get("tool_use_id")), "", result), beyond)
 
 
 def _part(block: object, path: str) -> Part:
@@ -130,7 +130,7 @@ def _part(block: object, path: str) -> Part:
     return Part(path, SERVER_TOOL if kind.endswith(("_tool_use", "_tool_result")) else BLOCK)
 
 
-def _content(body: Body, report: Report) -> list[JsonObject]:
+def _content(body: Body, report: LossReport) -> list[JsonObject]:
     """Blocks; the provider refuses empty texts."""
     content = [_written(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
     if body.structured is not None and not body.structured_said:

@@ -21,20 +21,20 @@ from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
     Body,
+    LossReport,
     Media,
-    Report,
     accepting,
     marked,
     report_repeated,
 )
 from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
-from fairlead_formats.schema.convert import Unusable
+from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import settings_lost, tools_of
 from fairlead_formats.tools.format import Action, JsonObject, Options
@@ -62,7 +62,7 @@ def _read_tool(tool: JsonObject) -> Found:
         raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
-        raise Unusable("inputSchema is no object")
+        raise UnusableSchema("inputSchema is no object")
     lost = settings_lost(spec, {"name", "description", "inputSchema"}, "/toolSpec") + settings_lost(tool, {"toolSpec"})
     return Found(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
 
@@ -117,15 +117,15 @@ class BedrockMessages(MessageFormat):
             blocks.append({"toolResult": written})
         return [{"role": "user", "content": blocks}] if blocks else []
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in pointed("", items(messages)) or [("", messages)]:
             for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
                     beyond = extras(result, "toolUseId", "content", "status", "type")
-                    yield Answer(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), beyond)
+                    yield AnswerPart(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), beyond)
                 else:
-                    yield Answer(at)
+                    yield AnswerPart(at)
 
 
 def _inner(message: object) -> tuple[str, Any]:
@@ -161,7 +161,7 @@ def _with_bytes(value: Any) -> Any:
     return {key: inner if key == "json" else _with_bytes(inner) for key, inner in value.items()}
 
 
-def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:
+def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
     """At least one block, none empty. Structured content has one of its own, and the text that repeats it goes."""
     content: list[JsonObject] = []
     report_repeated(body, report)
@@ -179,7 +179,7 @@ def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:
     return content or [{"text": "(no output)"}]
 
 
-def _json(value: Any, report: Report) -> Any:
+def _json(value: Any, report: LossReport) -> Any:
     if isinstance(value, dict):
         return value
     report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models want an object: below `output`")

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
-from fairlead_formats.messages.content import MEGABYTE, PDF, Body, Report, Text, accepting, media, report_repeated
+from fairlead_formats.messages.content import MEGABYTE, PDF, Body, LossReport, Text, accepting, media, report_repeated
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -136,11 +136,11 @@ class GeminiMessages(MessageFormat):
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for start, message in pointed("", items(messages)) or [("", messages)]:
             for path, entry in _pointed(message, start) or [(start, message)]:
                 response = member(entry, "functionResponse", "function_response")
-                yield _answer(path, response) if isinstance(response, dict) else Answer(path)
+                yield _answer(path, response) if isinstance(response, dict) else AnswerPart(path)
 
 
 class GeminiLiveMessages(MessageFormat):
@@ -172,14 +172,14 @@ class GeminiLiveMessages(MessageFormat):
         responses = [_response(made, body, report) for made, body, report in answers.bodies(accepting())]
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in pointed("", items(messages)) or [("", messages)]:
             inner = member(message, "toolResponse", "tool_response")
             responses = items(member(inner, "functionResponses", "function_responses"))
             for at, response in pointed(f"{path}/toolResponse/functionResponses", responses):
-                yield _answer(at, response) if isinstance(response, dict) else Answer(at)
+                yield _answer(at, response) if isinstance(response, dict) else AnswerPart(at)
             if not responses:
-                yield Answer(path)
+                yield AnswerPart(path)
 
 
 def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
@@ -213,16 +213,16 @@ def _call(made: ToolCall, names: Names | None) -> JsonObject:
     return {**ident, "name": name_for(made, names), "args": made.arguments}
 
 
-def _response(made: ToolCall, body: Body, report: Report) -> JsonObject:
+def _response(made: ToolCall, body: Body, report: LossReport) -> JsonObject:
     written = {} if made.made_id else {"id": made.id}
     return {**written, "name": made.wire_name, "response": _object(body, report)}
 
 
-def _answer(path: str, response: JsonObject) -> Answer:
-    return Answer(path, _result(response), extras(response, "id", "name", "response", "parts"))
+def _answer(path: str, response: JsonObject) -> AnswerPart:
+    return AnswerPart(path, _result(response), extras(response, "id", "name", "response", "parts"))
 
 
-def _object(body: Body, report: Report) -> JsonObject:
+def _object(body: Body, report: LossReport) -> JsonObject:
     """The object of a response: structured content as it is where it is an object, all else below `output`."""
     said = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
     if len(said) > 1:
@@ -238,7 +238,7 @@ def _object(body: Body, report: Report) -> JsonObject:
     return {key: _no_text(structured, report)}
 
 
-def _no_text(structured: Any, report: Report) -> Any:
+def _no_text(structured: Any, report: LossReport) -> Any:
     if isinstance(structured, str):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "text, which is told as such")
     return structured

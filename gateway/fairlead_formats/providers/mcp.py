@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_formats.messages.drafts import Draft, member, text_of
-from fairlead_formats.messages.parts import BLOCK, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.tools.definitions import name_of
@@ -100,14 +100,14 @@ class McpMessages(MessageFormat):
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         return [{"jsonrpc": "2.0", "id": _ident(made), "result": result} for made, result in answers.results]
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
             result = member(message, "result") if member(message, "jsonrpc") else message
             if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
                 beyond = extras(result, "content", "structuredContent", "isError", "resultType")
-                yield Answer(path, ToolResult(_written_id(member(message, "id")), "", dict(result)), beyond)
+                yield AnswerPart(path, ToolResult(_written_id(member(message, "id")), "", dict(result)), beyond)
             else:
-                yield Answer(path)
+                yield AnswerPart(path)
 
 
 def _written_id(ident: object) -> str:

@@ -27,13 +27,13 @@ from fairlead_formats.messages.call import (
 from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
 from fairlead_formats.messages.openai_stream import ChatAssembler
-from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
-from fairlead_formats.schema.convert import Unusable
+from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
 from fairlead_formats.tools.format import Action, JsonObject, Options
@@ -74,7 +74,7 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
 
 def _read_function(function: Any, at: str = "") -> Found:
     if not isinstance(function, dict):
-        raise Unusable("the tool holds no function")
+        raise UnusableSchema("the tool holds no function")
     carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
     lost = settings_lost(function, carried, at)
     if function.get("strict") is True:
@@ -174,15 +174,15 @@ class ChatMessages(MessageFormat):
             return {"role": "function", "name": made.wire_name, "content": text}
         return {"role": "tool", "tool_call_id": made.id, "content": text}
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         message: Any
         for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(message, "role") not in ("tool", "function"):
-                yield Answer(path)
+                yield AnswerPart(path)
                 continue
             result = result_of(blocks_of_parts(message.get("content")), is_error=False)
             found = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
-            yield Answer(path, found, extras(message, "role", "content", "tool_call_id", "name"))
+            yield AnswerPart(path, found, extras(message, "role", "content", "tool_call_id", "name"))
 
 
 def _message(message: object) -> tuple[str, object]:

@@ -17,8 +17,8 @@ from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
     Body,
+    LossReport,
     Media,
-    Report,
     Text,
     accepting,
     json_text,
@@ -29,7 +29,7 @@ from fairlead_formats.messages.content import (
 )
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.openai_stream import ResponsesAssembler
-from fairlead_formats.messages.parts import Answer, Part, pointed
+from fairlead_formats.messages.parts import AnswerPart, Part, pointed
 from fairlead_formats.messages.response_items import (
     CALL,
     CUSTOM_CALL,
@@ -106,7 +106,7 @@ class ResponsesMessages(MessageFormat):
             written.append({"type": kind, "call_id": call.id, "output": output})
         return written
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, entry in pointed("", items(messages)) or [("", messages)]:
             yield answer_of(entry, path)
 
@@ -162,7 +162,7 @@ class RealtimeMessages(MessageFormat):
             events.append({"type": "response.create"})
         return events
 
-    def answers(self, messages: object) -> Iterator[Answer]:
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, event in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(event, "type") != "response.create":
                 yield answer_of(member(event, "item") or event, path)
@@ -185,7 +185,7 @@ def _function_item(call: ToolCall, names: Names | None) -> JsonObject:
     return {"type": CALL, "call_id": call.id, "name": name_for(call, names), "arguments": json_text(call.arguments)}
 
 
-def _parts(body: Body, report: Report) -> list[JsonObject]:
+def _parts(body: Body, report: LossReport) -> list[JsonObject]:
     parts: list[JsonObject] = []
     for block in body.blocks:
         parts.append(_part(block))

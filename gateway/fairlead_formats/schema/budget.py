@@ -22,7 +22,7 @@ class TooMuch(ValueError):
     """A definition that asks for more work than it may; the message says of what."""
 
 
-class Bounds:
+class ConversionBudget:
     """Budget that is left for one definition."""
 
     __slots__ = ("_bytes", "_nodes")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairlead_formats.schema import merge, wording
+from fairlead_formats.schema import constraint_texts, merge
 from fairlead_formats.schema.nulls import allows_null
 from fairlead_formats.schema.untyped import anything
 from fairlead_formats.tools.format import Action
@@ -29,7 +29,7 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
     if len(known) != len(names):
         missing = [name for name in names if name not in properties]
         walk.lose(path, "required", Action.DESCRIBED, "a required property is not described")
-        notes.append(wording.told("required", missing))
+        notes.append(constraint_texts.told("required", missing))
     if known or not names:
         out["required"] = names if len(known) == len(names) else known
 
@@ -50,7 +50,7 @@ def opened(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) ->
         walk.lose(path, keyword, action, f"{walk.target.name} does not hold {keyword}")
         return
     walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}")
-    notes.append(wording.told("additionalProperties", value))
+    notes.append(constraint_texts.told("additionalProperties", value))
 
 
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:

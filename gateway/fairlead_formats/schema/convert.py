@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.schema import merge, nesting, shapes, wording
-from fairlead_formats.schema.bounds import MAX_DEPTH, TooMuch
+from fairlead_formats.schema import constraint_texts, merge, nesting, shapes
+from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
 from fairlead_formats.schema.counts import counted
-from fairlead_formats.schema.rules import Cell, Target
+from fairlead_formats.schema.rules import Cell, SchemaTarget
 from fairlead_formats.schema.walk import Found, NotStrict, Walk
 from fairlead_formats.tools.format import Action
 
@@ -23,11 +23,11 @@ _UNIONS: Final[tuple[str, ...]] = ("anyOf", "oneOf")
 EMPTY: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
-class Unusable(ValueError):
+class UnusableSchema(ValueError):
     """A schema that no tool can have; the message says why."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ConvertedSchema(msgspec.Struct, frozen=True):
     """A converted schema, and what became of its parts."""
 
     schema: JsonObject
@@ -37,7 +37,7 @@ class Outcome(msgspec.Struct, frozen=True):
     found: tuple[Found, ...] = ()
 
 
-def convert(schema: Any, lax: Target, strict: Target | None = None) -> Outcome:
+def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) -> ConvertedSchema:
     """`inputSchema` for `lax`, or for `strict` where that is given and loses nothing.
 
     Raises Unusable for what is no schema of an object, and TooMuch for what asks for too much work.
@@ -51,23 +51,23 @@ def convert(schema: Any, lax: Target, strict: Target | None = None) -> Outcome:
             why = (path, keyword, Action.NON_STRICT, str(error))
             return msgspec.structs.replace(outcome, found=(why, *outcome.found))
     if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
-        return Outcome(schema)
+        return ConvertedSchema(schema)
     return _walked(schema, lax)
 
 
-def _walked(schema: Any, target: Target) -> Outcome:
+def _walked(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     try:
         return _root(schema, target)
     except RecursionError as error:
         raise TooMuch("the schema is nested too deeply") from error
 
 
-def _root(schema: Any, target: Target) -> Outcome:
+def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     if schema is None or schema is True:
         found = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
         schema, before = EMPTY, [found]
     elif not isinstance(schema, dict):
-        raise Unusable(f"inputSchema is {wording.shown(schema)}, not a schema of an object")
+        raise UnusableSchema(f"inputSchema is {constraint_texts.shown(schema)}, not a schema of an object")
     else:
         before = []
     walk = Walk(schema, target)
@@ -83,7 +83,7 @@ def _root(schema: Any, target: Target) -> Outcome:
     notes = ""
     if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
-    return Outcome(out, target.strict, notes, tuple(walk.found))
+    return ConvertedSchema(out, target.strict, notes, tuple(walk.found))
 
 
 def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
@@ -98,7 +98,9 @@ def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
             schema = _followed(walk, schema)
     kinds = merge.types_of(schema.get("type", "object"))
     if "object" not in kinds:
-        raise Unusable(f"the arguments are of type {wording.shown(schema['type'])}; a tool takes an object")
+        raise UnusableSchema(
+            f"the arguments are of type {constraint_texts.shown(schema['type'])}; a tool takes an object"
+        )
     if schema.get("type") != "object":
         walk.lose("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
         schema = {**schema, "type": "object"}
@@ -111,7 +113,7 @@ def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
 def _followed(walk: Walk, schema: JsonObject) -> JsonObject:
     found = walk.followed(schema, "")
     if not isinstance(found, dict):
-        raise Unusable("the arguments are a boolean schema, not an object")
+        raise UnusableSchema("the arguments are a boolean schema, not an object")
     return walk.sane(found, "")
 
 
@@ -145,7 +147,7 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonO
     told = _alternatives(needs, exactly=keyword == "oneOf")
     if told:
         own = flat.get("description")
-        flat["description"] = wording.with_notes(own if isinstance(own, str) else None, [told])
+        flat["description"] = constraint_texts.with_notes(own if isinstance(own, str) else None, [told])
     return flat
 
 

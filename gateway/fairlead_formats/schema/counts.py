@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema.bounds import Bounds
+from fairlead_formats.schema.budget import ConversionBudget
 from fairlead_mcp.schemas import DEFINITIONS, LISTS, parts
 
 JsonObject = dict[str, Any]
@@ -29,7 +29,7 @@ class Counts:
         self.long_enum = self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
 
 
-def counted(schema: JsonObject, bounds: Bounds) -> Counts:
+def counted(schema: JsonObject, bounds: ConversionBudget) -> Counts:
     """The measures of a whole schema, `$defs` included. Raises TooMuch."""
     counts = Counts()
     queue = [(schema, 1)]

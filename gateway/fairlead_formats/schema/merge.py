@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import Any, Final
 
-from fairlead_formats.schema.bounds import MAX_BRANCHES, Bounds
+from fairlead_formats.schema.budget import MAX_BRANCHES, ConversionBudget
 
 JsonObject = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Unmergeable(ValueError):
     """Two schemas that no single one without `allOf` stands for."""
 
 
-def intersect(first: Any, second: Any, bounds: Bounds, depth: int = 0) -> Any:
+def intersect(first: Any, second: Any, bounds: ConversionBudget, depth: int = 0) -> Any:
     """A schema for what satisfies both. Of annotations the first's count. Raises Unmergeable, TooMuch."""
     bounds.node(depth)
     if first is True or first == {} or first == second:
@@ -53,7 +53,7 @@ def intersect(first: Any, second: Any, bounds: Bounds, depth: int = 0) -> Any:
 _OBJECT: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
 
 
-def _objects(merged: JsonObject, first: JsonObject, second: JsonObject, bounds: Bounds, depth: int) -> None:
+def _objects(merged: JsonObject, first: JsonObject, second: JsonObject, bounds: ConversionBudget, depth: int) -> None:
     """The three keywords that only mean something together: each side speaks of the other's properties, too."""
     if not (_OBJECT & second.keys()):
         return
@@ -84,7 +84,7 @@ def _property(schema: JsonObject, name: str) -> Any:
     return found[name] if name in found else schema.get("additionalProperties", True)
 
 
-def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: Bounds, depth: int) -> Any:
+def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBudget, depth: int) -> Any:
     if keyword in _COMBINE:
         try:
             return _COMBINE[keyword](a, b)
@@ -101,7 +101,7 @@ def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: Bounds, dept
     raise Unmergeable(f"two different values of {keyword}")
 
 
-def _product(a: list[Any], b: list[Any], bounds: Bounds, depth: int) -> list[Any]:
+def _product(a: list[Any], b: list[Any], bounds: ConversionBudget, depth: int) -> list[Any]:
     if len(a) * len(b) > MAX_BRANCHES:
         raise Unmergeable(f"unions that multiply to more than {MAX_BRANCHES} alternatives")
     found = [intersect(x, y, bounds, depth + 1) for x in a for y in b]

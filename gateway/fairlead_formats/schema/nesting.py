@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_formats.schema import shapes, wording
+from fairlead_formats.schema import constraint_texts, shapes
 from fairlead_formats.tools.format import Action
 from fairlead_mcp.schemas import HELD, parts, pointer
 
@@ -111,15 +111,16 @@ def _told(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     properties = schema.get("properties", {})
     needed = schema.get("required", ())
     names = ", ".join(
-        f"{name}{'' if name in needed else '?'} ({wording.phrase(_outline(part))})" for name, part in properties.items()
+        f"{name}{'' if name in needed else '?'} ({constraint_texts.phrase(_outline(part))})"
+        for name, part in properties.items()
     )
     note = f"an object with {names}" if names else "an object"
-    if len(note) > wording.MAX_SENTENCE:
-        note = note[: wording.MAX_SENTENCE - 1] + "…"
+    if len(note) > constraint_texts.MAX_SENTENCE:
+        note = note[: constraint_texts.MAX_SENTENCE - 1] + "…"
     why = f"{walk.target.name} takes {walk.target.max_levels} levels of nesting: from here on the shape is only told"
     walk.lose(path, "properties", Action.DESCRIBED, why)
     own = schema.get("description")
-    out = {"type": "object", "description": wording.with_notes(own if isinstance(own, str) else None, [note])}
+    out = {"type": "object", "description": constraint_texts.with_notes(own if isinstance(own, str) else None, [note])}
     return {**out, "nullable": True} if schema.get("nullable") is True else out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead_formats.schema.refs import References
+from fairlead_formats.schema.refs import SchemaReferences
 
 MAX_DEPTH: Final = 100
 MAX_SHAPES: Final = 200
@@ -46,7 +46,7 @@ def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
 
 class _Cleaner:
     def __init__(self, root: JsonObject) -> None:
-        self._refs = References(root)
+        self._refs = SchemaReferences(root)
 
     def clean(self, value: Any, schema: Any, depth: int) -> Any:
         if depth > MAX_DEPTH or not isinstance(value, dict | list) or not isinstance(schema, Mapping):

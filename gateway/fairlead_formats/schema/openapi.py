@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema.bounds import Bounds
+from fairlead_formats.schema.budget import ConversionBudget
 from fairlead_mcp.schemas import LISTS, SINGLES
 
 JsonObject = dict[str, Any]
@@ -27,11 +27,11 @@ _NAMES: Final = {
 
 def from_openapi(schema: JsonObject) -> JsonObject:
     """The schema as JSON Schema 2020-12. Raises TooMuch."""
-    found: JsonObject = _schema(schema, Bounds(), 0)
+    found: JsonObject = _schema(schema, ConversionBudget(), 0)
     return found
 
 
-def _schema(schema: Any, bounds: Bounds, depth: int) -> Any:
+def _schema(schema: Any, bounds: ConversionBudget, depth: int) -> Any:
     bounds.node(depth)
     if not isinstance(schema, dict):
         return schema

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fairlead_formats.schema.bounds import TooMuch
+from fairlead_formats.schema.budget import TooMuch
 from fairlead_mcp.schemas import UnresolvedReference, anchors, every, pointed
 
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
@@ -18,7 +18,7 @@ _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 _encode = msgspec.json.Encoder().encode
 
 
-class References:
+class SchemaReferences:
     """The references of one document, by its root."""
 
     __slots__ = ("_anchors", "_names", "_root", "_sizes")

@@ -9,7 +9,8 @@ Pure module. A row is a keyword (or several), the place, and a word per target:
 - `fix`: has a step of its own, in `steps`
 
 Sources: the transformers of pydantic-ai, LiteLLM, openai-agents and the SDKs of Anthropic and Google, and the field
-reports that `tests/support/formatrules.py` names one by one. A keyword without a row is unknown: see `Target.unknown`.
+reports that `tests/support/formatrules.py` names one by one. A keyword without a row is unknown
+(`SchemaTarget.unknown`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ STRICT_FORMATS: Final = frozenset(
 )
 
 
-class Target(msgspec.Struct, frozen=True, eq=False):
+class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
     """Limits and needs of one kind of schema, beside the table."""
 
     name: str
@@ -178,9 +179,9 @@ def _tables() -> dict[str, tuple[Table, Table]]:
 _OF: Final = _tables()
 
 
-def _target(name: str, **features: Any) -> Target:
+def _target(name: str, **features: Any) -> SchemaTarget:
     root, nested = _OF[name]
-    return Target(name, root=root, nested=nested, **features)
+    return SchemaTarget(name, root=root, nested=nested, **features)
 
 
 _OPENAI_LIMITS: Final[dict[str, Any]] = {

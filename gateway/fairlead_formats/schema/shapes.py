@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fairlead_formats.schema.bounds import MAX_DEPTH
+from fairlead_formats.schema.budget import MAX_DEPTH
 from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, escaped
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_formats.schema import closing, merge, patterns, wording
+from fairlead_formats.schema import closing, constraint_texts, merge, patterns
 from fairlead_formats.schema.merge import type_of
 from fairlead_formats.schema.rules import Cell
 from fairlead_formats.schema.untyped import anything
@@ -159,9 +159,9 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     if null or constraints or describing:
         walk.lose(path, "anyOf", Action.REWRITTEN, "anyOf stands alone: null is nullable, siblings are in the branches")
     if "default" in schema:
-        default = wording.told("default", schema["default"])
+        default = constraint_texts.told("default", schema["default"])
         walk.lose(path, "default", Action.DESCRIBED, "a default beside anyOf is told")
-        describing = wording.with_notes(describing if isinstance(describing, str) else None, [default])
+        describing = constraint_texts.with_notes(describing if isinstance(describing, str) else None, [default])
     written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(some)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
     if isinstance(describing, str) and describing:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_formats.schema import wording
+from fairlead_formats.schema import constraint_texts
 from fairlead_formats.schema.rules import Cell
 from fairlead_formats.tools.format import Action
 
@@ -28,7 +28,7 @@ def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
         walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
-        walk.lose(path, "", Action.WIDENED, f"{wording.shown(schema)} is no schema")
+        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.shown(schema)} is no schema")
     return anything(walk, path)
 
 
@@ -56,5 +56,5 @@ def cut(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonO
         out = anything(walk, path)
     description = rest.get("description")
     note = f"a nested {name}, of the same shape" if name != "root" else "of the same shape as the whole"
-    out["description"] = wording.with_notes(description if isinstance(description, str) else None, [note])
+    out["description"] = constraint_texts.with_notes(description if isinstance(description, str) else None, [note])
     return out

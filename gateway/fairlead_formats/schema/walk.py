@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema import closing, merge, shapes, steps, untyped, wording
-from fairlead_formats.schema.bounds import Bounds
-from fairlead_formats.schema.refs import References
-from fairlead_formats.schema.rules import Cell, Target
+from fairlead_formats.schema import closing, constraint_texts, merge, shapes, steps, untyped
+from fairlead_formats.schema.budget import ConversionBudget
+from fairlead_formats.schema.refs import SchemaReferences
+from fairlead_formats.schema.rules import Cell, SchemaTarget
 from fairlead_formats.tools.format import Action
 from fairlead_mcp.schemas import HELD, SINGLES, pointer
 
@@ -33,10 +33,10 @@ class NotStrict(Exception):
 class Walk:
     """One conversion of one schema. Holds what its steps share: bounds, references, and what was lost so far."""
 
-    def __init__(self, root: JsonObject, target: Target) -> None:
+    def __init__(self, root: JsonObject, target: SchemaTarget) -> None:
         self.target = target
-        self.bounds = Bounds()
-        self.refs = References(root)
+        self.bounds = ConversionBudget()
+        self.refs = SchemaReferences(root)
         self.found: list[Found] = []
         self.defs: dict[str, str] = {}
         """Name below `$defs` to the reference that first asked for it."""
@@ -70,7 +70,7 @@ class Walk:
         bad = _malformed(schema)
         for keyword in bad:
             action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
-            self.lose(path, keyword, action, f"{wording.shown(schema[keyword])} is no value of {keyword}")
+            self.lose(path, keyword, action, f"{constraint_texts.shown(schema[keyword])} is no value of {keyword}")
         return {key: value for key, value in schema.items() if key not in bad}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
@@ -107,7 +107,12 @@ class Walk:
             target = self.refs.target(ref)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             if target is None or ref in self._active:
-                self.lose(path, "$ref", Action.WIDENED, f"{wording.shown(ref)} points to nothing here, or into itself")
+                self.lose(
+                    path,
+                    "$ref",
+                    Action.WIDENED,
+                    f"{constraint_texts.shown(ref)} points to nothing here, or into itself",
+                )
                 return rest
             depth += 1
             self.bounds.node(depth)
@@ -154,7 +159,7 @@ class Walk:
         if not partial:
             closing.finish(self, out, schema, path)
         if notes:
-            out["description"] = wording.with_notes(out.get("description"), notes)
+            out["description"] = constraint_texts.with_notes(out.get("description"), notes)
         if self.target.lone_any_of and "anyOf" in out and len(out) > 1:
             return steps.alone(out)
         return out
@@ -178,7 +183,7 @@ class Walk:
     def _left_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
         holds = f"{self.target.name} does not hold {keyword} here"
         if cell is Cell.TELL:
-            sentence = wording.told(keyword, value)
+            sentence = constraint_texts.told(keyword, value)
             if sentence:
                 moved = keyword == "description"
                 self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, holds)
@@ -194,7 +199,9 @@ class Walk:
         target = self.refs.target(ref)
         rest = {key: value for key, value in schema.items() if key not in _HANDLED}
         if target is None or not isinstance(ref, str):
-            self.lose(path, "$ref", Action.WIDENED, f"{wording.shown(ref)} points to nothing in this definition")
+            self.lose(
+                path, "$ref", Action.WIDENED, f"{constraint_texts.shown(ref)} points to nothing in this definition"
+            )
             return self.node(rest, path, depth + 1)
         if self.target.refs and not self._combines(rest):
             return self._kept(ref, rest, path, depth)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead_formats.tokens.fit import Candidate, Fit, Pool, cost
-from fairlead_formats.tokens.outcome import Refused
+from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit, cost
+from fairlead_formats.tokens.outcome import PlanRefused
 
 
-def refused(fits: list[Fit], pool: Pool, counter: str) -> Refused:
+def refused(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
     """Advice for the model with the most room."""
     if not fits:
-        return Refused("the route names no model", (), None, ("at least one model",))
+        return PlanRefused("the route names no model", (), None, ("at least one model",))
     best = max(fits, key=lambda fit: fit.room)
     least = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
     needed = best.tokens(pool.tokens(least))
@@ -20,10 +20,10 @@ def refused(fits: list[Fit], pool: Pool, counter: str) -> Refused:
         reason, hints = _lacking(best, pool, least, needed)
     else:
         reason, hints = _limited(best, pool, needed)
-    return Refused(reason, considered, best.numbers(pool.tokens(least), counter), tuple(hints))
+    return PlanRefused(reason, considered, best.numbers(pool.tokens(least), counter), tuple(hints))
 
 
-def _lacking(best: Fit, pool: Pool, least: list[Candidate], needed: int) -> tuple[str, list[str]]:
+def _lacking(best: Fit, pool: CandidateSet, least: list[Candidate], needed: int) -> tuple[str, list[str]]:
     if best.room < 0:
         what = "the conversation does"
     else:
@@ -40,7 +40,7 @@ def _lacking(best: Fit, pool: Pool, least: list[Candidate], needed: int) -> tupl
     return f"{what} not fit: {best.model.name}, the model with the most room, lacks {lacking} tokens", hints
 
 
-def _shortest(pool: Pool) -> int:
+def _shortest(pool: CandidateSet) -> int:
     """Tokens of what has to fit at least, with shortened descriptions."""
     if pool.pinned:
         return sum(cost(tool, True) for tool in pool.pinned)
@@ -66,7 +66,7 @@ def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
     yield f"reservedOutputTokens of {left} instead of {best.reserved}{where}"
 
 
-def _fewer_pins(best: Fit, pool: Pool) -> Iterator[str]:
+def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
     """As many of the smallest as fit, of those that are pinned."""
     used, count = 0, 0
     for size in sorted(cost(tool, pool.short) for tool in pool.pinned):
@@ -80,7 +80,7 @@ def _fewer_pins(best: Fit, pool: Pool) -> Iterator[str]:
         yield f"the {count} smallest of the {len(pool.pinned)} pinned tools"
 
 
-def _limited(best: Fit, pool: Pool, needed: int) -> tuple[str, list[str]]:
+def _limited(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]]:
     """Advice where a limit stands against it, not the window."""
     pinned, provider = len(pool.pinned), best.model.max_tools
     if provider is not None and pinned > provider:
@@ -92,7 +92,7 @@ def _limited(best: Fit, pool: Pool, needed: int) -> tuple[str, list[str]]:
     return reason, [" and ".join(_limits_raised(best, pool, needed))]
 
 
-def _limits_raised(best: Fit, pool: Pool, needed: int) -> list[str]:
+def _limits_raised(best: Fit, pool: CandidateSet, needed: int) -> list[str]:
     """Limits that stand in the way whatever the window, each with a value that does not. None of ours cuts a pin."""
     provider = best.model.max_tools
     raised = []

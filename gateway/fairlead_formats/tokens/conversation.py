@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.tokens.counting import Counter
+from fairlead_formats.tokens.counting import TokenCounter
 
 PER_MESSAGE: Final = 4
 """Role and separators (OpenAI's cookbook: 3, and 1 for the role)."""
@@ -36,7 +36,7 @@ LONG: Final = 512
 """Characters from which text without a space, below one of these members, is media."""
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class ConversationTokens(msgspec.Struct, frozen=True):
     """Tokens of a conversation, in o200k's tokens or the counter's."""
 
     system: int
@@ -45,7 +45,7 @@ class Tokens(msgspec.Struct, frozen=True):
     """The part of `messages` that is estimated."""
 
 
-def measured(messages: object, system: object, counter: Counter) -> Tokens:
+def measured(messages: object, system: object, counter: TokenCounter) -> ConversationTokens:
     """Count messages (a list of them, of items or of contents, or one text) and a system prompt (text or blocks).
     Messages of the role `system` or `developer` count as system prompt. Never raises for what they hold.
     """
@@ -59,10 +59,10 @@ def measured(messages: object, system: object, counter: Counter) -> Tokens:
         else:
             total += text + estimated + PER_MESSAGE
             media += estimated
-    return Tokens(system_tokens, total + (PER_REPLY if entries else 0), media)
+    return ConversationTokens(system_tokens, total + (PER_REPLY if entries else 0), media)
 
 
-def _text(value: object, counter: Counter) -> tuple[int, int]:
+def _text(value: object, counter: TokenCounter) -> tuple[int, int]:
     """Tokens of text within a value, and the estimate for media within it."""
     tokens = media = 0
     stack: list[tuple[str, object]] = [("", value)]

@@ -45,7 +45,7 @@ class UnusableRanks(Exception):
     """The data file is not what it was when it was packed."""
 
 
-class Counter(Protocol):
+class TokenCounter(Protocol):
     """Counts tokens of text. Never raises."""
 
     @property
@@ -94,7 +94,7 @@ class LazyCounter:
 
 
 @functools.cache
-def best_counter() -> Counter:
+def best_counter() -> TokenCounter:
     """The exact counter where tiktoken is installed, else the estimate. Made once; safe to call from any thread."""
     return load_o200k() or BytesCounter()
 

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS
-from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.families import Family, family_of
-from fairlead_formats.tokens.models import Window
-from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKENS, Cut, Numbers, Plan, Skipped
+from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKENS, Cut, Numbers, Plan, SkippedModel
 
 SCALE: Final = 1_000_000
 """Family and format factors are thousandths each."""
@@ -30,11 +30,11 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     pinned: bool = False
 
 
-class Model(msgspec.Struct, frozen=True):
+class RouteModel(msgspec.Struct, frozen=True):
     """One model of a route."""
 
     name: str
-    window: Window
+    window: ContextWindow
     format: str = OPENAI_CHAT
     max_tools: int | None = None
     """Tools that its provider takes at all."""
@@ -42,7 +42,7 @@ class Model(msgspec.Struct, frozen=True):
     """None: by its name."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class PlanLimits(msgspec.Struct, frozen=True):
     """Limits of the route, the policy and the request together: the smallest of each counts."""
 
     max_tools: int | None = None
@@ -55,9 +55,9 @@ class Limits(msgspec.Struct, frozen=True):
     reserved_floor: int = 0
     """As much of `reserved_output` as the caller cannot lower: the route's own."""
 
-    def within(self, other: Limits) -> Limits:
+    def within(self, other: PlanLimits) -> PlanLimits:
         """The stricter of both; `other` decides where this one says nothing."""
-        return Limits(
+        return PlanLimits(
             _least(self.max_tools, other.max_tools),
             _least(self.tool_tokens, other.tool_tokens),
             max(self.reserved_output, other.reserved_output),
@@ -70,7 +70,7 @@ def _least(a: int | None, b: int | None) -> int | None:
     return min(a, b) if a is not None and b is not None else a if b is None else b
 
 
-class Pool:
+class CandidateSet:
     """The candidates with what they cost, in o200k's tokens."""
 
     def __init__(self, tools: list[Candidate], *, short: bool) -> None:
@@ -97,7 +97,7 @@ def _scaled(tokens: int, thousandths: int) -> int:
 class Fit:
     """One model with what its window leaves for tools."""
 
-    def __init__(self, model: Model, conversation: Tokens, limits: Limits) -> None:
+    def __init__(self, model: RouteModel, conversation: ConversationTokens, limits: PlanLimits) -> None:
         self.model = model
         family = model.family or family_of(model.name)
         self.family = family
@@ -119,7 +119,7 @@ class Fit:
         """Tokens of all tools together, for a sum in o200k's count."""
         return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
 
-    def whole(self, pool: Pool) -> bool:
+    def whole(self, pool: CandidateSet) -> bool:
         """Whether every tool fits, within the limits."""
         tokens = self.tokens(pool.all_tokens)
         return (
@@ -128,7 +128,7 @@ class Fit:
             and (self.tool_tokens is None or tokens <= self.tool_tokens)
         )
 
-    def kept(self, pool: Pool) -> int:
+    def kept(self, pool: CandidateSet) -> int:
         """How many tools fit; -1 where the conversation or the pinned tools do not."""
         provider = self.model.max_tools
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
@@ -143,7 +143,7 @@ class Fit:
                     break
         return len(pool.pinned) + kept
 
-    def cut(self, pool: Pool) -> list[Cut]:
+    def cut(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to go, in the order of the tools."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
@@ -162,7 +162,7 @@ class Fit:
                 places -= 1
         return cut
 
-    def _bounds(self, pool: Pool) -> tuple[int, int, int]:
+    def _bounds(self, pool: CandidateSet) -> tuple[int, int, int]:
         """Places beside the pinned tools; and the most that window and limit leave, in o200k's tokens."""
         preamble = self.family.preamble
         window = (self.room - preamble) * SCALE // self.factor
@@ -170,7 +170,7 @@ class Fit:
         places = self.max_tools if self.max_tools is not None else len(pool.tools)
         return places - len(pool.pinned), window, budget
 
-    def plan(self, pool: Pool, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
+    def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
         gone = {each.name for each in cut}
         kept = [tool for tool in pool.tools if tool.name not in gone]
         cheaper = tuple(t.name for t in kept if t.short is not None and t.short < t.tokens) if pool.short else ()
@@ -202,7 +202,7 @@ class Fit:
             tool_factor=self.factor / SCALE,
         )
 
-    def skipped(self, pool: Pool) -> Skipped:
+    def skipped(self, pool: CandidateSet) -> SkippedModel:
         """How far the model is from holding everything."""
         lacking = self.tokens(pool.all_tokens) - self.room
-        return Skipped(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)
+        return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

@@ -24,7 +24,7 @@ _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_WINDOW: Final = 1_000_000_000
 
 
-class Window(msgspec.Struct, frozen=True, omit_defaults=True):
+class ContextWindow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Window of one model, in its own tokens."""
 
     context: int
@@ -48,14 +48,14 @@ class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 class LiveModels(msgspec.Struct, frozen=True):
     """Last answer of a model server."""
 
-    models: dict[str, Window] = {}
+    models: dict[str, ContextWindow] = {}
     at: str = ""
     """When, RFC 3339; empty before the first answer."""
     error: str = ""
     """Why the last attempt brought nothing."""
 
 
-class _File(msgspec.Struct, frozen=True, rename="camel"):
+class _WindowsFile(msgspec.Struct, frozen=True, rename="camel"):
     date: str
     source: str
     models: dict[str, int]
@@ -63,11 +63,11 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     max_input: dict[str, int] = {}
 
 
-class Windows:
+class ContextWindows:
     """Looks windows up. Immutable; `live` and `configured` are by bare name or as the caller writes it."""
 
     def __init__(
-        self, configured: Mapping[str, Window | int] = _EMPTY, live: Mapping[str, Window | int] = _EMPTY
+        self, configured: Mapping[str, ContextWindow | int] = _EMPTY, live: Mapping[str, ContextWindow | int] = _EMPTY
     ) -> None:
         self._configured = {bare(name): _window(value) for name, value in configured.items()}
         self._live = {bare(name): _window(value) for name, value in live.items()}
@@ -76,11 +76,11 @@ class Windows:
         """Every model that something is known of, by its bare name."""
         return {*self._configured, *self._live, *shipped().models}
 
-    def with_live(self, live: Mapping[str, Window | int]) -> Windows:
+    def with_live(self, live: Mapping[str, ContextWindow | int]) -> ContextWindows:
         """Copy with another answer of a model server."""
-        return Windows(self._configured, live)
+        return ContextWindows(self._configured, live)
 
-    def window(self, model: str) -> Window:
+    def window(self, model: str) -> ContextWindow:
         """The window of a model; the default one where nothing is known, which `source` says."""
         name = bare(model)
         for table, source in ((self._configured, "configured"), (self._live, "live")):
@@ -89,13 +89,13 @@ class Windows:
         file = shipped()
         known = next((start for start in _starts(name) if start in file.models), None)
         if known is None:
-            return Window(DEFAULT_WINDOW, source="default")
+            return ContextWindow(DEFAULT_WINDOW, source="default")
         source = "file" if known == name else f"file, as {known}"
-        return Window(file.models[known], file.max_input.get(known), source)
+        return ContextWindow(file.models[known], file.max_input.get(known), source)
 
 
-def _window(value: Window | int) -> Window:
-    return Window(value) if isinstance(value, int) else value
+def _window(value: ContextWindow | int) -> ContextWindow:
+    return ContextWindow(value) if isinstance(value, int) else value
 
 
 def _starts(name: str) -> list[str]:
@@ -104,17 +104,17 @@ def _starts(name: str) -> list[str]:
 
 
 @functools.cache
-def shipped() -> _File:
+def shipped() -> _WindowsFile:
     """The figures that ship with the package: `date` is when they were taken."""
     data = importlib.resources.files("fairlead_formats.tokens").joinpath("models.json").read_bytes()
-    return msgspec.json.decode(data, type=_File)
+    return msgspec.json.decode(data, type=_WindowsFile)
 
 
-def from_models_answer(answer: object) -> dict[str, Window]:
+def from_models_answer(answer: object) -> dict[str, ContextWindow]:
     """Windows from an answer to `/v1/models` (vLLM's `max_model_len`, a router's `context_length`, …) or to Gemini's
     `models.list`. What says nothing about its window, or nothing sensible, is left out. Never raises.
     """
-    found: dict[str, Window] = {}
+    found: dict[str, ContextWindow] = {}
     if not isinstance(answer, dict):
         return found
     entries = answer.get("data", answer.get("models"))
@@ -128,16 +128,16 @@ def from_models_answer(answer: object) -> dict[str, Window]:
     return found
 
 
-def _of_entry(entry: dict[str, Any]) -> Window | None:
+def _of_entry(entry: dict[str, Any]) -> ContextWindow | None:
     for member in ("max_model_len", "context_window", "context_length", "max_context_length", "n_ctx"):
         size = _sensible(entry.get(member))
         if size is not None:
-            return Window(size)
+            return ContextWindow(size)
     entry_input = _sensible(entry.get("inputTokenLimit", entry.get("max_input_tokens")))
     if entry_input is None:
         return None
     output = _sensible(entry.get("outputTokenLimit", entry.get("max_tokens"))) or 0
-    return Window(entry_input + output, entry_input)
+    return ContextWindow(entry_input + output, entry_input)
 
 
 def _sensible(value: object) -> int | None:

@@ -45,7 +45,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     max_input: int | None = None
 
 
-class Skipped(msgspec.Struct, frozen=True, rename="camel"):
+class SkippedModel(msgspec.Struct, frozen=True, rename="camel"):
     """A model that does not hold everything."""
 
     model: str
@@ -67,16 +67,16 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """Those of `tools` to be shown with shortened descriptions (`shorten.shortened`)."""
     cut: tuple[Cut, ...]
     numbers: Numbers
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedModel, ...]
     """Models of the route before this one."""
 
 
-class Refused(msgspec.Struct, frozen=True, rename="camel"):
+class PlanRefused(msgspec.Struct, frozen=True, rename="camel"):
     """Nothing fits."""
 
     reason: str
     """A sentence."""
-    considered: tuple[Skipped, ...]
+    considered: tuple[SkippedModel, ...]
     numbers: Numbers | None
     """Numbers of the model with the most room and the least that must fit; None without a model."""
     would_fit: tuple[str, ...]

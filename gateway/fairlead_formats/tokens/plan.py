@@ -12,20 +12,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairlead_formats.tokens.advice import refused
-from fairlead_formats.tokens.conversation import Tokens
-from fairlead_formats.tokens.fit import Candidate, Fit, Limits, Model, Pool
-from fairlead_formats.tokens.outcome import Plan, Refused
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import Plan, PlanRefused
 
 
 def plan(
-    models: Sequence[Model], tools: Sequence[Candidate], conversation: Tokens, limits: Limits, counter: str
-) -> Plan | Refused:
+    models: Sequence[RouteModel],
+    tools: Sequence[Candidate],
+    conversation: ConversationTokens,
+    limits: PlanLimits,
+    counter: str,
+) -> Plan | PlanRefused:
     """The model to use with the tools that it gets, or why there is none. `counter` names what counted the tokens. Of
     candidates of one name the first counts; chosen ones keep their order.
     """
     distinct = _distinct(tools)
     fits = [Fit(model, conversation, limits) for model in models]
-    pools = [Pool(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
+    pools = [CandidateSet(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
     for pool in pools:
         for fit in fits:
             if fit.whole(pool):

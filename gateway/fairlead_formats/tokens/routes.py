@@ -16,8 +16,8 @@ import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.families import family_of
-from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
-from fairlead_formats.tokens.models import Windows
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, PlanLimits, RouteModel
+from fairlead_formats.tokens.models import ContextWindows
 
 _FORMAT_OF_FAMILY: Final = {
     family: name for name, provided in registry.PROVIDER_FORMATS.items() for family in provided.families
@@ -36,7 +36,7 @@ class ModelChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """Any name of a format; None: the one that its family is served with, else OpenAI's chat format."""
 
 
-class Route(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Models in the order in which they are tried."""
 
     models: tuple[ModelChoice | str, ...]
@@ -46,15 +46,15 @@ class Route(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     shorten_descriptions: bool = False
 
     @property
-    def limits(self) -> Limits:
-        """Limits of the route; `Limits.within` joins it with those of a policy or a request."""
-        return Limits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
+    def limits(self) -> PlanLimits:
+        """Limits of the route; `PlanLimits.within` joins it with those of a policy or a request."""
+        return PlanLimits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 
-def read_routes(document: object) -> dict[str, Route]:
+def read_routes(document: object) -> dict[str, ModelRoute]:
     """Routes by name from decoded configuration. Raises InvalidRoute, UnknownFormat."""
     try:
-        routes = msgspec.convert(document, dict[str, Route])
+        routes = msgspec.convert(document, dict[str, ModelRoute])
     except msgspec.ValidationError as error:
         raise InvalidRoute(f"routes: {error}") from error
     for name, route in routes.items():
@@ -74,11 +74,13 @@ def format_for(choice: ModelChoice | str) -> str:
     return _FORMAT_OF_FAMILY.get(family_of(choice.model).name, registry.OPENAI_CHAT)
 
 
-def models_for(choices: Sequence[ModelChoice | str], windows: Windows, max_tools: Mapping[str, Any]) -> list[Model]:
+def models_for(
+    choices: Sequence[ModelChoice | str], windows: ContextWindows, max_tools: Mapping[str, Any]
+) -> list[RouteModel]:
     """Models for a plan. `max_tools` holds by format what its provider takes at most, or None. Raises UnknownFormat."""
     models = []
     for choice in choices:
         name = choice if isinstance(choice, str) else choice.model
         format_name = format_for(choice)
-        models.append(Model(name, windows.window(name), format_name, max_tools.get(format_name)))
+        models.append(RouteModel(name, windows.window(name), format_name, max_tools.get(format_name)))
     return models

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.tokens.counting import Counter
+from fairlead_formats.tokens.counting import TokenCounter
 from fairlead_formats.tokens.shorten import shortened
 
 MAX_SIZES: Final = 50_000
@@ -34,7 +34,7 @@ class Size(msgspec.Struct, frozen=True, gc=False):
 class Sizes:
     """Sizes by definition hash. Safe from several threads: at worst two of them count the same tool."""
 
-    def __init__(self, counter: Counter, limit: int = MAX_SIZES) -> None:
+    def __init__(self, counter: TokenCounter, limit: int = MAX_SIZES) -> None:
         self.counter = counter
         self._limit = limit
         self._known: OrderedDict[bytes, Size] = OrderedDict()

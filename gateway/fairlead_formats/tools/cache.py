@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.names import Names
-from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 from fairlead_formats.tools.format import DEFAULT, Converted, Definition, Format, Options
 
 MAX_ENTRIES: Final = 20_000
@@ -37,7 +37,7 @@ class Conversions:
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         self._max_entries = max_entries
-        self._kept: OrderedDict[tuple[str, Options, str], Prepared] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Options, str], PreparedTool] = OrderedDict()
         self._lock = Lock()
         self.hits = 0
         self.misses = 0
@@ -68,14 +68,14 @@ class Conversions:
         """Whether the definition with that hash need not be converted again."""
         return (format_.name, options, key) in self._kept
 
-    def keep(self, format_: Format, options: Options, key: str, prepared: Prepared) -> None:
+    def keep(self, format_: Format, options: Options, key: str, prepared: PreparedTool) -> None:
         """A conversion that was made elsewhere."""
         with self._lock:
             self._kept[(format_.name, options, key)] = prepared
             while len(self._kept) > self._max_entries:
                 self._kept.popitem(last=False)
 
-    def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> Prepared:
+    def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
         if key is None:
             return format_.prepare(tool, options)
         full = (format_.name, options, key)

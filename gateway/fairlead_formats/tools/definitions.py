@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_formats.names import Names
-from fairlead_formats.schema import wording
-from fairlead_formats.schema.bounds import TooMuch
-from fairlead_formats.schema.convert import Outcome, Unusable, convert
-from fairlead_formats.schema.rules import Target
+from fairlead_formats.schema import constraint_texts
+from fairlead_formats.schema.budget import TooMuch
+from fairlead_formats.schema.convert import ConvertedSchema, UnusableSchema, convert
+from fairlead_formats.schema.rules import SchemaTarget
 from fairlead_formats.tools.format import (
     DEFAULT,
     Action,
@@ -48,16 +48,16 @@ _ELSEWHERE: Final = {
 }
 
 
-Targets: TypeAlias = tuple[Target, Target | None]
+Targets: TypeAlias = tuple[SchemaTarget, SchemaTarget | None]
 """The schema rules that a model reads, and the strict ones where strict is asked for and exists. A name that tells
 nothing of the model gets the narrowest of the format."""
 
 
-class ProvidersOwn(Unusable):
+class ProvidersOwn(UnusableSchema):
     """A tool that a provider runs itself, or something else that only its own format has."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedTool(msgspec.Struct, frozen=True):
     """One converted tool that lacks its name. Can be kept as long as the definition does not change."""
 
     definition: JsonObject | None
@@ -137,7 +137,7 @@ class ToolFormat:
         return self.assemble(tools, [self.prepare(tool, options) for tool in tools], names)
 
     def assemble(
-        self, tools: Sequence[Definition], prepared: Sequence[Prepared], names: Names | None = None
+        self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
     ) -> Converted:
         """Prepared tools under their names. Of two tools of one name the first counts."""
         used = [name_of(tool) for tool in tools]
@@ -166,22 +166,22 @@ class ToolFormat:
             out.append(written)
         return Converted(tuple(out), mapping, tuple(report))
 
-    def prepare(self, tool: Definition, options: Options = DEFAULT) -> Prepared:
+    def prepare(self, tool: Definition, options: Options = DEFAULT) -> PreparedTool:
         """One tool but for its name. Never raises for what the definition holds."""
         name = name_of(tool)
         try:
             return self._prepared(tool, name, options)
-        except (Unusable, TooMuch) as error:
-            return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
+        except (UnusableSchema, TooMuch) as error:
+            return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
         except Exception as error:
             log.exception("The conversion of %r to %s failed", name[:128], self.name)
             why = f"{FAULT}: {type(error).__name__}"
-            return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
+            return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 
-    def _prepared(self, tool: Definition, name: str, options: Options) -> Prepared:
+    def _prepared(self, tool: Definition, name: str, options: Options) -> PreparedTool:
         if not name or len(name) > MAX_NAME:
             why = "a tool needs a name" if not name else f"the name is longer than {MAX_NAME} characters"
-            return Prepared(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
+            return PreparedTool(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
         lax, strict = self._targets(options)
         outcome = convert(tool.get("inputSchema"), lax, strict)
         losses = [
@@ -195,7 +195,7 @@ class ToolFormat:
         written = self.envelope.write(
             Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
         )
-        return Prepared(written, tuple(losses))
+        return PreparedTool(written, tuple(losses))
 
     def _others(self, tool: Definition, name: str, losses: list[Loss]) -> None:
         for member in tool:
@@ -204,7 +204,7 @@ class ToolFormat:
             why = _ELSEWHERE.get(member, "the format has no such member")
             losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
 
-    def _description(self, tool: Definition, name: str, outcome: Outcome, losses: list[Loss]) -> str:
+    def _description(self, tool: Definition, name: str, outcome: ConvertedSchema, losses: list[Loss]) -> str:
         given = tool.get("description")
         text = given if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
@@ -221,7 +221,7 @@ class ToolFormat:
                 why = f"descriptions of more than {limit} characters are refused"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
             text = shorter
-        return wording.joined(text, notes)[:limit] if notes else text
+        return constraint_texts.joined(text, notes)[:limit] if notes else text
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
@@ -231,12 +231,12 @@ class ToolFormat:
             losses: tuple[Loss, ...]
             try:
                 if not isinstance(tool, dict):
-                    raise Unusable(f"{wording.shown(tool)} is no tool")
+                    raise UnusableSchema(f"{constraint_texts.shown(tool)} is no tool")
                 found = self.envelope.read(tool)
                 tools.append(_definition(found))
                 losses = tuple(Loss(found.name, at, word, Action.DROPPED, why) for at, word, why in found.lost)
                 originals.append(Original(found.name, tool, losses))
-            except (Unusable, TooMuch, RecursionError) as error:
+            except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
                 if isinstance(error, ProvidersOwn):
                     originals.append(Original("", tool, losses))
@@ -268,12 +268,12 @@ def name_of(tool: Definition) -> str:
 
 def _definition(found: Found) -> JsonObject:
     if not isinstance(found.name, str) or not found.name:
-        raise Unusable("the tool has no name")
+        raise UnusableSchema("the tool has no name")
     tool: JsonObject = {"name": found.name}
     if isinstance(found.description, str) and found.description:
         tool["description"] = found.description
     if found.schema is not None and not isinstance(found.schema, dict):
-        raise Unusable(f"{wording.shown(found.schema)} is no schema of an object")
+        raise UnusableSchema(f"{constraint_texts.shown(found.schema)} is no schema of an object")
     tool["inputSchema"] = found.schema or {"type": "object", "properties": {}}
     if isinstance(found.output, dict):
         tool["outputSchema"] = found.output

@@ -6,7 +6,7 @@ import msgspec
 from fastapi import APIRouter, Response
 
 from fairlead_formats.tokens.families import family_of
-from fairlead_formats.tokens.models import Window, shipped
+from fairlead_formats.tokens.models import ContextWindow, shipped
 from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
@@ -101,7 +101,7 @@ def document(context: RestContext, name: str) -> ModelDocument:
     )
 
 
-def _as_of(window: Window, context: RestContext) -> str | None:
+def _as_of(window: ContextWindow, context: RestContext) -> str | None:
     if window.source.startswith("file"):
         return shipped().date
     live = context.live_models

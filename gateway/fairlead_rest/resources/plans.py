@@ -12,20 +12,20 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
 from fairlead_formats import registry
-from fairlead_formats.tokens.conversation import Tokens
-from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
-from fairlead_formats.tokens.outcome import Cut, Numbers, Skipped
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
-from fairlead_formats.tokens.routes import ModelChoice, Route, models_for
+from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
 from fairlead_formats.tools.format import Options
 from fairlead_rest.bodies import answer, decode, encode, read_pieces
+from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.jobs import AS_IT_CAME, TWICE
-from fairlead_rest.offers import Offer, candidates, converted, fitting
+from fairlead_rest.offered_tools import OfferedTools, candidates, converted, fitting
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
-from fairlead_rest.provided import provided
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MAX_MODELS = 32
@@ -59,13 +59,13 @@ class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """The model to use, with its tools in its form."""
 
     model: str
-    offer: Offer
+    offer: OfferedTools
     shortened: tuple[str, ...]
     """Tools whose descriptions were shortened."""
     cut: tuple[Cut, ...]
     offline: tuple[str, ...]
     """Tools left out because their server is offline."""
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedModel, ...]
     """Models before this one, and what they lack."""
     numbers: Numbers
 
@@ -93,7 +93,9 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def planned(context: RestContext, seen: SubjectCatalog, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
+def planned(
+    context: RestContext, seen: SubjectCatalog, asked: PlanBody, conversation: ConversationTokens
+) -> PlanAnswer:
     """Decide for a conversation of that size, and convert. In the worker. Raises Problem, MissingInput."""
     route = _route(context, asked)
     shelf = context.shelf(seen, asked.tier)
@@ -127,18 +129,18 @@ def planned(context: RestContext, seen: SubjectCatalog, asked: PlanBody, convers
     return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
 
 
-def _route(context: RestContext, asked: PlanBody) -> Route:
+def _route(context: RestContext, asked: PlanBody) -> ModelRoute:
     if (asked.route is None) == (not asked.models):
         raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
     if asked.route is None:
-        return Route(asked.models, reserved_output_tokens=0)
+        return ModelRoute(asked.models, reserved_output_tokens=0)
     route = context.routes.get(asked.route)
     if route is None:
         raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(context.routes))
     return route
 
 
-def _models(context: RestContext, route: Route) -> list[Model]:
+def _models(context: RestContext, route: ModelRoute) -> list[RouteModel]:
     most = {name: known.max_tools for name, known in registry.FORMATS.items()}
     try:
         return models_for(route.models, context.windows, most)
@@ -146,8 +148,8 @@ def _models(context: RestContext, route: Route) -> list[Model]:
         raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
 
 
-def _limits(asked: PlanBody) -> Limits:
+def _limits(asked: PlanBody) -> PlanLimits:
     reserved = asked.reserved_output_tokens
     if reserved is None:
         reserved = RESERVED_OUTPUT_TOKENS if asked.route is None else 0
-    return Limits(asked.max_tools, asked.tool_tokens, reserved, asked.shorten_descriptions)
+    return PlanLimits(asked.max_tools, asked.tool_tokens, reserved, asked.shorten_descriptions)

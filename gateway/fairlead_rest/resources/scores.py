@@ -17,7 +17,7 @@ from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
-from fairlead_rest.predicting import DECLARED, MEASURED, UNKNOWN, Basis
+from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 
@@ -102,7 +102,7 @@ class Rank(msgspec.Struct, frozen=True, rename="camel"):
     score: Score
 
 
-class Board(msgspec.Struct, frozen=True, rename="camel"):
+class Leaderboard(msgspec.Struct, frozen=True, rename="camel"):
     """The tools of one category, the fastest first."""
 
     category: str
@@ -111,10 +111,10 @@ class Board(msgspec.Struct, frozen=True, rename="camel"):
     """Not measured yet."""
 
 
-class Boards(msgspec.Struct, frozen=True, rename="camel"):
+class Leaderboards(msgspec.Struct, frozen=True, rename="camel"):
     """In the order of their names."""
 
-    boards: list[Board]
+    boards: list[Leaderboard]
 
 
 def router(context: RestContext) -> APIRouter:
@@ -126,12 +126,12 @@ def router(context: RestContext) -> APIRouter:
         seen = context.seen(request)
         return answer(await context.worker.do(lambda: encode(Scores(scored(seen)))))
 
-    @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Boards, LEADERS))
+    @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Leaderboards, LEADERS))
     async def leaderboard(
         request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
     ) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(Boards(boards(scored(seen), category)))))
+        return answer(await context.worker.do(lambda: encode(Leaderboards(boards(scored(seen), category)))))
 
     return routes
 
@@ -186,7 +186,7 @@ def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
     return "optimistic" if measured_ms <= OPTIMISTIC * declared_ms else "misleading"
 
 
-def boards(scores: Iterable[Score], category: str | None) -> list[Board]:
+def boards(scores: Iterable[Score], category: str | None) -> list[Leaderboard]:
     """One per category, or the one that is asked for. Raises Problem for one that no visible tool is in."""
     found: dict[str, list[Score]] = {}
     for one in scores:
@@ -198,11 +198,11 @@ def boards(scores: Iterable[Score], category: str | None) -> list[Board]:
     return [_board(name, found[name]) for name in sorted(found) if category in (None, name)]
 
 
-def _board(category: str, scores: list[Score]) -> Board:
+def _board(category: str, scores: list[Score]) -> Leaderboard:
     ranked = sorted((one.median_ms, one.name, one) for one in scores if one.basis == MEASURED and one.median_ms)
     medians = [median for median, _, _ in ranked]
     ranks = [Rank(medians.index(median) + 1, one) for median, _, one in ranked]
-    return Board(category, ranks, [one for one in scores if one.basis != MEASURED])
+    return Leaderboard(category, ranks, [one for one in scores if one.basis != MEASURED])
 
 
 def _tags(tool: Tool, state: ToolState | None, tiers: list[Tier]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
-from fairlead_rest.running import ProcessFacts, resident, running
+from fairlead_rest.process_facts import ProcessFacts, resident, running
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
+from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss, invalid_result
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.batch import run_all
@@ -25,13 +25,13 @@ from fairlead_gateway.calls.refusals import result as refused_result
 from fairlead_gateway.calls.startup import refusal_of
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.caller_tools import arguments_for
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.planned import Planned, ToolCallsBody, read_calls
-from fairlead_rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
+from fairlead_rest.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
-from fairlead_rest.provided import arguments_for
+from fairlead_rest.requested_calls import Planned, ToolCallsBody, read_calls
 from fairlead_rest.visible_tools import VisibleTools
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
@@ -176,7 +176,7 @@ def _work(
 
 def _raw(planned: Planned) -> bytes:
     arguments = planned.call.arguments
-    return b"{}" if isinstance(arguments, Invalid) else encode(arguments)
+    return b"{}" if isinstance(arguments, InvalidCall) else encode(arguments)
 
 
 async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]) -> list[_CallOutcome]:
@@ -250,7 +250,7 @@ def _document(plan: Planned, outcome: _CallOutcome, result: JsonObject | None) -
             call.id, call.wire_name, "pending", own["name"],
             arguments=arguments_for(own, call.arguments), did_you_mean=plan.near,
         )  # fmt: skip
-    if isinstance(call.arguments, Invalid):
+    if isinstance(call.arguments, InvalidCall):
         return CallDocument(
             call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason
         )

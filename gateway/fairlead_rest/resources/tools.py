@@ -11,17 +11,17 @@ from fastapi import APIRouter, Query, Request, Response
 from msgspec import Meta, Raw
 
 from fairlead_formats import registry
-from fairlead_formats.tokens.fit import Limits
+from fairlead_formats.tokens.fit import PlanLimits
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import answer, decode, encode
+from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.latency import LatencyDocument
-from fairlead_rest.offers import Offer, converted, within
+from fairlead_rest.offered_tools import OfferedTools, converted, within
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
-from fairlead_rest.provided import provided
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.visible_tools import VisibleTool
 from fairlead_rest.worker import breathing
@@ -51,7 +51,7 @@ class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
     """The MCP definition, byte for byte but for the name."""
 
 
-class ToolList(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Visible tools in the order of their names."""
 
     tools: list[ToolDocument]
@@ -85,7 +85,7 @@ class ToolsQuery(msgspec.Struct, frozen=True):
     format: str | None
     tier: str | None
     model: str | None
-    limits: Limits
+    limits: PlanLimits
     strict: bool
     gemini_field: GeminiField
     tags: frozenset[str]
@@ -98,7 +98,7 @@ def router(context: RestContext) -> APIRouter:
     """The resources `/v1/tools` and below."""
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/tools", **described("List tools", ToolList | Offer, examples.TOOLS))
+    @routes.get("/tools", **described("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
     async def list_tools(
         request: Request,
         format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
@@ -115,12 +115,13 @@ def router(context: RestContext) -> APIRouter:
         tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
         servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
     ) -> Response:
-        limits = Limits(max_tools, tool_tokens, reserved_output=0)
+        limits = PlanLimits(max_tools, tool_tokens, reserved_output=0)
         wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
         return answer(await context.patiently(request, lambda seen: context.done(lambda: listed(context, seen, wish))))
 
     @routes.post(
-        "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
+        "/tools",
+        **described("List tools and the caller's own", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY),
     )
     async def list_tools_with_own(request: Request) -> Response:
         body = await context.read(request)
@@ -147,7 +148,7 @@ def wished(asked: ToolsBody) -> ToolsQuery:
         asked.format,
         asked.tier,
         asked.model,
-        Limits(asked.max_tools, asked.tool_tokens, reserved_output=0),
+        PlanLimits(asked.max_tools, asked.tool_tokens, reserved_output=0),
         asked.strict,
         asked.gemini_field,
         frozenset(asked.tags),
@@ -165,7 +166,7 @@ def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> byte
     if wish.format is None:
         if budgeted:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
-        return encode(ToolList([document(entry) for entry in breathing(entries)], hidden))
+        return encode(ToolsAnswer([document(entry) for entry in breathing(entries)], hidden))
     format_ = format_called(wish.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]

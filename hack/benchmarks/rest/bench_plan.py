@@ -9,11 +9,11 @@ import random
 import time
 from collections.abc import Callable
 
-from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.counting import load_o200k
-from fairlead_formats.tokens.fit import Candidate, Limits, Model
-from fairlead_formats.tokens.models import Windows
-from fairlead_formats.tokens.outcome import Plan, Refused
+from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.sizes import Sizes
 from rig.definitions import definition
@@ -22,7 +22,7 @@ from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
 TOOLS = 1000
 
 
-def timed(work: Callable[[], Plan | Refused], times: int) -> tuple[float, float]:
+def timed(work: Callable[[], Plan | PlanRefused], times: int) -> tuple[float, float]:
     """Milliseconds of one run: the median and the 99th percentile."""
     spent = []
     for _ in range(times):
@@ -48,15 +48,15 @@ def run(settings: Settings) -> Report:
         Candidate(each["name"], size.tokens, size.short, pinned=place % 100 == 0)
         for place, (each, size) in enumerate(zip(definitions, counted, strict=True))
     ]
-    windows = Windows({"small": 16_000, "middle": 64_000})
-    route = [Model(name, windows.window(name)) for name in ("small", "middle", "gpt-4o", "claude-opus-5")]
-    talk = Tokens(500, 4000)
-    cases: dict[str, Callable[[], Plan | Refused]] = {
-        "everything fits the third of 4 models": lambda: plan(route, tools, talk, Limits(), "o200k"),
-        "2 small models, pruned by the window": lambda: plan(route[:2], tools, talk, Limits(), "o200k"),
-        "4 models, maxTools 40": lambda: plan(route, tools, talk, Limits(max_tools=40), "o200k"),
-        "pruned, descriptions shortened": lambda: plan(route[:2], tools, talk, Limits(shorten=True), "o200k"),
-        "refused": lambda: plan(route[:1], tools, Tokens(0, 40_000), Limits(), "o200k"),
+    windows = ContextWindows({"small": 16_000, "middle": 64_000})
+    route = [RouteModel(name, windows.window(name)) for name in ("small", "middle", "gpt-4o", "claude-opus-5")]
+    talk = ConversationTokens(500, 4000)
+    cases: dict[str, Callable[[], Plan | PlanRefused]] = {
+        "everything fits the third of 4 models": lambda: plan(route, tools, talk, PlanLimits(), "o200k"),
+        "2 small models, pruned by the window": lambda: plan(route[:2], tools, talk, PlanLimits(), "o200k"),
+        "4 models, maxTools 40": lambda: plan(route, tools, talk, PlanLimits(max_tools=40), "o200k"),
+        "pruned, descriptions shortened": lambda: plan(route[:2], tools, talk, PlanLimits(shorten=True), "o200k"),
+        "refused": lambda: plan(route[:1], tools, ConversationTokens(0, 40_000), PlanLimits(), "o200k"),
     }
     times = 50 if settings.quick else 400
     rounds = [{name: timed(work, times) for name, work in cases.items()} for _ in range(settings.rounds)]

@@ -22,7 +22,7 @@ from fairlead_client import (
     UnknownFunction,
     parallel_with_limit,
 )
-from fairlead_formats.messages.call import Invalid, ToolCall
+from fairlead_formats.messages.call import InvalidCall, ToolCall
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from ports import free_port
 from rawserver import RawServer, Reply, raw_server
@@ -78,7 +78,7 @@ async def test_arguments_that_cannot_be_read_are_an_error_and_nothing_is_called(
         for given in ("{", "[1]", {"a": float("nan")}, {"a": object()}):
             outcome = await registry.execute("s__a", given)
             assert isinstance(outcome.error, InvalidArguments), given
-        invalid = await registry.execute(ToolCall("1", "s__a", Invalid("the arguments are cut off")))
+        invalid = await registry.execute(ToolCall("1", "s__a", InvalidCall("the arguments are cut off")))
         assert str(invalid.error) == "the arguments are cut off"
         assert "tools/call" not in server.methods()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote
+from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote_server
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
@@ -92,7 +92,7 @@ async def test_a_process_that_dies_is_not_started_anew_by_each_look_at_the_tools
 async def test_a_lookup_does_not_wait_for_long_for_a_process_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "IMPATIENT", 0.05)
+    monkeypatch.setattr(remote_server, "IMPATIENT", 0.05)
     failed = tmp_path / "failed"
     program = f"""
         import os, sys, time
@@ -204,7 +204,7 @@ async def test_a_legacy_server_announces_changes_on_its_stream() -> None:
 
 
 async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "IMPATIENT", 0.05)
+    monkeypatch.setattr(remote_server, "IMPATIENT", 0.05)
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.tokens.models import LiveSource, Windows, shipped
+from fairlead_formats.tokens.models import ContextWindows, LiveSource, shipped
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
-from fairlead_rest import livemodels
+from fairlead_rest import live_models
 from gatewayworld import catalog, running
 from rawserver import Reply, Request, encode, raw_server
 from restworld import get, post
@@ -38,7 +38,7 @@ async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]
 
 
 async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Path) -> None:
-    configured = Models(read_routes({"default": {"models": ["ours", "gpt-5-mini"]}}), Windows({"ours": 65536}))
+    configured = Models(read_routes({"default": {"models": ["ours", "gpt-5-mini"]}}), ContextWindows({"ours": 65536}))
     async with running(tmp_path, DEMO, models=configured) as gateway:
         models, answer = await listed(gateway)
         unknown = (await get(gateway, "/v1/models/never-heard-of")).message
@@ -83,7 +83,7 @@ async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known
         (200, b"<html>", "not JSON"),
         (200, b'{"data": [{"id": "x"}, {"id": "y", "max_model_len": -4}]}', "tells no context window"),
         (302, b"", "answered 302"),
-        (200, b"[" * (livemodels.MAX_ANSWER + 1), "larger than"),
+        (200, b"[" * (live_models.MAX_ANSWER + 1), "larger than"),
     ],
 )
 async def test_a_useless_answer_is_named_and_changes_nothing(
@@ -111,7 +111,7 @@ async def test_a_configured_window_counts_before_a_live_one(tmp_path: Path) -> N
         reply.send(200, encode(VLLM))
 
     async with raw_server(serve) as server:
-        models = Models(windows=Windows({"qwen9": 1000}), live=LiveSource(server.url))
+        models = Models(windows=ContextWindows({"qwen9": 1000}), live=LiveSource(server.url))
         async with running(tmp_path, DEMO, models=models) as gateway:
             found, _ = await until(gateway, models=1)
     assert found["qwen9"]["source"] == "configured"

@@ -10,7 +10,7 @@ import msgspec
 
 import fairlead_rest
 from fairlead_gateway.calls import refusals
-from fairlead_rest.planned import ToolCallsBody
+from fairlead_rest.requested_calls import ToolCallsBody
 from gatewayworld import catalog, running
 from restworld import post
 from serverprocesses import demo_server

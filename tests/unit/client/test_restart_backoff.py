@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead_client.restarts import Restarts
-
+from fairlead_client.restart_backoff import RestartBackoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost
 
 
@@ -12,7 +11,7 @@ class Life:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.restarts = Restarts(lambda: self.now, lambda: 0.0)
+        self.restarts = RestartBackoff(lambda: self.now, lambda: 0.0)
 
     def fails(self) -> float:
         """Seconds until the next start."""

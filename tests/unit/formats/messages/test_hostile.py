@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages import arguments
-from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
+from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ToolCall
 from fairlead_formats.registry import message_format
 
 FORMATS = sorted(registry.FORMATS)
@@ -110,7 +110,7 @@ def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
 )
 def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
     read = arguments.read(sent)
-    assert isinstance(read, Invalid)
+    assert isinstance(read, InvalidCall)
     assert reason in read.reason
     assert len(read.text) <= EXCERPT
     msgspec.json.encode(read)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import MAX_DEPTH, Carry, ToolCall
-from fairlead_formats.messages.repeats import Repeats
+from fairlead_formats.messages.repeated_content import RepeatedContent
 from fairlead_formats.registry import message_format
 
 CONVERTING = sorted(set(registry.FORMATS) - {registry.MCP})
@@ -176,7 +176,7 @@ def test_only_what_a_block_holds_is_taken_out(value: Any) -> None:
         marks = {DATA: "[block 1 of this result: image/png, 3000 bytes]", LONG: "[block 2 of this result]"}
         return marks.get(item, item) if isinstance(item, str) else item
 
-    assert Repeats([IMAGE, {"type": "text", "text": LONG}]).without(value) == expected(value)
+    assert RepeatedContent([IMAGE, {"type": "text", "text": LONG}]).without(value) == expected(value)
 
 
 def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
@@ -185,7 +185,7 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
         deep = [deep]
     wide = [DATA, *range(100_001)]
     for value in (deep, wide):
-        repeats = Repeats([IMAGE])
+        repeats = RepeatedContent([IMAGE])
         assert repeats.without(value) is value
         assert repeats.found == 0
 
@@ -198,6 +198,6 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
     value=values,
 )
 def test_blocks_of_any_kind_can_be_looked_through(blocks: list[Any], value: Any) -> None:
-    repeats = Repeats(blocks)
+    repeats = RepeatedContent(blocks)
     repeats.only_marks(repeats.without(value))
     repeats.told(value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, Invalid, ToolCall
+from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ToolCall
 from fairlead_formats.messages.streams import CUT_OFF, Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
@@ -34,7 +34,7 @@ def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
     for event in events:
         calls.extend(assembling.feed(event))
     calls.extend(assembling.close())
-    return [(c.id, c.name, c.arguments.reason if isinstance(c.arguments, Invalid) else c.arguments) for c in calls]
+    return [(c.id, c.name, c.arguments.reason if isinstance(c.arguments, InvalidCall) else c.arguments) for c in calls]
 
 
 A, B = ("a", "now", {"city": "Köln"}), ("b", "later", {"days": 2})
@@ -100,7 +100,7 @@ def test_arguments_do_not_grow_beyond_their_bound() -> None:
     for _ in range(100):
         assert assembling.feed(chat(piece(0, chunk))) == []
     (call,) = assembling.feed(chat(finish="tool_calls"))
-    assert isinstance(call.arguments, Invalid)
+    assert isinstance(call.arguments, InvalidCall)
     assert call.arguments.reason == "the arguments exceed 1048576 characters"
 
 

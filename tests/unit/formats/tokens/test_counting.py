@@ -8,8 +8,8 @@ import time
 import pytest
 
 from fairlead_formats.tokens import counting
-from fairlead_formats.tokens.conversation import IMAGE, PER_MESSAGE, PER_REPLY, Tokens, measured
-from fairlead_formats.tokens.counting import BytesCounter, Counter, best_counter, load_o200k
+from fairlead_formats.tokens.conversation import IMAGE, PER_MESSAGE, PER_REPLY, ConversationTokens, measured
+from fairlead_formats.tokens.counting import BytesCounter, TokenCounter, best_counter, load_o200k
 from fairlead_formats.tokens.shorten import cut, shortened
 from fairlead_formats.tokens.sizes import Sizes
 
@@ -160,43 +160,43 @@ def test_a_text_is_cut_where_a_sentence_or_a_word_ends(text: str, limit: int, ex
 
 IMAGE_DATA = "A" * 4000
 DATA_URL = f"data:image/png;base64,{IMAGE_DATA}"
-CONVERSATIONS: dict[str, tuple[object, object, Tokens]] = {
-    "plain": ([{"role": "user", "content": "12345"}], None, Tokens(0, 5 + PER_MESSAGE + PER_REPLY)),
-    "a system prompt": ([], "123", Tokens(3, 0)),
+CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
+    "plain": ([{"role": "user", "content": "12345"}], None, ConversationTokens(0, 5 + PER_MESSAGE + PER_REPLY)),
+    "a system prompt": ([], "123", ConversationTokens(3, 0)),
     "a system message": (
         [{"role": "system", "content": "123"}, {"role": "user", "content": "1"}],
         None,
-        Tokens(3 + PER_MESSAGE, 1 + PER_MESSAGE + PER_REPLY),
+        ConversationTokens(3 + PER_MESSAGE, 1 + PER_MESSAGE + PER_REPLY),
     ),
     "an image of OpenAI's": (
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": DATA_URL}}]}],
         None,
-        Tokens(0, IMAGE + 1 + 9 // 6 + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, IMAGE + 1 + 9 // 6 + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "an image of Anthropic's": (
         [{"role": "user", "content": [
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE_DATA}}]}],
         None,
-        Tokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "Gemini's parts": (
         [{"role": "user", "parts": [{"text": "12345"}, {"inlineData": {"mimeType": "image/png", "data": IMAGE_DATA}}]}],
         None,
-        Tokens(0, 5 + IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, 5 + IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "bytes of boto3's": (
         [{"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}]}],
         None,
-        Tokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "a call of a tool": (
         [{"role": "assistant", "content": [
             {"type": "tool_use", "id": "t1", "name": "now", "input": {"city": "Ulm"}}]}],
         None,
-        Tokens(0, 3 + 3 + 1 + PER_MESSAGE + PER_REPLY),
+        ConversationTokens(0, 3 + 3 + 1 + PER_MESSAGE + PER_REPLY),
     ),
-    "one text": ("12345", None, Tokens(0, 5 + PER_MESSAGE + PER_REPLY)),
-    "nothing": (None, None, Tokens(0, 0)),
+    "one text": ("12345", None, ConversationTokens(0, 5 + PER_MESSAGE + PER_REPLY)),
+    "nothing": (None, None, ConversationTokens(0, 0)),
 }  # fmt: skip
 
 
@@ -210,5 +210,5 @@ def test_a_deep_conversation_is_walked_without_recursion() -> None:
     nested: object = "x"
     for _ in range(100_000):
         nested = [nested]
-    counter: Counter = Letters()
+    counter: TokenCounter = Letters()
     assert measured([{"role": "user", "content": nested}], None, counter).messages == 1 + PER_MESSAGE + PER_REPLY

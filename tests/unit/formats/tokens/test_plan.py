@@ -10,36 +10,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.families import Family, bare, family_of
-from fairlead_formats.tokens.fit import Candidate, Limits, Model, cost
-from fairlead_formats.tokens.models import DEFAULT_WINDOW, Window, Windows, from_models_answer, shipped
-from fairlead_formats.tokens.outcome import Plan, Refused
+from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel, cost
+from fairlead_formats.tokens.models import DEFAULT_WINDOW, ContextWindow, ContextWindows, from_models_answer, shipped
+from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 
 ONE = Family("one", 1000, 1000, 0)
-NONE = Tokens(0, 0)
-FREE = Limits(reserved_output=0)
-Given: TypeAlias = tuple[list[Model], list[Candidate], Tokens, Limits]
+NONE = ConversationTokens(0, 0)
+FREE = PlanLimits(reserved_output=0)
+Given: TypeAlias = tuple[list[RouteModel], list[Candidate], ConversationTokens, PlanLimits]
 
 
-def model(name: str, context: int, **more: Any) -> Model:
-    return Model(name, Window(context, source="configured"), family=more.pop("family", ONE), **more)
+def model(name: str, context: int, **more: Any) -> RouteModel:
+    return RouteModel(name, ContextWindow(context, source="configured"), family=more.pop("family", ONE), **more)
 
 
 def tools(*sizes: int, pinned: tuple[int, ...] = ()) -> list[Candidate]:
     return [Candidate(f"t{place}", size, pinned=place in pinned) for place, size in enumerate(sizes)]
 
 
-def planned(models: list[Model], candidates: list[Candidate], talk: Tokens = NONE, limits: Limits = FREE) -> Plan:
+def planned(
+    models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
+) -> Plan:
     found = plan(models, candidates, talk, limits, "letters")
     assert isinstance(found, Plan), found
     return found
 
 
-def refused(models: list[Model], candidates: list[Candidate], talk: Tokens = NONE, limits: Limits = FREE) -> Refused:
+def refused(
+    models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
+) -> PlanRefused:
     found = plan(models, candidates, talk, limits, "letters")
-    assert isinstance(found, Refused), found
+    assert isinstance(found, PlanRefused), found
     return found
 
 
@@ -56,8 +60,8 @@ def test_a_model_that_is_too_small_is_skipped_for_a_larger_one() -> None:
 
 def test_the_numbers_add_up() -> None:
     family = Family("f", 2000, 3000, 7)
-    limits = Limits(reserved_output=11)
-    found = planned([model("a", 1000, family=family)], tools(10, 20), Tokens(5, 100, media=50), limits)
+    limits = PlanLimits(reserved_output=11)
+    found = planned([model("a", 1000, family=family)], tools(10, 20), ConversationTokens(5, 100, media=50), limits)
     numbers = found.numbers
     assert (numbers.tool_tokens, numbers.system_prompt_tokens, numbers.message_tokens) == (97, 10, 150)
     assert numbers.available == 1000 - 97 - 10 - 150 - 11
@@ -73,14 +77,14 @@ def test_what_fits_no_model_is_cut_where_most_is_kept() -> None:
 def test_a_pinned_tool_is_never_cut_by_a_budget() -> None:
     found = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)))
     assert found.tools == ("t0", "t2")
-    beyond = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)), limits=Limits(0, 10, 0))
+    beyond = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)), limits=PlanLimits(0, 10, 0))
     assert beyond.tools == ("t2",)
 
 
 def test_limits_cut_with_their_names() -> None:
-    found = planned([model("a", 100)], tools(1, 1, 1), limits=Limits(max_tools=2, reserved_output=0))
+    found = planned([model("a", 100)], tools(1, 1, 1), limits=PlanLimits(max_tools=2, reserved_output=0))
     assert [(cut.name, cut.reason) for cut in found.cut] == [("t2", "maxTools")]
-    found = planned([model("a", 100)], tools(6, 6, 4), limits=Limits(tool_tokens=10, reserved_output=0))
+    found = planned([model("a", 100)], tools(6, 6, 4), limits=PlanLimits(tool_tokens=10, reserved_output=0))
     assert found.tools == ("t0", "t2")
     assert [(cut.name, cut.reason) for cut in found.cut] == [("t1", "toolTokens")]
 
@@ -91,13 +95,13 @@ def test_what_a_provider_takes_at_most_bounds_too() -> None:
 
 
 def test_input_may_be_bounded_below_the_window() -> None:
-    narrow = Model("a", Window(100, max_input=50), family=ONE)
+    narrow = RouteModel("a", ContextWindow(100, max_input=50), family=ONE)
     assert planned([narrow], tools(30, 30)).tools == ("t0",)
 
 
 def test_descriptions_are_shortened_before_a_tool_is_cut() -> None:
     candidates = [Candidate("a", 60, 40), Candidate("b", 60, 60)]
-    limits = Limits(reserved_output=0, shorten=True)
+    limits = PlanLimits(reserved_output=0, shorten=True)
     found = planned([model("m", 100)], candidates, limits=limits)
     assert (found.tools, found.shortened) == (("a", "b"), ("a",))
     assert found.numbers.tool_tokens == 100
@@ -106,7 +110,7 @@ def test_descriptions_are_shortened_before_a_tool_is_cut() -> None:
 
 
 def test_another_model_is_tried_before_descriptions_are_shortened() -> None:
-    limits = Limits(reserved_output=0, shorten=True)
+    limits = PlanLimits(reserved_output=0, shorten=True)
     found = planned([model("a", 100), model("b", 200)], [Candidate("t", 150, 50)], limits=limits)
     assert (found.model, found.shortened) == ("b", ())
 
@@ -116,19 +120,21 @@ def test_of_one_name_the_first_counts() -> None:
 
 
 def test_no_tools_at_all_is_a_plan_too() -> None:
-    found = planned([model("a", 100)], [], Tokens(0, 90))
+    found = planned([model("a", 100)], [], ConversationTokens(0, 90))
     assert (found.tools, found.numbers.tool_tokens, found.numbers.available) == ((), 0, 10)
 
 
 def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
-    answer = refused([model("a", 50), model("b", 100)], tools(10), Tokens(20, 100), Limits(reserved_output=30))
+    answer = refused(
+        [model("a", 50), model("b", 100)], tools(10), ConversationTokens(20, 100), PlanLimits(reserved_output=30)
+    )
     assert answer.reason == "the conversation does not fit: b, the model with the most room, lacks 60 tokens"
     assert answer.would_fit == ("a model that takes 130 tokens of input", "messages shorter by 60 tokens")
     assert [skip.without_tools for skip in answer.considered] == [True, True]
 
 
 def test_pinned_tools_that_fit_nowhere_are_refused() -> None:
-    answer = refused([model("a", 100)], tools(80, 80, 1, pinned=(0, 1)), limits=Limits(reserved_output=10))
+    answer = refused([model("a", 100)], tools(80, 80, 1, pinned=(0, 1)), limits=PlanLimits(reserved_output=10))
     assert answer.reason == "the pinned tools do not fit: a, the model with the most room, lacks 70 tokens"
     assert "the 1 smallest of the 2 pinned tools" in answer.would_fit
     answer = refused([model("a", 100, max_tools=1)], tools(1, 1, pinned=(0, 1)))
@@ -138,11 +144,11 @@ def test_pinned_tools_that_fit_nowhere_are_refused() -> None:
 
 def test_no_tool_that_fits_is_refused() -> None:
     answer = refused(
-        [model("a", 100)], [Candidate("t", 150, 40), Candidate("u", 200)], limits=Limits(reserved_output=60)
+        [model("a", 100)], [Candidate("t", 150, 40), Candidate("u", 200)], limits=PlanLimits(reserved_output=60)
     )
     assert answer.reason == "the smallest tool does not fit: a, the model with the most room, lacks 110 tokens"
     assert answer.would_fit == ("a model that takes 150 tokens of input", "shortened descriptions")
-    answer = refused([model("a", 100)], tools(50), limits=Limits(tool_tokens=20, reserved_output=0))
+    answer = refused([model("a", 100)], tools(50), limits=PlanLimits(tool_tokens=20, reserved_output=0))
     assert answer.reason == "the limits leave no place for a tool: toolTokens 20"
     assert answer.would_fit == ("toolTokens of at least 50",)
 
@@ -152,15 +158,17 @@ def test_a_route_without_a_model_is_refused() -> None:
 
 
 def test_the_stricter_of_two_limits_counts() -> None:
-    both = Limits(max_tools=5, reserved_output=10).within(Limits(max_tools=3, tool_tokens=7, reserved_output=20))
-    assert both == Limits(3, 7, 20, shorten=False, reserved_floor=20)
+    both = PlanLimits(max_tools=5, reserved_output=10).within(
+        PlanLimits(max_tools=3, tool_tokens=7, reserved_output=20)
+    )
+    assert both == PlanLimits(3, 7, 20, shorten=False, reserved_floor=20)
 
 
 def test_what_a_route_reserves_can_be_lowered_in_the_route_alone() -> None:
-    asked = Limits(reserved_output=30)
-    answer = refused([model("a", 100)], tools(80), limits=asked.within(Limits(reserved_output=10)))
+    asked = PlanLimits(reserved_output=30)
+    answer = refused([model("a", 100)], tools(80), limits=asked.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
-    answer = refused([model("a", 100)], tools(95), limits=asked.within(Limits(reserved_output=10)))
+    answer = refused([model("a", 100)], tools(95), limits=asked.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
 
 
@@ -173,7 +181,7 @@ def followed(hint: str, given: Given) -> Given:
 
     models, candidates, talk, limits = given
     if (most := number(r"a model that takes (\d+) tokens")) is not None:
-        models = [replace(m, window=Window(most + limits.reserved_output)) for m in models]
+        models = [replace(m, window=ContextWindow(most + limits.reserved_output)) for m in models]
     if (less := number(r"messages shorter by (\d+) tokens")) is not None:
         assert less <= talk.messages
         talk = replace(talk, messages=talk.messages - less)
@@ -199,7 +207,7 @@ def followed(hint: str, given: Given) -> Given:
 
 
 limits_of_all_kinds = st.builds(
-    Limits, st.none() | st.integers(0, 5), st.none() | st.integers(0, 99), st.integers(0, 50), st.booleans()
+    PlanLimits, st.none() | st.integers(0, 5), st.none() | st.integers(0, 99), st.integers(0, 50), st.booleans()
 )
 sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()), max_size=12)
 
@@ -209,7 +217,7 @@ sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()
     sizes=sizes,
     windows=st.lists(st.tuples(st.integers(1, 200), st.none() | st.integers(1, 200)), min_size=1, max_size=3),
     provider=st.none() | st.integers(0, 3),
-    talk=st.builds(Tokens, st.integers(0, 60), st.integers(0, 100)),
+    talk=st.builds(ConversationTokens, st.integers(0, 60), st.integers(0, 100)),
     limits=limits_of_all_kinds,
     factor=st.sampled_from((1000, 1300)),
 )
@@ -217,18 +225,18 @@ def test_whatever_a_refusal_advises_gives_a_plan(
     sizes: list[tuple[int, int, bool]],
     windows: list[tuple[int, int | None]],
     provider: int | None,
-    talk: Tokens,
-    limits: Limits,
+    talk: ConversationTokens,
+    limits: PlanLimits,
     factor: int,
 ) -> None:
     family = Family("f", 1000, factor, 9)
     candidates = [Candidate(f"t{i}", a, min(a, b), pinned) for i, (a, b, pinned) in enumerate(sizes)]
     models = [
-        Model(f"m{i}", Window(context, most), max_tools=provider, family=family)
+        RouteModel(f"m{i}", ContextWindow(context, most), max_tools=provider, family=family)
         for i, (context, most) in enumerate(windows)
     ]
     answer = plan(models, candidates, talk, limits, "letters")
-    for hint in answer.would_fit if isinstance(answer, Refused) else ():
+    for hint in answer.would_fit if isinstance(answer, PlanRefused) else ():
         again = followed(hint, (models, candidates, talk, limits))
         assert isinstance(plan(*again, "letters"), Plan), hint
 
@@ -242,14 +250,14 @@ def test_whatever_a_refusal_advises_gives_a_plan(
     factor=st.integers(400, 2000),
 )
 def test_a_plan_keeps_its_promises(
-    sizes: list[tuple[int, int, bool]], windows: list[int], talk: int, limits: Limits, factor: int
+    sizes: list[tuple[int, int, bool]], windows: list[int], talk: int, limits: PlanLimits, factor: int
 ) -> None:
     family = Family("f", 1100, factor, 9)
     candidates = [Candidate(f"t{i}", a, min(a, b), pinned) for i, (a, b, pinned) in enumerate(sizes)]
     models = [model(f"m{i}", size, family=family) for i, size in enumerate(windows)]
-    found = plan(models, candidates, Tokens(0, talk), limits, "letters")
-    assert found == plan(models, candidates, Tokens(0, talk), limits, "letters")
-    if isinstance(found, Refused):
+    found = plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
+    assert found == plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
+    if isinstance(found, PlanRefused):
         assert found.would_fit
         return
     names = [tool.name for tool in candidates]
@@ -282,7 +290,7 @@ def test_a_plan_keeps_its_promises(
     ],
 )
 def test_a_window_is_known_with_where_from(name: str, context: int, source: str) -> None:
-    windows = Windows({"my-gpt": 9_000}, {"qwen3-8b": Window(40_960), "my-gpt": 1})
+    windows = ContextWindows({"my-gpt": 9_000}, {"qwen3-8b": ContextWindow(40_960), "my-gpt": 1})
     window = windows.window(name)
     assert (window.context, window.source) == (context, source)
 
@@ -292,19 +300,22 @@ def test_the_file_of_windows_is_dated_and_sound() -> None:
     assert file.date == "2026-11-10"
     assert all(4096 < size <= 10_000_000 for size in file.models.values())
     assert all(bare(name) == name for name in file.models)
-    assert Windows().window("gpt-5").max_input == 272_000
+    assert ContextWindows().window("gpt-5").max_input == 272_000
 
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ({"data": [{"id": "Qwen/Qwen3-8B", "max_model_len": 40960}]}, {"Qwen/Qwen3-8B": Window(40960)}),
-        ({"data": [{"id": "a", "context_length": 1000}]}, {"a": Window(1000)}),
+        ({"data": [{"id": "Qwen/Qwen3-8B", "max_model_len": 40960}]}, {"Qwen/Qwen3-8B": ContextWindow(40960)}),
+        ({"data": [{"id": "a", "context_length": 1000}]}, {"a": ContextWindow(1000)}),
         (
             {"models": [{"name": "models/gemini-3-pro", "inputTokenLimit": 100, "outputTokenLimit": 10}]},
-            {"models/gemini-3-pro": Window(110, 100)},
+            {"models/gemini-3-pro": ContextWindow(110, 100)},
         ),
-        ({"data": [{"id": "claude-x", "max_input_tokens": 100, "max_tokens": 10}]}, {"claude-x": Window(110, 100)}),
+        (
+            {"data": [{"id": "claude-x", "max_input_tokens": 100, "max_tokens": 10}]},
+            {"claude-x": ContextWindow(110, 100)},
+        ),
         ({"data": [{"id": "a"}, {"id": 5, "max_model_len": 1}, 7, {"id": "b", "max_model_len": -1}]}, {}),
         ({"data": {"id": "a"}}, {}),
         ({"data": [{"id": "a", "max_model_len": True}]}, {}),
@@ -312,7 +323,7 @@ def test_the_file_of_windows_is_dated_and_sound() -> None:
         ([], {}),
     ],
 )
-def test_a_servers_answer_about_its_models_is_read(answer: object, expected: dict[str, Window]) -> None:
+def test_a_servers_answer_about_its_models_is_read(answer: object, expected: dict[str, ContextWindow]) -> None:
     assert from_models_answer(answer) == expected
 
 

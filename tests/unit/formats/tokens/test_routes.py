@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead_formats.registry import UnknownFormat
-from fairlead_formats.tokens.fit import Limits
-from fairlead_formats.tokens.models import Windows
+from fairlead_formats.tokens.fit import PlanLimits
+from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import InvalidRoute, models_for, read_routes
 
 
@@ -24,7 +24,7 @@ def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> No
         }
     }
     route = read_routes(document)["default"]
-    models = models_for(route.models, Windows({"x": 5000}), {"openai-chat": 128})
+    models = models_for(route.models, ContextWindows({"x": 5000}), {"openai-chat": 128})
     assert [(model.name, model.format, model.max_tools) for model in models] == [
         ("gpt-5-mini", "openai-chat", 128),
         ("claude-sonnet-5", "anthropic", None),
@@ -32,7 +32,7 @@ def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> No
         ("x", "bedrock-converse", None),
     ]
     assert [model.window.source for model in models] == ["file", "file", "file", "configured"]
-    assert route.limits == Limits(40, None, 8000)
+    assert route.limits == PlanLimits(40, None, 8000)
 
 
 @pytest.mark.parametrize(
