@@ -82,8 +82,7 @@ class Activation:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOLLOWING_SECONDS):
                 await in_turns(after.prepare_in_slices(before))
-        front.selection = after
-        front.held_requests.patience.swapped()
+        front.activate(after)
         self._left.extend(await in_turns(before.parts_in_slices()))
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:
@@ -137,7 +136,7 @@ class Activation:
         )
 
     def _measure_by(self, tiers: Collection[Tier]) -> None:
-        self._outbox.samples.late_ms = fastest_limit(tiers)
+        self._outbox.samples.tell_beyond(fastest_limit(tiers))
         self._book.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 

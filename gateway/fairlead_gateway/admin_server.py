@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route, Router
 
 from fairlead_api.reports import LONGEST_WAIT_S
 from fairlead_gateway.endpoint.fallback import UvicornProtocols
@@ -52,8 +52,8 @@ class AdminServer:
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, host: str, port: int) -> None:
         self._allow = allow
         routes = [Route(path, self._checked(page), methods=["GET"]) for path, page in pages.items()]
-        app = Starlette(routes=routes, exception_handlers={404: _nothing, 405: _nothing})
-        app.router.redirect_slashes = False
+        pages_alone = Mount("", app=Router(routes, redirect_slashes=False))
+        app = Starlette(routes=[pages_alone], exception_handlers={404: _nothing, 405: _nothing})
         self._protocols = UvicornProtocols(app, [(b"connection", b"close")])
         self._open: set[_Connection] = set()
         self.host = host

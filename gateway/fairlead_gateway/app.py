@@ -27,6 +27,7 @@ from fairlead_gateway.calls.input_required import Bridge
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
 from fairlead_gateway.calls.server_requests import ServerRequests
+from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
@@ -36,11 +37,14 @@ from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
+from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.governance import Governance
 from fairlead_gateway.heap import Heap
@@ -262,7 +266,6 @@ def build(
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = SessionIds(settings.session_key.encode())
-    live = ServerRequests(sessions)
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
     resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None)
@@ -270,10 +273,14 @@ def build(
     results = ResultCache(settings.result_cache_bytes, clock)
     state_signer = RequestStateSigner(settings.session_key.encode())
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
+    subscriptions = ResourceSubscriptions(client, clock)
+    streams = NotificationStreams(subscriptions, identities, ViewBuilds(), lambda: front.selection)
+    live = ServerRequests(sessions, streams.tell)
     context = CallContext(
-        book, client, own_info, live, ResourceSubscriptions(client, clock), Bridge(clock), clock, results, *counted,
-        state_signer,
+        book, client, own_info, live, subscriptions, Bridge(clock), clock, results, *counted, state_signer,
+        registry.end_session,
     )  # fmt: skip
+    startup_wait = StartupWait(lambda: front.selection, settings.start_wait)
     dispatcher = Dispatcher(context)
     front = McpEndpoint(
         allow,
@@ -292,17 +299,14 @@ def build(
         ),
         identities,
         resource,
+        streams,
+        EventStore(clock, cancels_abandoned=settings.cancel_abandoned),
+        startup_wait,
         clock,
         settings.proxies,
         buffers,
         installation,
     )
-
-    front.held_requests.patience.seconds = settings.start_wait
-    front.session_ended = registry.end_session
-    front.event_store.cancels_abandoned = settings.cancel_abandoned
-    front.auditor = governance.auditor
-
     activation = Activation(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
     rest = RestContext(
@@ -312,7 +316,7 @@ def build(
             allow,
             identities,
             resource,
-            lambda who: front.view_builds.ready(front.selection, who, MERGED),
+            lambda who: streams.view_builds.ready(front.selection, who, MERGED),
             front.proxies.client,
             buffers,
             governance.auditor,
@@ -325,7 +329,7 @@ def build(
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
-        patience=front.held_requests.patience,
+        patience=startup_wait,
         children=children,
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),

@@ -74,7 +74,7 @@ class Opener(Protocol):
 
 class Link:
     """Server over a stream of messages. `legacy` skips the question for the modern era. `on_notification(method, line)`
-    may not raise.
+    may not raise. `offering` are the client's capabilities; None declares none.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Link:
         random: Callable[[], float] = randomness.random,
         clock: Callable[[], float] = time.monotonic,
         on_notification: Callable[[str, bytes], None] | None = None,
+        offering: Offering | None = None,
     ) -> None:
         self.name = name
         self.clock = clock
         self.client = client or Client()
         self.on_notification = on_notification
-        self.offering: Offering | None = None
-        """For connections to come; None offers nothing."""
+        self.offering = offering
         self.opened = 0
         """Connections so far."""
         self._opener = opener

@@ -68,8 +68,7 @@ def network_session(
     else:
         raise McpError(f"{name} is not reached over a network")
     legacy = isinstance(endpoint, EventsEndpoint)
-    link = Link(name, opener, legacy=legacy, on_notification=_of_line(heard))
-    link.offering = offering
+    link = Link(name, opener, legacy=legacy, on_notification=_of_line(heard), offering=offering)
     return McpSession.over_link(link)
 
 

@@ -39,7 +39,9 @@ class CallContext:
         auditor: Auditor | None = None,
         spans: Spans | None = None,
         state_signer: RequestStateSigner | None = None,
+        end_upstream_session: Callable[[bytes], None] | None = None,
     ) -> None:
+        """`end_upstream_session` ends what servers keep for a session that its client gave up."""
         self.metrics = metrics
         self.client = client
         """The gateway as it introduces itself to servers."""
@@ -54,6 +56,7 @@ class CallContext:
         self.auditor = auditor
         self.spans = spans
         self.state_signer = RequestStateSigner() if state_signer is None else state_signer
+        self._end_upstream_session = end_upstream_session
         self.calls: set[ClientRequest] = set()
         """Requests to servers without an answer yet."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,6 +91,8 @@ class CallContext:
         for call in [*self.calls]:
             if call.request.session == session:
                 call.cancel()
+        if self._end_upstream_session is not None:
+            self._end_upstream_session(session)
 
     async def quiet(self) -> None:
         """Return when no call is in progress."""

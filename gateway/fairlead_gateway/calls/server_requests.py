@@ -54,11 +54,16 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 class ServerRequests:
     """Open requests of servers to the clients of one gateway, and the log levels of the latest client sessions."""
 
-    def __init__(self, sessions: SessionIds, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
+    def __init__(
+        self,
+        sessions: SessionIds,
+        outlet: Callable[[bytes, Raw], bool],
+        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+    ) -> None:
+        """`outlet` sends `notifications/resources/updated` on the stream that a session holds open; False without."""
         self.sessions = sessions
+        self.outlet = outlet
         self._new_id = new_id
-        self.outlet: Callable[[bytes, Raw], bool] = lambda session, params: False
-        """Sends `notifications/resources/updated` on the stream that a session holds open; False where it has none."""
         self._asked: dict[bytes, _OpenRequest] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 

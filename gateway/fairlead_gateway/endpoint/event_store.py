@@ -168,10 +168,12 @@ class EventStore:
         self,
         clock: Callable[[], float] = time.monotonic,
         new_name: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+        *,
+        cancels_abandoned: bool = False,
     ) -> None:
+        """`cancels_abandoned`: cancel a call whose stream no client has read for KEPT_SECONDS."""
         self.clock = clock
-        self.cancels_abandoned = False
-        """Whether a call is cancelled whose stream no client has read for KEPT_SECONDS."""
+        self.cancels_abandoned = cancels_abandoned
         self._new_name = new_name
         self._kept: OrderedDict[bytes, ResumableStream] = OrderedDict()
         self._bytes = 0

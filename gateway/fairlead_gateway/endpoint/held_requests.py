@@ -34,6 +34,7 @@ class HeldRequests:
     def __init__(
         self,
         selection: Callable[[], Selection],
+        startup_wait: StartupWait,
         server_info: bytes,
         book: MetricsRegistry,
         failed: Callable[[HttpExchange, Exception], None],
@@ -42,7 +43,7 @@ class HeldRequests:
         self._server_info = server_info
         self._book = book
         self._failed = failed
-        self.patience = StartupWait(selection)
+        self.startup_wait = startup_wait
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that wait."""
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}
@@ -56,7 +57,7 @@ class HeldRequests:
         if entry is None:
             return False
         if again is not None and on_the_way(self._selection(), entry.key):
-            self._hold(exchange, entry, lambda: again(exchange, exchange.identity), self.patience.seconds)
+            self._hold(exchange, entry, lambda: again(exchange, exchange.identity), self.startup_wait.seconds)
             return True
         refused = refusal_of(entry, starts=on_the_way(self._selection(), entry.key))
         detail = jsonrpc.encode({refusals.META_ERROR: {"code": refused.code, "message": refused.message}})
@@ -117,7 +118,7 @@ class HeldRequests:
     async def _wait(
         self, exchange: HttpExchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
     ) -> None:
-        await self.patience.settled(entry.key, seconds)
+        await self.startup_wait.settled(entry.key, seconds)
         try:
             if not exchange.gone:
                 go_on()
@@ -128,7 +129,7 @@ class HeldRequests:
         """Seconds: a tier's time for a call, or its limit, where that is less."""
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
-        return min([self.patience.seconds, *(bound / 1000 for bound in bounds if bound is not None)])
+        return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])
 
 
 def name_in(asked: McpRequest) -> str | None:

@@ -75,7 +75,7 @@ class Listener:
 
     def retire(self) -> None:
         """From now on every answer ends its connection, also of those that are still accepted."""
-        self._endpoint.retiring = True
+        self._endpoint.retire()
         for connection in [*self.connections]:
             connection.retire()
 

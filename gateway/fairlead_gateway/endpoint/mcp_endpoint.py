@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.exchange import agent_of
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
+from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
@@ -35,7 +35,6 @@ from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
@@ -63,7 +62,7 @@ TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 
 
 class McpEndpoint:
-    """What all connections share. `selection` is replaced as a whole."""
+    """What all connections share. `selection` is replaced as a whole, by `activate`."""
 
     def __init__(
         self,
@@ -74,6 +73,9 @@ class McpEndpoint:
         bounds: ServerLimits,
         identities: Identities,
         resource: ProtectedResource,
+        streams: NotificationStreams,
+        event_store: EventStore,
+        startup_wait: StartupWait,
         clock: Callable[[], float] = time.monotonic,
         proxies: TrustedProxies | None = None,
         buffers: AnswerBuffers | None = None,
@@ -94,24 +96,28 @@ class McpEndpoint:
         self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
-        self.auditor: Auditor | None = None
-        """Told of requests that are turned away; set by whoever has one."""
-        self.session_ended: Callable[[bytes], None] = lambda session: None
-        """Told of each session that a client gives up; set by whoever keeps something for it."""
         self.proxies = TrustedProxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
-        self.view_builds = ViewBuilds()
-        self.streams = NotificationStreams(
-            self.context.subscriptions, identities, self.view_builds, lambda: self.selection
-        )
-        self.event_store = EventStore(clock)
-        self.live.outlet = self.streams.tell
+        self.streams = streams
+        self.view_builds = streams.view_builds
+        self.event_store = event_store
         self.retiring = False
         """Whether clients are asked to come back on another connection."""
         self.pending_tasks: set[asyncio.Task[None]] = set()
         """Requests whose client or view is not known yet."""
-        self.held_requests = HeldRequests(lambda: self.selection, self.context.server_info, book, self._failed)
+        self.held_requests = HeldRequests(
+            lambda: self.selection, startup_wait, self.context.server_info, book, self._failed
+        )
         self._recorders = {method: book.recorder(method) for method in TIMED}
+
+    def activate(self, selection: Selection) -> None:
+        """Serve it from now on, in place of the last one; requests that wait for a server look again."""
+        self.selection = selection
+        self.held_requests.startup_wait.swapped()
+
+    def retire(self) -> None:
+        """Ask clients from now on to use another connection."""
+        self.retiring = True
 
     @property
     def calls(self) -> set[object]:
@@ -212,7 +218,6 @@ class McpEndpoint:
     def _end_session(self, exchange: HttpExchange) -> None:
         if self.live.sessions.end(exchange.headers[SESSION]):
             self.context.end_session(exchange.headers[SESSION])
-            self.session_ended(exchange.headers[SESSION])
             exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
             self._reject(exchange, SESSION_ENDED)
@@ -273,8 +278,8 @@ class McpEndpoint:
         if refused is None:
             return False
         status, message = refused
-        if self.auditor is not None:
-            self.auditor.turned_away(exchange, status, message)
+        if self.context.auditor is not None:
+            self.context.auditor.turned_away(exchange, status, message)
         self.book.reject(status)
         detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": 1000}
         data = jsonrpc.encode({META_ERROR: detail})
@@ -307,7 +312,7 @@ class McpEndpoint:
         if not isinstance(route, Route):
             if self.held_requests.call(exchange, view, asked, self._call_again if patient else None):
                 return
-            if self.auditor is not None:
+            if self.context.auditor is not None:
                 name = name_in(asked)
                 by = None if name is None else denial(self.selection, exchange.identity, view, name)
                 self.dispatcher.denied(exchange, asked, route, by)
@@ -358,8 +363,8 @@ class McpEndpoint:
     def _turn_away(self, exchange: HttpExchange, refusal: CredentialRefusal) -> None:
         """Nobody vouches for whoever asks."""
         self.book.reject(refusal.status)
-        if self.auditor is not None:
-            self.auditor.turned_away(exchange, refusal.status, refusal.message)
+        if self.context.auditor is not None:
+            self.context.auditor.turned_away(exchange, refusal.status, refusal.message)
         rejection = Rejection(refusal.status, jsonrpc.INVALID_REQUEST, refusal.message)
         host = exchange.headers.get(b"host", b"") if exchange.authority is None else exchange.authority
         headers = self.resource.headers(refusal, host.decode("latin-1"), exchange.target.decode("latin-1"))

@@ -110,7 +110,7 @@ class NotificationStreams:
     ) -> None:
         """`selection` is the one that is served now."""
         self._selection = selection
-        self._view_builds = view_builds
+        self.view_builds = view_builds
         self._watches = watches
         self._identities = identities
         self._open: set[NotificationStream] = set()
@@ -174,7 +174,7 @@ class NotificationStreams:
         for stream in [*self._open]:
             asked = stream.exchange
             for selection in (before, after):
-                await self._view_builds.ready(selection, asked.identity, asked.target)
+                await self.view_builds.ready(selection, asked.identity, asked.target)
                 view = selection.seen_by(asked.identity).get(asked.target)
                 if view is not None:
                     await in_turns(view.prepare_in_slices())

@@ -52,7 +52,7 @@ class ApiKeys:
         self._known = known
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
-        self._revoked: Revoked = lambda concerns: None
+        self._revoked: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -94,6 +94,10 @@ class ApiKeys:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _revoke(self, concerns: Callable[[Identity], bool]) -> None:
+        if self._revoked is not None:
+            self._revoked(concerns)
+
     def told(self, name: str, document: KeyDocument) -> None:
         """A place has another document now."""
         if self._told.get(name) == document:
@@ -111,10 +115,10 @@ class ApiKeys:
         )
         gone = {ident for ident, record in before.items() if records.get(ident) != record}
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
-        self._revoked(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
+        self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
         moved = names ^ self._names
         if moved or not complete:  # such a name in a token is another's now, or its own again
-            self._revoked(lambda identity: identity.kind == "jwt" and (not complete or _has(identity, moved)))
+            self._revoke(lambda identity: identity.kind == "jwt" and (not complete or _has(identity, moved)))
 
 
 def _has(identity: Identity, names: frozenset[Key]) -> bool:

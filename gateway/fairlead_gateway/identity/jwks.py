@@ -54,15 +54,15 @@ Document = TypeVar("Document", _IssuerMetadata, _Set)
 class IssuerKeys:
     """Key set of one issuer (RFC 7517), with its cache. `clock` in seconds."""
 
-    def __init__(self, issuer: Issuer, clock: Callable[[], float]) -> None:
+    def __init__(self, issuer: Issuer, clock: Callable[[], float], withdrawn: Callable[[set[str]], None]) -> None:
+        """`withdrawn` gets the ids of keys that the issuer no longer has."""
         self.issuer = issuer
         self._clock = clock
+        self._withdrawn = withdrawn
         self._keys: dict[str, Key] | None = None
         self._asked_at = float("-inf")
         self._failed = False
         self._fetching = asyncio.Lock()
-        self.withdrawn: Callable[[set[str]], None] = lambda kids: None
-        """Told of keys that the issuer no longer has."""
 
     @property
     def known(self) -> bool:
@@ -104,7 +104,7 @@ class IssuerKeys:
         before, self._keys, self._failed = self._keys or {}, found, False
         gone = {kid for kid, key in before.items() if kid not in found or found[kid].as_dict() != key.as_dict()}
         if gone:
-            self.withdrawn(gone)
+            self._withdrawn(gone)
 
     async def _fetch(self) -> dict[str, Key]:
         verify = ssl.create_default_context(cafile=self.issuer.ca_file) if self.issuer.ca_file else True

@@ -67,13 +67,16 @@ class Tokens:
         now: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
-        self._keys = {issuer.issuer: IssuerKeys(issuer, clock) for issuer in issuers}
+        self._keys = {
+            issuer.issuer: IssuerKeys(issuer, clock, partial(self._withdrawn, issuer.issuer)) for issuer in issuers
+        }
         self._address = address.rstrip("/")
         self._scopes = tuple(scopes)
         self._known = known or Issuers(tokens=tuple(issuer.names for issuer in issuers))
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
+        self._revoked: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -105,8 +108,8 @@ class Tokens:
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
 
     async def start(self, revoked: Revoked) -> None:
+        self._revoked = revoked
         for name, keys in self._keys.items():
-            keys.withdrawn = partial(_withdraw, revoked, name)
             work = keys.keep_fresh()
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"keys of {name}"))
 
@@ -114,6 +117,12 @@ class Tokens:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _withdrawn(self, issuer: str, kids: set[str]) -> None:
+        """Forget whoever was let in with keys that their issuer no longer has."""
+        gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
+        if self._revoked is not None:
+            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
 
     def _of(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
         """Claims of a token and the keys of the issuer that it names; nothing of it is believed yet."""
@@ -193,11 +202,6 @@ def json_of(part: str) -> Mapping[str, Any] | None:
     except (binascii.Error, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _withdraw(revoked: Revoked, issuer: str, kids: set[str]) -> None:
-    gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
-    revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
 
 
 def _time(value: Any) -> float | None:

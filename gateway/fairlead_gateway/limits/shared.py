@@ -93,10 +93,10 @@ class Settler:
         """Whether Redis answered last; None before the first time."""
         self.settlements = 0
         self.failures = 0
-        if closed:
-            sharing.blocked = BLOCKED_SECONDS
 
     def start(self) -> None:
+        if self._closed:
+            self._sharing.blocked = BLOCKED_SECONDS
         self._task = asyncio.get_running_loop().create_task(self._run(), name="settle limits")
 
     async def stop(self) -> None:

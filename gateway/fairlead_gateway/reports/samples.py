@@ -71,6 +71,10 @@ class SampleLog:
         self.attempts = 0
         self._histories: WeakValueDictionary[tuple[ServerKey, str], History] = WeakValueDictionary()
 
+    def tell_beyond(self, late_ms: float) -> None:
+        """Call `late` for attempts that take longer than this from now on."""
+        self.late_ms = late_ms
+
     def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
         """A meter of a tool, whose history is the same for everybody who holds one; its aggregates are of one
         definition, by hash.

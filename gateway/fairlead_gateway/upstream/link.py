@@ -28,16 +28,14 @@ class LinkUpstream(Upstream):
     """
 
     def __init__(
-        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None
+        self, link: Link, *, modern: bool, limit: int, own: ClientStream | None = None, mask: Mask | None = None
     ) -> None:  # fmt: skip
         self._link = link
         self._mask = mask or Mask(None)
         self._modern = modern
         self._limit = ConcurrencyLimit(limit, link.name)
         self._count = itertools.count(1).__next__
-        self._own = None if own is None else ClientStream(own)
-        if self._own is not None:
-            link.on_notification, link.offering = self._own.said, self._own.offering
+        self._own = own
 
     @property
     def modern(self) -> bool:

@@ -42,6 +42,7 @@ from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.per_client import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
+from fairlead_gateway.upstream.shared_stream import ClientStream
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
@@ -320,8 +321,12 @@ class Registry:
                 resolve=self._resolve(key),
             )  # fmt: skip
 
-        def make(own: bytes | None) -> Upstream:
-            link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
+        def make(features: bytes | None) -> Upstream:
+            own = None if features is None else ClientStream(features)
+            link = Link(
+                str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS,
+                on_notification=None if own is None else own.said, offering=None if own is None else own.offering,
+            )  # fmt: skip
             shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
 

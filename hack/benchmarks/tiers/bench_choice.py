@@ -55,7 +55,7 @@ def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
 def metering() -> Callable[[], object]:
     """One attempt, begun and ended in time."""
     log = SampleLog()
-    log.late_ms = 500.0
+    log.tell_beyond(500.0)
     meter = log.meter(ServerKey("default", "shop"), "knot")
     return lambda: meter.end(meter.begin(1.0), 1.1, OK)
 

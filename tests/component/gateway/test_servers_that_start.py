@@ -53,7 +53,7 @@ def come(folder: Path, server: RawServer) -> None:
 
 
 async def held(gateway: Gateway, count: int = 1) -> None:
-    await eventually(lambda: gateway.front.held_requests.patience.waiting == count)
+    await eventually(lambda: gateway.front.held_requests.startup_wait.waiting == count)
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])

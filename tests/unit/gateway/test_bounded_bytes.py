@@ -91,7 +91,7 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
 
 
 def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
-    live = ServerRequests(SessionIds(b"key"))
+    live = ServerRequests(SessionIds(b"key"), lambda session, params: False)
     long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
     assert live.set_level(long, "debug")
     assert live.set_level(usual, "debug")
@@ -140,7 +140,13 @@ def binding(upstream: Upstream) -> ServerBinding:
 def bridged(bridge: Bridge) -> BridgedCall:
     book, client = MetricsRegistry(), Client()
     context = CallContext(
-        book, client, b"{}", ServerRequests(SessionIds(b"key")), ResourceSubscriptions(client), bridge, lambda: 0.0
+        book,
+        client,
+        b"{}",
+        ServerRequests(SessionIds(b"key"), lambda session, params: False),
+        ResourceSubscriptions(client),
+        bridge,
+        lambda: 0.0,
     )
     recorder = book.recorder("tools/call")
     route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)

@@ -151,8 +151,7 @@ def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> 
 
 def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> None:
     clock = Clock()
-    threads = EventStore(clock)
-    threads.cancels_abandoned = True
+    threads = EventStore(clock, cancels_abandoned=True)
     call = abandoned(threads)
     clock.now = KEPT_SECONDS - 1
     threads.sweep()
@@ -164,8 +163,7 @@ def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> No
 
 def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> None:
     clock = Clock()
-    threads = EventStore(clock)
-    threads.cancels_abandoned = True
+    threads = EventStore(clock, cancels_abandoned=True)
     thread = thread_of(threads)
     thread.call = call = Call()
     thread.pause()

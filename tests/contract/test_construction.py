@@ -1,0 +1,75 @@
+"""Objects get what they need when they are made: nothing is set on them from outside afterwards."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("fairlead_mcp", "fairlead_gateway", "fairlead_rest", "fairlead_client", "fairlead_kube")
+COMPOSITION = ("__main__.py", "activation.py", "admin_server.py", "app.py", "configuration.py", "governance.py")
+FILES = sorted(file for package in PACKAGES for file in (ROOT / "gateway" / package).rglob("*.py"))
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Each expression that is assigned to, with the value; None for a value that is taken apart."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple):
+                yield from ((part, None) for part in target.elts)
+            else:
+                yield target, node.value
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+        yield node.target, node.value
+
+
+def set_from_outside(function: Function) -> Iterator[str]:
+    """Attributes that a function sets on what is neither `self` nor made by a call in the function itself."""
+    assigned = [found for node in ast.walk(function) for found in targets(node)]
+    made = {ast.unparse(target) for target, value in assigned if isinstance(value, ast.Call)}
+    for target, _ in assigned:
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in {"self", "cls", *made}:
+            yield f"line {target.lineno}: {ast.unparse(target)}"
+
+
+def violations(source: str, *, composition: bool) -> list[str]:
+    """All that a module sets from outside in constructors, or anywhere in it, and hooks that wait to be set."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    constructors = [function for function in functions if function.name == "__init__"]
+    found = [text for function in (functions if composition else constructors) for text in set_from_outside(function)]
+    for constructor in constructors:
+        for target, value in (found for node in ast.walk(constructor) for found in targets(node)):
+            if isinstance(target, ast.Attribute) and isinstance(value, ast.Lambda):
+                found.append(f"line {target.lineno}: {ast.unparse(target)} is a hook to be replaced")
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT / "gateway")))
+def test_nothing_is_set_on_an_object_after_it_was_made(file: Path) -> None:
+    composition = file.parent.name == "fairlead_gateway" and file.name in COMPOSITION
+    assert violations(file.read_text(encoding="utf-8"), composition=composition) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "front.auditor = governance.auditor",
+        "front.starting.patience.seconds = 3",
+        "plane.guard.auditor, front.auditor = auditor, auditor",
+        "made = Front(); made.live.outlet = tell",
+        "self.live.outlet = self.streams.tell",
+        "self.ended = lambda session: None",
+    ],
+)
+def test_what_is_set_from_outside_is_found(body: str) -> None:
+    assert violations(f"class A:\n    def __init__(self, front, plane): {body}", composition=False)
+
+
+def test_what_a_function_has_made_itself_may_be_finished_there() -> None:
+    source = "def f():\n    app = Starlette()\n    app.state = 1\nclass A:\n    def __init__(self): self.x = X()\n"
+    assert violations(source, composition=True) == []
