@@ -15,8 +15,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import Mode
 from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision
 from fairlead_gateway.audit.writer import Writer
-from fairlead_gateway.calls.trace import TRACEPARENT
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.tracing.trace import TRACEPARENT
 
 Level = Literal["off", "denials", "all"]
 

@@ -23,8 +23,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.calls.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_gateway.version import VERSION
 from fairlead_mcp import eras, jsonrpc
 

@@ -24,11 +24,11 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
-from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.tracing.trace import TRACEPARENT, carried
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard
 from fairlead_mcp.errors import McpError

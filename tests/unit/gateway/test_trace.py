@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls.trace import Trace, named, trace_id, with_trace
+from fairlead_gateway.tracing.trace import Trace, named, trace_id, with_trace
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
