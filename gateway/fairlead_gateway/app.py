@@ -27,6 +27,7 @@ from fairlead_gateway.calls.input_required import Bridge
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
 from fairlead_gateway.calls.server_requests import ServerRequests
+from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
@@ -42,7 +43,6 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.server_limits import ServerLimits
-from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog

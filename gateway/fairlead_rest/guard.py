@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
-from fairlead_gateway.calls.exchange import agent_name
+from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal

@@ -16,7 +16,6 @@ from fairlead_gateway.calls import refusals, round_trips, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.input_required import BridgedCall, features_of
 from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
 from fairlead_gateway.calls.outputs import judged, with_cache_hints
@@ -25,10 +24,11 @@ from fairlead_gateway.calls.stages import STAGES
 from fairlead_gateway.calls.targets import READ, SUBSCRIPTIONS, continues
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, RpcError

@@ -12,11 +12,11 @@ from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
-from fairlead_gateway.calls.exchange import Exchange, agent_of
 from fairlead_gateway.calls.input_required import features_of
+from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, Timeout

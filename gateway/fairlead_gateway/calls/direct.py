@@ -15,11 +15,11 @@ from msgspec import UNSET, Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.exchange import Exchange, agent_of
+from fairlead_gateway.core.client_message import Headers, Rejection
+from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.endpoint.messages import Headers, Rejection
-from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc

@@ -15,10 +15,10 @@ from fairlead_formats.names import unknown_tool
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 

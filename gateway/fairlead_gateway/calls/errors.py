@@ -6,9 +6,9 @@ from typing import Final
 
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.targets import continues
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError
 

@@ -22,11 +22,11 @@ from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
 from fairlead_gateway.calls.server_requests import CANCELLED, MessageRelay, cancelled_id, offers
+from fairlead_gateway.calls.sessions import normalized
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import McpRequest
-from fairlead_gateway.endpoint.sessions import normalized
 from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout

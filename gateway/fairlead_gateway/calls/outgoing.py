@@ -6,12 +6,12 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.targets import continues
 from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.tracing.trace import TRACEPARENT, carried
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.endpoint.request import McpRequest
-from fairlead_gateway.endpoint.sessions import SessionIds
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.escaping import escaped

@@ -12,10 +12,10 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.routing import request_route
+from fairlead_gateway.core.client_message import Headers, Rejection
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.endpoint.messages import Headers, Rejection
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc, members

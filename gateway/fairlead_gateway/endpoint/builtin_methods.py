@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
-from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc
 

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.calls.exchange import agent_in, agent_of
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import agent_in, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
@@ -18,7 +19,6 @@ from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.endpoint.head_cache import CachedHead
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
-from fairlead_gateway.endpoint.messages import Rejection
 from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
 from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
 from fairlead_gateway.limits.buffers import UNREAD

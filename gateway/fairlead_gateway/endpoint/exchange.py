@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_gateway.calls import exchange as calls
+from fairlead_gateway.core import exchange as core
+from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
-from fairlead_gateway.endpoint.messages import Headers, Rejection
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
@@ -73,7 +73,7 @@ class HttpConnection:
         raise NotImplementedError
 
 
-class HttpExchange(calls.Exchange):
+class HttpExchange(core.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
@@ -204,7 +204,7 @@ class HttpExchange(calls.Exchange):
             self._wire.count_unread()
 
     def arrival(self, source: Carrier) -> Arrival:
-        return self._wire.buffers.arrival(calls.agent_of(self), source)
+        return self._wire.buffers.arrival(core.agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""

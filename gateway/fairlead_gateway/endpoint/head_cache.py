@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from fairlead_gateway.core.client_message import Headers
 from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
-from fairlead_gateway.endpoint.messages import Headers
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192

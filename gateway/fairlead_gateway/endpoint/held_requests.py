@@ -12,11 +12,11 @@ from typing import Final
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.exchange import HttpExchange
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.messages import ClientResponse, Headers, Notification, Rejection, RequestBody
-from fairlead_gateway.endpoint.request import NO_META, McpRequest, RequestMeta
+from fairlead_gateway.core.client_message import ClientResponse, Headers, Notification, Rejection, RequestBody
+from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
 from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.jsonrpc import UNSET, RawObject

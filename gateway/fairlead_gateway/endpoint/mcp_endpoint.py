@@ -15,11 +15,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.exchange import agent_of
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
+from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
+from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
@@ -29,11 +32,8 @@ from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.held_requests import HeldRequests, name_in
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
-from fairlead_gateway.endpoint.messages import ClientResponse, Notification, Rejection
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.endpoint.server_limits import ServerLimits
-from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal

@@ -15,12 +15,12 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.inbound import SESSION
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.request import McpRequest
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.policy.selection import Selection

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.messages import Rejection
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_mcp import jsonrpc
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -22,8 +22,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_gateway.version import VERSION
 from fairlead_mcp import eras, jsonrpc

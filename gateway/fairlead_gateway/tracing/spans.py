@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.endpoint.request import McpRequest
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import jsonrpc
 
 

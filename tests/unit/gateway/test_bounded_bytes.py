@@ -18,6 +18,7 @@ from fairlead_gateway.calls.input_required import MAX_PARKED_BYTES, Bridge, Brid
 from fairlead_gateway.calls.resource_subscriptions import MAX_EVENT, MAX_URI, ResourceSubscriptions, subscribable
 from fairlead_gateway.calls.routing import request_route
 from fairlead_gateway.calls.server_requests import MAX_ID, MAX_SESSION, ServerRequests, offers
+from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.core.ports import Pending, Upstream
@@ -25,7 +26,6 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
-from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.base import ANSWERED

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.calls.translate import progress_token
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.inbound import accepts_both, classify
-from fairlead_gateway.endpoint.messages import ClientResponse, Notification, Rejection
-from fairlead_gateway.endpoint.request import McpRequest
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"

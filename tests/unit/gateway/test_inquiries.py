@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
-from fairlead_gateway.endpoint.sessions import SessionIds, normalized
+from fairlead_gateway.calls.sessions import SessionIds, normalized
 from fairlead_gateway.policy.resource_index import template_pattern
 from fairlead_gateway.upstream import affinity
 

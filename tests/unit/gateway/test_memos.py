@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound
-from fairlead_gateway.endpoint.messages import Rejection
-from fairlead_gateway.endpoint.sessions import SessionIds
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.identities import KEPT_BYTES, Identities

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.endpoint.sessions import SessionClaims
+from fairlead_gateway.core.session import SessionClaims
 from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
 

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
+from fairlead_gateway.core.client_message import Headers
 from fairlead_gateway.core.identity import ANONYMOUS, IDENTITY, Identity
-from fairlead_gateway.endpoint.messages import Headers
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from fairlead_gateway.core.session import SessionClaims
 from fairlead_mcp import jsonrpc
 
 _MAC_BYTES: Final = 16
@@ -26,22 +27,6 @@ _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
 MAX_FOREIGN_ID: Final = 256
 """Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
-
-
-class SessionClaims(
-    msgspec.Struct,
-    frozen=True,
-    rename={"version": "v", "features": "f", "nonce": "n", "owner": "o"},
-    omit_defaults=True,
-):
-    """What an id carries. `features` are the normalized capabilities of the client, None where it has none; `owner` is
-    `Identity.owner` of whoever opened it.
-    """
-
-    version: str
-    nonce: str
-    features: str | None = None
-    owner: str = ""
 
 
 class _Elicitation(msgspec.Struct, omit_defaults=True):
