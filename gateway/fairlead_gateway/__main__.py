@@ -23,6 +23,7 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
 from fairlead_gateway.configuration import load_models
+from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.free_ports import instead
@@ -30,7 +31,6 @@ from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.upstream.registry import Credentials
 from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
 from fairlead_mcp.host import ChildHost

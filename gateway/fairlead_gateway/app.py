@@ -34,6 +34,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
@@ -44,6 +45,7 @@ from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
+from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.governance import Governance
@@ -61,7 +63,7 @@ from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.registry import Credentials, Registry
+from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.eras import Client
@@ -303,7 +305,7 @@ def build(
         EventStore(clock, cancels_abandoned=settings.cancel_abandoned),
         startup_wait,
         clock,
-        settings.proxies,
+        configured_proxies(settings),
         buffers,
         installation,
     )

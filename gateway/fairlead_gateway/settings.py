@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_mcp.egress import Egress
 
 ENV_PREFIX: Final = "FAIRLEAD_"
@@ -235,14 +234,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Where servers may be. Raises BadEgress."""
         confined = None if self.confined == "auto" else self.confined == "yes"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
-
-    @property
-    def proxies(self) -> TrustedProxies:
-        """Proxies whose `X-Forwarded-For` is believed. Raises BadSetting."""
-        try:
-            return TrustedProxies(self.trusted_proxies)
-        except ValueError as error:
-            raise BadSetting(str(error)) from error
 
     @property
     def local_namespace(self) -> str:

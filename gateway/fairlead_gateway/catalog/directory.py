@@ -1,6 +1,6 @@
 """Documents and credentials from directories: how a gateway is fed off a cluster.
 
-Implements `catalog.source.Source` and `upstream.registry.Credentials`. Writers replace files by renaming, so a file is
+Implements `catalog.source.Source` and `core.credentials.Credentials`. Writers replace files by renaming, so a file is
 either the old whole or the new one.
 """
 
@@ -17,7 +17,7 @@ from fairlead_api.documents.catalog import Credential, CredentialRef
 from fairlead_api.documents.codec import SERVERS_NAME
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.source import Inbox
-from fairlead_gateway.upstream.registry import CredentialUnreadable
+from fairlead_gateway.core.credentials import CredentialUnreadable
 
 POLL_SECONDS: Final = 0.25
 WHOLE_LOOKS: Final = 8

@@ -1,6 +1,6 @@
 """Documents and credentials from the Kubernetes API: how a gateway is fed on a cluster.
 
-Implements `catalog.source.Source` and `upstream.registry.Credentials` over `fairlead_kube`. A watch, never a mounted
+Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. A watch, never a mounted
 volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs to read
 ConfigMaps and named Secrets in the release's namespace, nothing else.
 
@@ -24,7 +24,7 @@ from fairlead_api.documents.codec import RULES_NAME, SERVED
 from fairlead_api.documents.store import Blob, Change, DocumentAssembler
 from fairlead_api.meta import ANNOTATION_WITHDRAWN, LABEL_DOCUMENT
 from fairlead_gateway.catalog.source import Inbox
-from fairlead_gateway.upstream.registry import CredentialUnreadable
+from fairlead_gateway.core.credentials import CredentialUnreadable
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError
 from fairlead_kube.informer import Informer

@@ -11,7 +11,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -28,6 +28,7 @@ from fairlead_api.documents.catalog import (
 )
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import tabled
+from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
@@ -68,18 +69,6 @@ RETIRE_SECONDS: Final = 60.0
 
 
 PER_CLIENT: Final = "PerClient"
-
-
-class CredentialUnreadable(Exception):
-    """A credential that a catalog refers to cannot be had now. The message never holds any of it."""
-
-
-class Credentials(Protocol):
-    """Where the credentials of servers are kept."""
-
-    async def read(self, ref: CredentialRef) -> Credential:
-        """Raises CredentialUnreadable."""
-        ...
 
 
 class Unreachable(Upstream):
