@@ -17,13 +17,13 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_client.tools import Tool, seconds
-from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.ports import Pending
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.custom.tool import CustomTool
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
 from fairlead_gateway.custom.upstream import METHOD, THREADS, LocalUpstream
-from fairlead_gateway.upstream.base import FutureSink
+from fairlead_gateway.sending import FutureSink
 from fairlead_mcp.errors import ConnectFailed
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool

@@ -18,9 +18,9 @@ from fairlead_gateway.calls.refusals import (
     UPSTREAM_ERROR,
     refusal_for,
 )
-from fairlead_gateway.calls.retries import worth_it
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
+from fairlead_mcp.retries import worth_it
 
 CALL_SECONDS: Final = 60.0
 MAX_PARALLEL: Final = 64

@@ -24,7 +24,7 @@ from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
 from fairlead_client.single_flight import SingleFlight
 from fairlead_client.tools import Tool, listed
-from fairlead_gateway.catalog.names import exposed_name, tool_id
+from fairlead_gateway.core.names import exposed_name, tool_id
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import (

@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_formats.names import Names, did_you_mean
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.server import Tool
 from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.policy.view import View

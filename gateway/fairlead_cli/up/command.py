@@ -34,8 +34,8 @@ from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.configuration import load_models
+from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.free_ports import instead

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.audit.entry import AuditEntry
-from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.tracing.trace import trace_id
 
 CALL: Final = "tools/call"

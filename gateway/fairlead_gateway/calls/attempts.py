@@ -13,7 +13,6 @@ from mypy_extensions import mypyc_attr
 
 from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.route import Route
@@ -23,6 +22,7 @@ from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.retries import next_delay
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,9 +15,9 @@ from fairlead_gateway.core import refusal as codes
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
-from fairlead_gateway.upstream.messages import without_address
 from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
+from fairlead_mcp.wording import without_address
 
 if TYPE_CHECKING:
     from fairlead_gateway.core.route import Route

@@ -23,7 +23,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
-from fairlead_gateway.upstream.base import result_of
+from fairlead_gateway.sending import result_of
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.messages import Message

@@ -19,9 +19,9 @@ from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
-from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
-from fairlead_gateway.catalog.names import exposed_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.offered import offered
+from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from fairlead_api.documents.catalog import Catalog, Definition
-from fairlead_gateway.catalog.definitions import UnusableDefinition, plain, shown, verbatim
-from fairlead_gateway.catalog.names import exposed_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, plain, shown, verbatim
+from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.core.server import Item, Offered
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.state import ToolState
-from fairlead_gateway.catalog.definitions import with_meta
+from fairlead_formats.tools.verbatim import with_meta
 from fairlead_gateway.core.server import Tool
 
 PREFIX: Final = "fairlead.dev/"

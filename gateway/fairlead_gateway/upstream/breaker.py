@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.upstream.messages import without_address
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, Timeout
+from fairlead_mcp.wording import without_address
 
 FAILURES: Final = 5
 """In a row, without an answer to anybody, before it opens."""

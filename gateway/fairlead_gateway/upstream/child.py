@@ -14,7 +14,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.base import TaskCall
+from fairlead_gateway.sending import TaskCall
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.shared_stream import ClientStream, request_over
 from fairlead_mcp.child import Child

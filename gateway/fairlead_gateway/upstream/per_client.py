@@ -18,7 +18,7 @@ from msgspec import Raw
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.base import ANSWERED
+from fairlead_gateway.sending import ANSWERED
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
 
 MAX_SESSIONS: Final = 100

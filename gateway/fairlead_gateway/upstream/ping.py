@@ -8,7 +8,7 @@ from typing import Final
 
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.upstream.base import result_of
+from fairlead_gateway.sending import result_of
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 

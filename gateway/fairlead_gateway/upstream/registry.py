@@ -33,7 +33,7 @@ from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.upstream.base import ANSWERED
+from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, AdmissionLimits
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.gated import GatedUpstream

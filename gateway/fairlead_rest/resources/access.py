@@ -15,8 +15,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_formats.names import did_you_mean
-from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.core.identity import Identity, ServiceAccount
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext

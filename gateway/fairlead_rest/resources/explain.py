@@ -12,7 +12,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode

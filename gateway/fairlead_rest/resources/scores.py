@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
-from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss, invalid_result
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.calls.batch import run_all
+from fairlead_gateway.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.calls.refusals import result as refused_result

@@ -27,8 +27,8 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.limiter import Limiter
+from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.base import ANSWERED
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_mcp.eras import Client

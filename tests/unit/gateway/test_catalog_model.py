@@ -10,7 +10,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.definitions import UnusableDefinition, shown, verbatim
+from fairlead_formats.tools.verbatim import UnusableDefinition, shown, verbatim
 from fairlead_gateway.catalog.model import Snapshot, build
 from gatewayworld import catalog, entry
 

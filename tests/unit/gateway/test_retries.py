@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_gateway.calls import retries
+from fairlead_mcp import retries
 from fairlead_mcp.errors import (
     ConnectFailed,
     ConnectionLost,
