@@ -21,7 +21,7 @@ from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
+from fairlead_gateway.core.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
 from fairlead_gateway.custom.problems import HandlerFailed
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff

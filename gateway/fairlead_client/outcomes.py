@@ -1,6 +1,6 @@
 """What a call through the registry comes to: a result, or one of four errors. Values, never raised by the registry.
 
-Pure module. The codes are those of the gateway's contract (`calls.refusals`), and `UNKNOWN_TOOL`, which MCP says with
+Pure module. The codes are those of the gateway's contract (`refusals`), and `UNKNOWN_TOOL`, which MCP says with
 the JSON-RPC error -32602.
 
     ToolCallError
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from fairlead_formats.names import unknown_tool
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.calls.refusals import INVALID_ARGUMENTS, META_ERROR
+from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, META_ERROR
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 TOOL_FAILED: Final = "TOOL_FAILED"
@@ -62,7 +62,7 @@ class InvalidArguments(ToolCallError):
 
 class ExecutionError(ToolCallError):
     """The tool did not answer. `__cause__` is what was raised underneath: a `fairlead_mcp.errors.McpError` of the
-    connection, or the exception of a local handler. `code` is one of `calls.refusals`, or `CLOSED`.
+    connection, or the exception of a local handler. `code` is one of `refusals`, or `CLOSED`.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, ToolCallError
 from fairlead_client.restart_backoff import RestartDelayed
-from fairlead_gateway.calls.refusals import (
+from fairlead_gateway.core.refusal import (
     BREAKER_OPEN,
     CONNECTION_LOST,
     INVALID_ARGUMENTS,
@@ -16,8 +16,8 @@ from fairlead_gateway.calls.refusals import (
     RATE_LIMITED,
     TIMEOUT,
     UPSTREAM_ERROR,
-    refusal_for,
 )
+from fairlead_gateway.refusals import refusal_for
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.retries import worth_it

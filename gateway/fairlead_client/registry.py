@@ -42,7 +42,7 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import JsonObject, Options
 from fairlead_gateway.batch import run_all
-from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.core.refusal import UPSTREAM_ERROR
 from fairlead_gateway.custom.upstream import THREADS
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Problem documents (RFC 9457): the one form in which the REST API says no.
 
-Raised by the resources as `Problem`, written here. `code` is from the gateway's contract of errors (`calls.refusals`)
+Raised by the resources as `Problem`, written here. `code` is from the gateway's contract of errors (`refusals`)
 where that has one, else from the few that only REST needs.
 """
 

@@ -17,8 +17,8 @@ from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.calls.refusals import not_allowed
 from fairlead_gateway.policy.decision import Denial
+from fairlead_gateway.refusals import not_allowed
 from fairlead_rest.bodies import decode, encode
 from fairlead_rest.caller_tools import CallerTools, provided
 from fairlead_rest.context import RestContext, format_called

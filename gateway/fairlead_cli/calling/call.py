@@ -22,7 +22,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
-from fairlead_gateway.calls.refusals import STARTING
+from fairlead_gateway.core.refusal import STARTING
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls import refusals, round_trips, translate
+from fairlead_gateway.calls import round_trips, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
@@ -25,7 +25,7 @@ from fairlead_gateway.calls.targets import READ, SUBSCRIPTIONS, continues
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import CANCELLED, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
@@ -233,10 +233,10 @@ class ToolCall(ClientRequest):
         gone = self.exchange.gone
         self.stop()
         if gone:
-            self.end(refusals.CANCELLED)
+            self.end(CANCELLED)
         else:
             what = "call" if self.route.tool is not None else "request"
-            self.refuse(Refusal(refusals.CANCELLED, f"The {what} was cancelled"))
+            self.refuse(Refusal(CANCELLED, f"The {what} was cancelled"))
         if bridged is not None:
             bridged.cancel()
 

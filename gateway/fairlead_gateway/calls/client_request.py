@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway import refusals
+from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of

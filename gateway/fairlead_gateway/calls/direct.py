@@ -13,12 +13,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls import refusals
+from fairlead_gateway import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
@@ -132,12 +132,12 @@ class Caller:
             route = route.retried(retries if allowed is None else min(retries, allowed))
         await self._dispatcher.run(captured, route, request)
         if holding is not None and not holding.keep(len(captured.body)):
-            return Raw(refusals.result(Refusal(refusals.RESULT_TOO_LARGE, _NO_ROOM)))
+            return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:
             return response.result
         message = response.error.message if response.error is not None else "Internal error"
-        return Raw(refusals.result(Refusal(refusals.UPSTREAM_ERROR, message)))
+        return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
 
     def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
         """Audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the principal."""
@@ -150,6 +150,6 @@ class Caller:
         """Record a call of a known tool that was not made because its arguments cannot be read."""
         route = view.routes.get(name)
         if route is not None:
-            route.recorder.record(0, refusals.INVALID_ARGUMENTS)
+            route.recorder.record(0, INVALID_ARGUMENTS)
             captured = _Captured(origin, view.tier, self._buffers)
-            self._dispatcher.unreadable(captured, route, refusals.INVALID_ARGUMENTS)
+            self._dispatcher.unreadable(captured, route, INVALID_ARGUMENTS)

@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import unknown_tool
-from fairlead_gateway.calls import refusals
+from fairlead_gateway import refusals
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.core.client_message import Rejection

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.calls import refusals
+from fairlead_gateway import refusals
 from fairlead_gateway.calls.targets import continues
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import META_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError
@@ -38,5 +38,5 @@ def rejection_for(request: McpRequest, error: McpError) -> Rejection:
 
 def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
     """The JSON-RPC error for a refusal, with its code in `data`."""
-    detail = jsonrpc.encode({refusals.META_ERROR: {"code": refusal.code, "message": refusal.message}})
+    detail = jsonrpc.encode({META_ERROR: {"code": refusal.code, "message": refusal.message}})
     return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, detail)

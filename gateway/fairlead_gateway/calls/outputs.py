@@ -9,9 +9,11 @@ from __future__ import annotations
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway import refusals
+from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.ports import SchemaCheck
+from fairlead_gateway.core.refusal import META_WARNING, OUTPUT_SCHEMA_MISMATCH
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp
 
@@ -24,9 +26,9 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResu
     if wrong is None:
         return outcome
     check.mismatched(str(server))
-    warning = refusals.warning(refusals.OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
+    warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
     try:
-        return TranslatedResult(translate.noted(outcome.result, refusals.META_WARNING, warning), False)
+        return TranslatedResult(translate.noted(outcome.result, META_WARNING, warning), False)
     except NotMcp:
         return outcome  # its `_meta` is no object and has no room for a mark
 

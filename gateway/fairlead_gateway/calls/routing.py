@@ -7,11 +7,11 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.cache import scope
-from fairlead_gateway.calls.refusals import lacking
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.refusals import lacking
 from fairlead_mcp import eras, jsonrpc
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fairlead_gateway.calls import refusals
+from fairlead_gateway import refusals
 from fairlead_gateway.calls.cache import key_of, scope
 from fairlead_gateway.calls.targets import continues
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import CONNECTION_LOST, Refusal
 from fairlead_gateway.limits.limiter import Limited
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def offline(call: ToolCall) -> Refusal | None:
     route = call.route
     if not route.offline or route.guard.still_answers():
         return None
-    return Refusal(refusals.CONNECTION_LOST, f"the server {route.server.key} is offline")
+    return Refusal(CONNECTION_LOST, f"the server {route.server.key} is offline")
 
 
 def limits(call: ToolCall) -> Refusal | None:
@@ -65,7 +65,7 @@ def limits(call: ToolCall) -> Refusal | None:
     found = limiter.admit(call.agent, route.quota, route.id, route.caps)
     if isinstance(found, Limited):
         call.limit = found.scope
-        return refusals.limited(found)
+        return refusals.limited(found.message, found.retry_after)
     call.lease = found
     return None
 

@@ -9,8 +9,7 @@ from typing import Final
 from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.refusals import CONNECTION_LOST, STARTING
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import CONNECTION_LOST, STARTING, Refusal
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
 

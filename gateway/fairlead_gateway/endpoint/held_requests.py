@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway import refusals
+from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import CANCELLED, META_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.policy.selection import Selection
@@ -60,7 +61,7 @@ class HeldRequests:
             self._hold(exchange, entry, lambda: again(exchange, exchange.identity), self.startup_wait.seconds)
             return True
         refused = refusal_of(entry, starts=on_the_way(self._selection(), entry.key))
-        detail = jsonrpc.encode({refusals.META_ERROR: {"code": refused.code, "message": refused.message}})
+        detail = jsonrpc.encode({META_ERROR: {"code": refused.code, "message": refused.message}})
         rejection = Rejection(503, jsonrpc.INTERNAL_ERROR, refused.message, data=detail)
         self._book.reject(rejection.status)
         exchange.reject(rejection, b"" if refused.retry_after_ms is None else RETRY_AFTER)
@@ -99,7 +100,7 @@ class HeldRequests:
         if self._calls.get(key) is task:
             del self._calls[key]
         if task.cancelled() and not exchange.gone:
-            self._refuse(exchange, asked, Refusal(refusals.CANCELLED, "The call was cancelled"))
+            self._refuse(exchange, asked, Refusal(CANCELLED, "The call was cancelled"))
 
     def _refuse(self, exchange: HttpExchange, asked: McpRequest, refusal: Refusal) -> None:
         raw = refusals.result(refusal)

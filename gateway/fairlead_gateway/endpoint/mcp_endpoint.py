@@ -15,13 +15,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
 from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.refusal import META_ERROR, RATE_LIMITED
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses

@@ -15,11 +15,12 @@ from typing import Final, TypeAlias
 
 from fairlead_gateway.core import ports
 from fairlead_gateway.core.ports import Ticket, Waiter
+from fairlead_gateway.core.refusal import BREAKER_OPEN, RATE_LIMITED, AdmissionRefused
 from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import Breaker, counts
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, PoolFull, Timeout
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +37,6 @@ _NEVER: Final = float("inf")
 QUEUED: Final[Ticket] = 0
 PLAIN: Final[Ticket] = 1
 TRIAL: Final[Ticket] = 2
-
-BREAKER_OPEN: Final = "BREAKER_OPEN"
-RATE_LIMITED: Final = "RATE_LIMITED"
-
-
-class AdmissionRefused(McpError):
-    """The guard refuses a call. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
-
-    reason = "Refused"
-
-    def __init__(self, message: str, *, code: str, retry_after: float) -> None:
-        super().__init__(message)
-        self.code = code
-        self.retry_after = retry_after
 
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]

@@ -20,10 +20,10 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.refusals import META_WARNING
-from fairlead_gateway.calls.refusals import result as refused_result
 from fairlead_gateway.calls.startup import refusal_of
+from fairlead_gateway.core.refusal import META_WARNING
 from fairlead_gateway.limits.buffers import Holding
+from fairlead_gateway.refusals import result as refused_result
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.caller_tools import arguments_for
 from fairlead_rest.context import RestContext, format_called

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.calls import refusals
+from fairlead_gateway.core.refusal import CONNECTION_LOST
 from fairlead_gateway.tracing.configured import configured, wanted
 from gatewayworld import Ask, ask, calling, catalog, legacy, limits, modern, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -97,7 +97,7 @@ async def test_each_attempt_has_a_span_of_its_own_and_a_failure_is_named(
         demo = catalog("demo", f"http://127.0.0.1:{free_port()}/mcp", ["add"], limits=limits(retries=1))
         async with running(tmp_path, demo) as gateway:
             answer = await ask(gateway, calling("demo__add"))
-            assert answer.refusal == refusals.CONNECTION_LOST
+            assert answer.refusal == CONNECTION_LOST
         attempts = [span for span in receiver.spans if span.kind == CLIENT]
         (call,) = (span for span in receiver.spans if span.kind == SERVER)
         assert len(attempts) == 2

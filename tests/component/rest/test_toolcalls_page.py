@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 import fairlead_rest
-from fairlead_gateway.calls import refusals
+from fairlead_gateway import refusals
 from fairlead_rest.requested_calls import ToolCallsBody
 from gatewayworld import catalog, running
 from restworld import post

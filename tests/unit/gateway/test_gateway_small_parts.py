@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.calls import refusals
-from fairlead_gateway.calls.refusals import refusal_for
+from fairlead_gateway import refusals
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.refusals import refusal_for
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from fairlead_gateway.calls.refusals import OVER_BUDGET
-from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.refusal import OVER_BUDGET, Refusal
 from fairlead_gateway.core.route import Route
 
 REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")

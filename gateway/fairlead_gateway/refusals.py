@@ -1,8 +1,7 @@
-"""Refusals of calls and their codes, the gateway's contract with clients.
+"""Refusals of calls, the gateway's contract with clients, as errors and as results.
 
 Pure module. Whatever goes wrong behind a known tool reaches the model as a result that says so (`isError`), with
-the code in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602). Codes are added, never
-renamed.
+the code of `core.refusal` in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602).
 """
 
 from __future__ import annotations
@@ -11,48 +10,24 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core import refusal as codes
-from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.limits.limiter import Limited
-from fairlead_gateway.upstream import guard
+from fairlead_gateway.core.refusal import (
+    CONNECTION_LOST,
+    INVALID_ARGUMENTS,
+    META_ERROR,
+    MISSING_CLIENT_CAPABILITY,
+    RATE_LIMITED,
+    RESULT_TOO_LARGE,
+    TIMEOUT,
+    UPSTREAM_ERROR,
+    AdmissionRefused,
+    Refusal,
+)
 from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
 from fairlead_mcp.wording import without_address
 
 if TYPE_CHECKING:
     from fairlead_gateway.core.route import Route
-
-META_ERROR: Final = "fairlead.dev/error"
-META_WARNING: Final = "fairlead.dev/warning"
-"""In a result that is passed on although something about it is wrong: `{code, message}`."""
-
-INVALID_ARGUMENTS: Final = codes.INVALID_ARGUMENTS
-"""The arguments do not fit the tool."""
-CONNECTION_LOST: Final = "CONNECTION_LOST"
-"""The server cannot be reached, or went away while it worked on the call."""
-STARTING: Final = "STARTING"
-"""The server of that name has not answered for the first time yet."""
-TIMEOUT: Final = "TIMEOUT"
-"""The call took longer than allowed and was cancelled."""
-RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
-"""The result exceeds the bound of this server."""
-RATE_LIMITED: Final = guard.RATE_LIMITED
-"""More calls at once, or in this time, than allowed."""
-OVER_BUDGET: Final = codes.OVER_BUDGET
-"""The tool is too slow for the tier that the client is in; the message names the tier that has it."""
-UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
-"""The server refused the call, failed, or answered with something that is not MCP."""
-BREAKER_OPEN: Final = guard.BREAKER_OPEN
-"""The server failed several times in a row, and is left alone for a while."""
-CANCELLED: Final = "CANCELLED"
-"""The client gave the call up."""
-MISSING_CLIENT_CAPABILITY: Final = codes.MISSING_CLIENT_CAPABILITY
-"""The tool asks something of its client that this one has not declared; the message names the capability."""
-
-
-OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
-"""In META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on as it is."""
-
 
 _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.ConnectFailed, CONNECTION_LOST),
@@ -78,15 +53,15 @@ def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refu
     return Refusal(MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.required(capabilities))
 
 
-def limited(found: Limited) -> Refusal:
-    """Refusal of a call above a limit."""
-    after = None if found.retry_after is None else _in_milliseconds(found.retry_after)
-    return Refusal(RATE_LIMITED, found.message[:1].upper() + found.message[1:], after)
+def limited(message: str, retry_after: float | None) -> Refusal:
+    """Refusal of a call above a limit. `retry_after` in seconds; None where waiting does not help."""
+    after = None if retry_after is None else _in_milliseconds(retry_after)
+    return Refusal(RATE_LIMITED, message[:1].upper() + message[1:], after)
 
 
 def limit_of(error: Exception) -> str:
     """Scope of the limit that an error of a guard is due to: `server`; empty for none."""
-    return "server" if isinstance(error, guard.AdmissionRefused) and error.code == RATE_LIMITED else ""
+    return "server" if isinstance(error, AdmissionRefused) and error.code == RATE_LIMITED else ""
 
 
 def _in_milliseconds(seconds: float) -> int:
@@ -110,7 +85,7 @@ def refusal_for(error: errors.McpError) -> Refusal:
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
         return Refusal(code, without_address(error), _milliseconds(error.retry_after))
-    if isinstance(error, guard.AdmissionRefused):
+    if isinstance(error, AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
