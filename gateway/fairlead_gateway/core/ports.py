@@ -7,7 +7,7 @@ and compiled code calls a method of a compiled class ten times as fast as one of
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
@@ -19,6 +19,12 @@ from fairlead_mcp.errors import McpError
 
 Ticket: TypeAlias = int
 """How a call was admitted; to be handed back by `Guard.leave`."""
+
+CLOSED: Final = "closed"
+OPEN: Final = "open"
+HALF_OPEN: Final = "half-open"
+BREAKER_STATES: Final = (CLOSED, HALF_OPEN, OPEN)
+"""States of a circuit breaker."""
 
 
 class Waiter(Protocol):

@@ -12,11 +12,11 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.core.ports import BREAKER_STATES
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import MAX_SERVERS
-from fairlead_gateway.upstream.breaker import STATES
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.shelf import Checks
 
@@ -89,7 +89,7 @@ class GuardCollector(Collector):
         text = "Breaker of a server: 0 closed, 1 half-open (the next call is a trial), 2 open (calls are refused)"
         state = GaugeMetricFamily("fairlead_breaker_state", text, labels=["fairlead_server"])
         for key, guard in guards.items():
-            state.add_metric([str(key)], STATES.index(guard.state))
+            state.add_metric([str(key)], BREAKER_STATES.index(guard.state))
         yield state
         text = "Calls that a server works on now"
         busy = GaugeMetricFamily("fairlead_server_calls_in_flight", text, labels=["fairlead_server"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, Timeout
 from fairlead_mcp.wording import without_address
 
@@ -18,11 +19,6 @@ FAILURES: Final = 5
 FIRST_SECONDS: Final = 1.0
 MAX_SECONDS: Final = 30.0
 """Between two trials: doubled after each that failed, and cut by up to a fifth at random."""
-
-CLOSED: Final = "closed"
-OPEN: Final = "open"
-HALF_OPEN: Final = "half-open"
-STATES: Final = (CLOSED, HALF_OPEN, OPEN)
 
 _NOT_THE_SERVERS: Final = frozenset({"Closed", "NotCallable"})
 """Reasons of failures that are the gateway's own."""

@@ -20,10 +20,10 @@ from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEnt
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
+from fairlead_gateway.core.ports import CLOSED
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.view import server_target
-from fairlead_gateway.upstream.breaker import CLOSED
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples

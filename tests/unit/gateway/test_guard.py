@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
 from fairlead_gateway.core.refusal import AdmissionRefused
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
+from fairlead_gateway.upstream.breaker import FAILURES, MAX_SECONDS
 from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard
 from fairlead_mcp.errors import (
     BadHttp,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairlead_gateway.core.ports import CLOSED, OPEN
 from fairlead_gateway.core.refusal import AdmissionRefused
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, OPEN
+from fairlead_gateway.upstream.breaker import FAILURES
 from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard
 from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
 from guardworld import World
