@@ -1,0 +1,262 @@
+"""The walk of docs/life-of-a-call.md: names exist where their links lead, and real calls take its steps in order."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from askers import PICKED, LegacyAsker, conversation, session_of
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.calls.call import ToolCall
+from fairlead_gateway.calls.stages import STAGES
+from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
+from rawserver import RawServer, Reply, Request, raw_server
+from restworld import MESSAGES, post
+from waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "life-of-a-call.md").read_text()
+LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./gateway/([\w/]+)\.py\)")
+MAX_LINES = 120
+CALL: dict[str, Any] = {"name": "demo__x", "arguments": {}}
+OFFER: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+QUESTION = {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": {"type": "object"}}}
+
+Traced = Callable[[], Any]
+Scenario = Callable[[Path, Traced], Awaitable[None]]
+
+
+def part(heading: str, row: str = "") -> str:
+    """Text below a heading up to the next one: its paragraphs, or the row of its table that begins so."""
+    text = re.split(r"^#+ ", PAGE.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+    assert text, heading
+    if row:
+        return next(line for line in text.splitlines() if line.startswith(row))
+    return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+
+
+def named(text: str) -> list[str]:
+    """`file::symbol` of each link in a text."""
+    return [f"{file}::{symbol}" for symbol, file in LINK.findall(text)]
+
+
+def found(name: str) -> Any:
+    file, _, symbol = name.partition("::")
+    value: Any = importlib.import_module(file.replace("/", "."))
+    for each in symbol.split("."):
+        value = inspect.getattr_static(value, each)
+    return value
+
+
+def steps(text: str) -> list[str]:
+    """Those of the links that are functions."""
+    return [name for name in named(text) if inspect.isfunction(found(name))]
+
+
+def test_the_page_has_at_most_120_lines() -> None:
+    assert len(PAGE.splitlines()) <= MAX_LINES
+
+
+def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
+    assert len(named(PAGE)) > 50
+    for name in named(PAGE):
+        value = found(name)
+        if hasattr(value, "__module__"):
+            assert value.__module__.replace(".", "/") == name.partition("::")[0], name
+
+
+def test_the_page_names_every_stage_in_its_order() -> None:
+    text = part("One call, stop by stop")
+    assert [stage.__name__ for stage in STAGES] == re.findall(r"\[`(\w+)`\]\(\S+/calls/stages\.py\)", text)
+
+
+@contextmanager
+def tracing(seen: list[str]) -> Iterator[None]:
+    """Write down the functions of the gateway that this thread calls."""
+    gateway = f"{ROOT / 'gateway'}/"
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(gateway):
+            seen.append(f"{code.co_filename[len(gateway) :].removesuffix('.py')}::{code.co_qualname}")
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+async def answering(request: Request, reply: Reply) -> None:
+    """A server of either era that reports progress where it is asked for, and says how often it was asked otherwise."""
+    if request.verb != "POST":
+        return reply.send(405)
+    if request.method == "initialize":
+        hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+        return reply.result(request, hello, mcp_session_id="s")
+    if request.method != "tools/call":
+        return reply.send(202)
+    token = request.params.get("_meta", {}).get("progressToken")
+    result = {"content": [], "resultType": "complete"}
+    if token is None:
+        return reply.result(request, result)
+    reply.open_stream()
+    reply.event(
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
+    )
+    reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+    return reply.end_stream()
+
+
+def world(
+    make: Callable[[Gateway, RawServer, Traced], Awaitable[None]],
+    handle: Callable[[Request, Reply], Awaitable[None]] = answering,
+    **more: Any,
+) -> Scenario:
+    """Scenario of one gateway with one server, whose sessions are open when the tracing begins."""
+
+    async def scenario(tmp_path: Path, traced: Traced) -> None:
+        async with (
+            raw_server(handle) as server,
+            running(tmp_path, catalog("demo", server.url, ["x"], **more)) as gateway,
+        ):
+            await make(gateway, server, traced)
+
+    return scenario
+
+
+def called(client: str, server: str) -> Scenario:
+    async def make(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+        request = modern("tools/call", CALL) if client == MODERN else legacy("tools/call", CALL)
+        await ask(gateway, request)
+        with traced():
+            assert (await ask(gateway, request)).message["result"]["content"] == []
+
+    return world(make, version=server)
+
+
+def with_progress(client: str) -> Scenario:
+    async def make(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+        meta = {"progressToken": "t"}
+        request = legacy("tools/call", {**CALL, "_meta": meta})
+        if client == MODERN:
+            request = modern("tools/call", CALL, **meta)
+        with traced():
+            progress, _ = (await ask(gateway, request)).events
+        assert progress["params"] == {"progressToken": "t", "progress": 1}
+
+    return world(make, version=LEGACY)
+
+
+async def failing(request: Request, reply: Reply) -> None:
+    reply.send(503)
+
+
+async def refused(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    with traced():
+        assert (await ask(gateway, modern("tools/call", CALL))).refusal == "UPSTREAM_ERROR"
+
+
+async def hanging(request: Request, reply: Reply) -> None:
+    reply.open_stream()
+
+
+async def given_up(gateway: Gateway, server: RawServer, traced: Traced) -> None:
+    async with await Wire.connect(gateway) as wire:
+        wire.send(modern("tools/call", CALL))
+        await reached(server, 1)
+        with traced():
+            wire.transport.abort()
+            await eventually(lambda: not gateway.front.context.calls)
+
+
+async def asked_in_the_call(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    session = await session_of(gateway, {"elicitation": {}})
+    with traced():
+        questions, _ = await conversation(gateway, session, {"result": PICKED})
+    assert len(questions) == 1
+
+
+async def asked_by_a_result(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    with traced():
+        first = (await ask(gateway, modern("tools/call", CALL, **OFFER))).message["result"]
+        answers = dict.fromkeys(first["inputRequests"], PICKED)
+        more = {"requestState": first["requestState"], "inputResponses": answers}
+        last = await ask(gateway, modern("tools/call", {**CALL, **more}, **OFFER))
+    assert last.message["result"]["resultType"] == "complete"
+
+
+async def asking_by_a_result(request: Request, reply: Reply) -> None:
+    if "inputResponses" in request.params:
+        return reply.result(request, {"content": [], "resultType": "complete"})
+    return reply.result(request, {"resultType": "input_required", "inputRequests": {"q": QUESTION}})
+
+
+async def in_its_session(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    session = await session_of(gateway, {})
+    with traced():
+        assert (await ask(gateway, legacy("tools/call", CALL, session=session))).message["result"]["content"] == []
+
+
+async def by_rest(gateway: Gateway, _: RawServer, traced: Traced) -> None:
+    with traced():
+        answer = await post(
+            gateway, "/v1/tool-calls", {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})])}
+        )
+    assert answer.status == 200, answer.message
+
+
+WALKS: dict[str, tuple[str, Scenario]] = {
+    **{
+        f"a call of a {client} client at a {server} server": (part("One call, stop by stop"), called(client, server))
+        for client in (LEGACY, MODERN)
+        for server in (LEGACY, MODERN)
+    },
+    "a failed attempt": (part("When it fails, or the client gives up").split("\n\n")[0], world(refused, failing)),
+    "a client that is gone": (part("When it fails, or the client gives up").split("\n\n")[1], world(given_up, hanging)),
+    **{
+        f"progress for a {client} client": (part("Progress, log messages and event streams"), with_progress(client))
+        for client in (LEGACY, MODERN)
+    },
+    "a question in the middle of a call": (
+        part("Questions to the client"),
+        world(asked_in_the_call, LegacyAsker().handle, version=LEGACY),
+    ),
+    "a legacy server's question to a modern client": (
+        part("Questions to the client", "| modern | legacy |"),
+        world(asked_by_a_result, LegacyAsker().handle, version=LEGACY),
+    ),
+    "a modern server's question to a legacy client": (
+        part("Questions to the client", "| legacy | modern |"),
+        world(asked_in_the_call, asking_by_a_result),
+    ),
+    "a session for each client": (
+        part("A session for each client"),
+        world(in_its_session, version=LEGACY, session="PerClient"),
+    ),
+    "REST": (part("REST and Python"), world(by_rest)),
+}
+
+
+@pytest.mark.skipif(not hasattr(ToolCall.run, "__code__"), reason="compiled functions cannot be traced")
+@pytest.mark.parametrize("walk", WALKS)
+async def test_a_real_call_takes_the_steps_in_the_order_of_the_page(tmp_path: Path, walk: str) -> None:
+    text, scenario = WALKS[walk]
+    seen: list[str] = []
+    await scenario(tmp_path, lambda: tracing(seen))
+    wanted = steps(text)
+    assert wanted
+    at = 0
+    for number, step in enumerate(wanted):
+        assert step in seen[at:], (step, wanted[:number], json.dumps(seen[at : at + 200], indent=1))
+        at = seen.index(step, at) + 1
