@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from fairlead_gateway.core.ports import Upstream
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import ConnectionLost
 from fairlead_mcp.messages import Message
@@ -72,6 +73,35 @@ class TaskCall:
         else:
             if self._sink is not None:
                 self._sink.answered(result)
+
+
+class RelayUpstream(Upstream):
+    """Upstream in front of another one, which it asks for everything but what a subclass does otherwise."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+
+    @property
+    def modern(self) -> bool:
+        return self.upstream.modern
+
+    def next_id(self) -> bytes:
+        return self.upstream.next_id()
+
+    def modern_for(self, client: ClientPeer | None) -> bool | None:
+        return self.upstream.modern_for(client)
+
+    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
+        return await self.upstream.negotiate(client, deadline)
+
+    def end_session(self, session: bytes) -> None:
+        self.upstream.end_session(session)
+
+    def gauges(self) -> Gauges:
+        return self.upstream.gauges()
+
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        await self.upstream.aclose(grace, replaced=replaced)
 
 
 class Answered:

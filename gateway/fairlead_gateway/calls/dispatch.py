@@ -15,6 +15,7 @@ from fairlead_formats.names import unknown_tool
 from fairlead_gateway import refusals
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.targets import invalid
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.request import McpRequest
@@ -40,9 +41,9 @@ class Dispatcher:
         try:
             name = jsonrpc.decode_text(params["name"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-            return _invalid(request, "params.name must be a string")
+            return invalid(request, "params.name must be a string")
         if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
-            return _invalid(request, "params.arguments must be an object")
+            return invalid(request, "params.arguments must be an object")
         route = view.routes.get(name) or view.unlisted(name, self.context.clock())
         if route is None:
             identified = view.identified(name, self.context.clock())
@@ -50,11 +51,11 @@ class Dispatcher:
                 return identified
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
             if identified is not None:
-                return _invalid(request, identified)
+                return invalid(request, identified)
             denied = view.denied(name)
             if denied is not None:
-                return _invalid(request, refusals.not_allowed(name, denied))
-            return _invalid(request, unknown_tool(name, view.nearest(name)))
+                return invalid(request, refusals.not_allowed(name, denied))
+            return invalid(request, unknown_tool(name, view.nearest(name)))
         return route
 
     def denied(
@@ -100,7 +101,3 @@ class Dispatcher:
             call.cancel()
             if exchange.gone:
                 raise
-
-
-def _invalid(request: McpRequest, message: str) -> Rejection:
-    return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

@@ -63,17 +63,12 @@ def request_route(
     """Route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
     server = binding.server
     return Route(
-        tool=None,
         binding=binding,
         server=server,
         name=name,
-        id="",
-        caps=None,
-        name_raw=Raw(b""),
         name_lines=_name_lines(name) if name else b"",
         upstream=binding.upstream,
         recorder=recorder,
-        meter=None,
         timeout=binding.timeout,
         max_bytes=binding.max_bytes,
         server_info=binding.server_info,
@@ -81,10 +76,7 @@ def request_route(
         retries=binding.retries,
         idempotent=idempotent,
         per_client=server.catalog.session == "PerClient",
-        cacheable_seconds=0,
-        cache_scope=b"",
         offline=not server.catalog.online,
-        param_headers=(),
         caller_deadline=binding.caller_deadline,
         escapes=escapes,
     )

@@ -20,7 +20,6 @@ from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc, members
 
-CALL: Final = "tools/call"
 GET_PROMPT: Final = "prompts/get"
 READ: Final = "resources/read"
 COMPLETE: Final = "completion/complete"
@@ -41,7 +40,7 @@ def param_lines(route: Route, request: McpRequest, headers: Headers) -> bytes | 
     arguments = request.params.get("arguments")
     misread = param_headers.misread(arguments, route.param_headers)
     if misread is not None:
-        return _invalid(request, misread)
+        return invalid(request, misread)
     wrong = param_headers.mismatch(arguments, route.param_headers, headers) if request.modern else None
     if wrong is not None:
         return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
@@ -58,11 +57,11 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
         member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
         name = jsonrpc.decode_text(request.params[member])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return _invalid(request, "a required parameter is missing or of the wrong type")
+        return invalid(request, "a required parameter is missing or of the wrong type")
     found = offers.prompt(name) if request.method == GET_PROMPT else offers.resource(name)
     if found is None:
         if request.method == GET_PROMPT:
-            return _invalid(request, f"Unknown prompt: {name}")
+            return invalid(request, f"Unknown prompt: {name}")
         return not_found(request, name)
     binding, own = found
     request.params = {**request.params, member: Raw(jsonrpc.encode(own))}
@@ -93,18 +92,19 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     ref = jsonrpc.decode_object(request.params["ref"])
     misread = _REF.misread(ref, "params.ref")
     if misread is not None:
-        return _invalid(request, misread)
+        return invalid(request, misread)
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])
     found = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
     if found is None:
-        return _invalid(request, f"Unknown reference: {name}")
+        return invalid(request, f"Unknown reference: {name}")
     binding, own = found
     ref[member] = Raw(jsonrpc.encode(own))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
     return _beside(offers, binding, COMPLETE, "", metrics)
 
 
-def _invalid(request: McpRequest, message: str) -> Rejection:
+def invalid(request: McpRequest, message: str) -> Rejection:
+    """JSON-RPC error -32602 for params that cannot be served."""
     return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

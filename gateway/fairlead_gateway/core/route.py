@@ -26,20 +26,20 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `msgspec.structs.replace` makes of all attributes. Not compiled, for a Struct cannot be.
     """
 
-    tool: Tool | None
+    tool: Tool | None = None
     """None for prompts, resources and completions."""
     binding: ServerBinding
     server: Server
     name: str
-    id: str
-    caps: Caps | None
+    id: str = ""
+    caps: Caps | None = None
     """Bounds of calls by all agents together; None for any number."""
-    name_raw: Raw
+    name_raw: Raw = Raw(b"")
     name_lines: bytes
     """`Mcp-Name` as a line of an HTTP head; empty where the method has none."""
     upstream: Upstream
     recorder: CallRecorder
-    meter: AttemptMeter | None
+    meter: AttemptMeter | None = None
     """Times the server's answers for the operator; None where nothing is timed."""
     timeout: float
     """Seconds that a call may take."""
@@ -51,11 +51,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Attempts after the first."""
     idempotent: bool
     per_client: bool
-    cacheable_seconds: int
-    cache_scope: bytes
+    cacheable_seconds: int = 0
+    cache_scope: bytes = b""
     """Prefix of the keys of cached results."""
     offline: bool
-    param_headers: tuple[Parameter, ...]
+    param_headers: tuple[Parameter, ...] = ()
     """Arguments that travel in headers too."""
     check: SchemaCheck | None = None
     """Schemas of arguments and results; None where they are not checked."""

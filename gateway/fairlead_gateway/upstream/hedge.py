@@ -11,49 +11,27 @@ import asyncio
 
 from msgspec import Raw
 
-from fairlead_gateway.core.client_peer import ClientPeer
-from fairlead_gateway.core.ports import Gauges, Pending, Upstream
+from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
+from fairlead_gateway.sending import RelayUpstream
 from fairlead_gateway.upstream.guard import PLAIN, Guard
 
 
-class Hedged(Upstream):
+class Hedged(RelayUpstream):
     """`after` is in seconds; the second attempt takes a place of `guard`, the server's, or is not made; `tool` is the
     tool's name.
     """
 
     def __init__(self, upstream: Upstream, guard: Guard, after: float, tool: str = "") -> None:
-        self.upstream = upstream
+        super().__init__(upstream)
         self.guard = guard
         self.after = after
         self.tool = tool
-
-    @property
-    def modern(self) -> bool:
-        return self.upstream.modern
-
-    def next_id(self) -> bytes:
-        return self.upstream.next_id()
-
-    def modern_for(self, client: ClientPeer | None) -> bool | None:
-        return self.upstream.modern_for(client)
-
-    async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
-        return await self.upstream.negotiate(client, deadline)
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> _Race:
         race = _Race(self, request, sink)
         race.begin()
         return race
-
-    def end_session(self, session: bytes) -> None:
-        self.upstream.end_session(session)
-
-    def gauges(self) -> Gauges:
-        return self.upstream.gauges()
-
-    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await self.upstream.aclose(grace, replaced=replaced)
 
 
 class _Race:

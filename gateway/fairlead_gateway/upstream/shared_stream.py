@@ -6,14 +6,18 @@ Ids and progress tokens are replaced once more by the child process or link that
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import AnswerServer
+from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.sending import TaskCall
+from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
@@ -117,3 +121,44 @@ class ClientStream:
             self._working[-1].ask(message, answer)
         else:
             answer(jsonrpc.reply_to_server(message))
+
+
+class StreamUpstream(Upstream):
+    """Upstream over one stream, for `limit` requests at once. `modern` is the era of its catalog, until the stream
+    negotiates one; `own`: the one client whose stream it is, None where all clients share it. To a
+    legacy server that they share no capability is declared (`upstream.gated`).
+    """
+
+    def __init__(self, name: Hashable, *, modern: bool, limit: int, own: ClientStream | None) -> None:
+        self.name = name
+        self.limit = ConcurrencyLimit(limit, name)
+        self.own = own
+        self._modern = modern
+        self._count = itertools.count(1).__next__
+
+    def negotiated(self) -> Negotiated | None:
+        """Outcome of the stream's handshake; None before it."""
+        raise NotImplementedError
+
+    def stream(self) -> tuple[SharedStream, Callable[[], int]]:
+        """The stream, opened where it is not, and the number of its connections or processes so far."""
+        raise NotImplementedError
+
+    @property
+    def modern(self) -> bool:
+        agreed = self.negotiated()
+        return self._modern if agreed is None else agreed.era is Era.MODERN
+
+    def next_id(self) -> bytes:
+        return b"%d" % self._count()
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> TaskCall:
+        return TaskCall(self.request(request, sink), sink, f"{request.method} {self.name}")
+
+    async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+        """The raw result. Raises McpError."""
+        with self.limit:
+            stream, life = self.stream()
+            if self.own is None:
+                return await request_over(stream, request, sink)
+            return await self.own.request(stream, request, sink, life)
