@@ -104,11 +104,11 @@ class RelayUpstream(Upstream):
         await self.upstream.aclose(grace, replaced=replaced)
 
 
-class Answered:
+class CompletedRequest:
     """`Pending` of a request that was answered before `send` returned."""
 
     def cancel(self) -> None:
         """Nothing is on its way."""
 
 
-ANSWERED = Answered()
+ANSWERED = CompletedRequest()
