@@ -1,4 +1,4 @@
-"""What the user of a registry is told about its connections: in order, one at a time, never in the way of a call."""
+"""Runs the callbacks of a registry about its connections: in order, one at a time, never in the way of a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST_WORDS: Final = 5.0
 
 
 class Callbacks:
-    """See the module. An exception of a callback is logged, and changes nothing."""
+    """Queue of callbacks that run one after the other. An exception of a callback is logged, and changes nothing."""
 
     def __init__(self, on_connect: OnConnect | None = None, on_disconnect: OnDisconnect | None = None) -> None:
         self._on_connect = on_connect

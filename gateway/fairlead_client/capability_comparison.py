@@ -1,6 +1,6 @@
 """Finds the tools that a server of a registry lists only to clients with a capability.
 
-Used by `remote`. A registry declares no capability when it calls, so these tools are listed and refused by name. A
+A registry declares no capability when it calls, so these tools are listed and refused by name. A
 server is compared when it lists other tools than before, so that one on stdio is hardly ever started twice.
 """
 

@@ -1,6 +1,6 @@
 """Opens sessions with the servers of a registry, and runs the child processes among them.
 
-One `ServerConnector` per registry, used by `remote`. It belongs to the loop and the thread that use it first.
+One `ServerConnector` per registry. It belongs to the loop and the thread that use it first.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ServerConnection:
 
 
 class ServerConnector:
-    """See the module."""
+    """Opens sessions over HTTP and stdio, and restarts child processes that ended."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ class Definitions(list[JsonObject]):
         self.names = names
         """Both ways between the registry's names and those in the list; `execute` takes either."""
         self.report = report
-        """What the format does not hold as it was, and which tools are not strict although that was asked for."""
+        """Losses: parts that the format does not hold as they were, and tools that are not strict though asked for."""
         self.max_tools = max_tools
         """Tools that the provider takes in one request, where that is known."""
 

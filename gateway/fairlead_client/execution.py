@@ -1,6 +1,6 @@
 """One call of one tool: arguments read and checked, attempts, pauses, and what it all comes to.
 
-Used by `registry`. Raises nothing for what a tool or a server does.
+Raises nothing for what a tool or a server does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Executor:
-    """See the module. `random` is for the pauses between attempts."""
+    """Calls tools with retries. `random`, from 0 to 1, spreads the pauses between attempts."""
 
     def __init__(self, call: Call, *, random: Callable[[], float] = randomness.random) -> None:
         self._call = call

@@ -1,6 +1,6 @@
 """The tools of this process: functions as `fairlead_gateway.custom` takes them in, and the calls of them.
 
-Used by `registry`. Names, schemas, threads and results are those of the gateway's custom tools, so that a function
+Names, schemas, threads and results are those of the gateway's custom tools, so that a function
 behaves alike in both.
 """
 
@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class LocalTools:
-    """See the module. Raises BadTool for a function that cannot be one."""
+    """Functions as tools of a registry. Raises BadTool for a function that cannot be one."""
 
     def __init__(self, given: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
         self._tools = CustomTools()

@@ -17,7 +17,7 @@ _DEPTH: Final = 3
 
 @dataclass(frozen=True)
 class Executed:
-    """What a model's message came to."""
+    """Outcomes of the calls in a model's message."""
 
     messages: tuple[JsonObject, ...]
     """To be appended to the conversation, behind the model's message."""
@@ -26,7 +26,7 @@ class Executed:
     pending: tuple[str, ...]
     """Ids of the calls that were left to the caller."""
     report: tuple[ResultLoss, ...]
-    """What of the results the format does not hold as it was."""
+    """Parts of the results that the format does not hold as they were."""
 
 
 def decoded(message: object, depth: int = 0) -> object:

@@ -1,4 +1,4 @@
-"""What a call through the registry comes to: a result, or one of four errors. Values, never raised by the registry.
+"""Outcomes of calls through the registry: a result, or one of four errors. Values, never raised by the registry.
 
 Pure module. The codes are those of the gateway's contract (`refusals`), and `UNKNOWN_TOOL`, which MCP says with
 the JSON-RPC error -32602.
@@ -83,7 +83,7 @@ class ExecutionError(ToolCallError):
 
     @property
     def cause(self) -> BaseException | None:
-        """What was raised underneath."""
+        """Exception that was raised underneath."""
         return self.__cause__
 
 
@@ -109,7 +109,7 @@ class Outcome:
     """The tool's `CallToolResult` (MCP 2026-07-28, Tools), also where it says that it failed."""
     error: ToolCallError | None = None
     warning: str | None = None
-    """What of the structured content does not fit the tool's `outputSchema`: one error a line."""
+    """Parts of the structured content that do not fit the tool's `outputSchema`: one error a line."""
     attempts: int = 0
     """How often the tool was called."""
     seconds: float = 0.0
@@ -127,7 +127,7 @@ class Outcome:
 
     @property
     def value(self) -> Any:
-        """What the tool returned: `structuredContent` where it gave one, else `text`; None after a failure."""
+        """Value that the tool returned: `structuredContent` where it gave one, else `text`; None after a failure."""
         if self.error is not None or self.result is None:
             return None
         structured = self.result.get("structuredContent")
@@ -140,7 +140,7 @@ class Outcome:
         return self.value
 
     def as_result(self) -> JsonObject:
-        """What to tell a model: the tool's result, or the error in the form of one (`isError`)."""
+        """Result for a model: the tool's, or the error in the form of one (`isError`)."""
         if self.result is not None:
             return self.result
         error = self.error

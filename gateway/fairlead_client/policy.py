@@ -101,8 +101,8 @@ def at_once(strategy: Strategy, calls: int) -> int:
 
 
 def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
-    """What an exception of a local handler comes to. An error of this registry's own comes unchanged; one of the
-    system (a file, a connection, a timeout) may be tried again, for whoever asks for retries knows the handler.
+    """Error for an exception of a local handler. An error of this registry's own is returned unchanged; one of the
+    system (a file, a connection, a timeout) may be tried again, for a program that asks for retries knows the handler.
     """
     if isinstance(cause, ToolCallError):
         return cause
@@ -113,7 +113,7 @@ def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
 
 
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
-    """What an error of the connection comes to; `repeatable`: the call may be made twice."""
+    """Error for a failed connection; `repeatable`: the call may be made twice."""
     refusal = refusal_for(error)
     message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # here nobody is kept from addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
@@ -134,7 +134,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
 
 
 def refused(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
-    """What a gateway said in the tool's place, when the server is one: its refusals are results with a code. None for
+    """Refusal of a gateway in place of the tool's result, when the server is one: a result with a code. None for
     every other result. A server that writes such a code itself is believed.
     """
     meta = result.get("_meta")

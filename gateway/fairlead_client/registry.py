@@ -329,7 +329,7 @@ class AsyncToolRegistry:
         await asyncio.gather(*(remote.ensure_fresh(patience) for remote in self._remotes.values()))
 
     async def _found(self, name: str, patience: float | None = None) -> Tool | None:
-        """What a name means, with no more asking of servers than that takes, and no more waiting than `patience`."""
+        """Tool of a name; lists no more servers than that takes, and waits no longer than `patience` seconds."""
         tool = self._table().find(name)
         if tool is None:
             await self._ensure_fresh(patience)

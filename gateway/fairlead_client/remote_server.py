@@ -1,7 +1,7 @@
 """One MCP server of a registry: its connection, its cached tools, and what became of both.
 
 Nothing is connected before somebody asks. A listing is kept for the registry's TTL (shorter where the server says so,
-`ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by whoever asks next, once for all
+`ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by the next request, once for all
 who ask meanwhile. A connection that failed is dropped, so that the next request makes a new one; calls that are still
 running on it may end. A process that fails again and again is left alone for a while: see `restarts`.
 """
@@ -50,7 +50,7 @@ _ROUNDS: Final = 2
 
 
 class RemoteServer:
-    """See the module. `moved()` is called whenever what `tools` or `online` say has changed."""
+    """Connection and tools of one server. `moved()` is called whenever `tools` or `online` have changed."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class RemoteServer:
                 return
 
     def _complain(self, error: McpError) -> None:
-        """Once for each reason, or a program that looks often would log nothing else."""
+        """Log an error, the first time for each reason: a program that lists often would log nothing else."""
         said = str(error)
         level = logging.DEBUG if said == self._complaint else logging.WARNING
         logger.log(level, "%s is left out: %s", self.server.name, said)

@@ -1,4 +1,4 @@
-"""The servers of a registry, as whoever writes them down: objects, an `mcp.json`, or McpServer manifests.
+"""Servers of a registry in the forms that users write: objects, an `mcp.json`, or McpServer manifests.
 
 Pure module. Every form becomes one `ServerDeclaration`: where the server is and what is sent to it. What an API server
 would refuse in an McpServer is refused here in the same words.
@@ -65,7 +65,7 @@ class Server:
     """Added to what a child process gets of our environment: `fairlead_mcp.surroundings`."""
     cwd: str | Path | None = None
     transport: Transport | None = None
-    """Of a `url`: `streamable-http`, unless it is said to be `sse`."""
+    """Transport of a `url`: `streamable-http`, unless it is set to `sse`."""
     headers: Mapping[str, str] = field(default_factory=dict)
     api_key: str | None = None
     """Sent as `Authorization: Bearer`."""
@@ -95,7 +95,7 @@ class ServerDeclaration:
     credential: Credential
     trusted: bool
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
-    """What a manifest says about single tools, by their own names."""
+    """Overrides of a manifest for single tools, by their own names."""
 
 
 ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]

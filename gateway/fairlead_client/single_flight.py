@@ -28,7 +28,7 @@ class SingleFlight(Generic[T]):
         return self._task is not None
 
     async def result(self) -> T:
-        """What the running work comes to; begins it where none is running. Raises what it raises, and ConnectFailed
+        """Result of the running work, which is begun where none is running. Raises its exceptions, and ConnectFailed
         where it was stopped.
         """
         task = self._task
@@ -51,4 +51,4 @@ class SingleFlight(Generic[T]):
         if self._task is task:
             self._task = None
         if not task.cancelled():
-            task.exception()  # whoever waited may be gone, which is no reason for a complaint
+            task.exception()  # all callers may be gone; asyncio would log an exception that nobody retrieved

@@ -26,7 +26,7 @@ class ToolTable:
                 logger.info("%s of %s is %s %s", tool.name, tool.server, how, first.server)
         self.by_name: Mapping[str, Tool] = {name: shown[name] for name in sorted(shown)}
         self.tools = tuple(self.by_name.values())
-        """In the order of their names, which is the same whoever was faster."""
+        """Sorted by name, so that the order does not depend on which server answered first."""
         self.names = Names(self.by_name)
         """To names that every provider takes, and back."""
         hidden = {tool.name: tool for tool in offline if tool.name not in shown}

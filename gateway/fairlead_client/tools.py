@@ -1,6 +1,6 @@
-"""One tool of a registry, and what a server's listing comes to.
+"""Tools of a registry, made from the listings of servers.
 
-Pure module. Used by `remote`, `table` and whoever shows tools.
+Pure module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NAME: Final = 1024
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that can be called by `name`."""
+    """One tool of a registry, under the `name` that calls it."""
 
     name: str
     """In this registry: `{prefix}__{tool}`; of a local tool its own."""
@@ -75,7 +75,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def annotations(self) -> JsonObject:
-        """What the tool says about itself (MCP, `ToolAnnotations`): hints, believed only where `trusted`."""
+        """Hints of the tool about itself (MCP, `ToolAnnotations`), believed only where `trusted`."""
         said = self.definition.get("annotations")
         return said if isinstance(said, dict) else {}
 
@@ -142,5 +142,5 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
 
 
 def seconds(milliseconds: int | None) -> float | None:
-    """The same time in seconds."""
+    """Milliseconds in seconds."""
     return None if milliseconds is None else milliseconds / 1000

@@ -39,11 +39,11 @@ from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
+from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
@@ -289,7 +289,7 @@ def build(
         dispatcher,
         BuiltinMethods(own_info, sessions, live.set_level),
         book,
-        ServerLimits(
+        ClientLimits(
             head=settings.max_header_bytes,
             body=settings.max_request_bytes,
             keep_alive=settings.client_idle,

@@ -50,7 +50,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 def application(readiness: Callable[[], Readiness], context: RestContext) -> ASGIApp:
-    """What `assembled` has, behind the guard."""
+    """The routes of `assembled`, behind the guard."""
     app = assembled(readiness, context)
     return GuardMiddleware(FastRoutes(app, app.routes), context.guard)
 

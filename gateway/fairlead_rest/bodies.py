@@ -1,6 +1,6 @@
 """JSON in and out: bodies are bounded and typed, answers are encoded once.
 
-Used by every resource. Types are msgspec structs, from which `openapi` takes the schemas too. What is large comes and
+Types are msgspec structs, from which `openapi` takes the schemas too. What is large comes and
 goes in pieces, with a turn of the loop for each: a call beside it waits for a piece at most.
 """
 

@@ -1,6 +1,6 @@
 """The caller's own tools: read from any format, matched with ours, and kept apart, for the caller runs them itself.
 
-Used by the resources `tools`, `plans` and `toolcalls`, so that all three agree on whose a tool is. **A definition that
+The resources `tools`, `plans` and `toolcalls` agree by it on whose a tool is. **A definition that
 goes by the name, the safe name or the id of a visible tool means that tool**: callers send back all that they were
 given. The registry's definition is offered then and the gateway runs it; `matched` says so. Any other is the caller's.
 """
@@ -22,7 +22,7 @@ from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 
 class CallerTools(msgspec.Struct, frozen=True):
-    """What of a caller's definitions is its own."""
+    """Definitions of a request that are the caller's own tools."""
 
     tools: tuple[JsonObject, ...] = ()
     """In MCP's form, each name once."""
@@ -32,7 +32,7 @@ class CallerTools(msgspec.Struct, frozen=True):
     lacking: tuple[Loss, ...] = ()
     """Losses of their definitions in a format other than theirs."""
     names: Names = Names()
-    """Of the visible tools and the caller's."""
+    """Provider names of the visible tools and of the caller's."""
     format: Format = registry.FORMATS[registry.MCP]
     """Theirs."""
     originals: tuple[Original, ...] = ()
@@ -87,7 +87,7 @@ def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTo
 
 
 def arguments_for(tool: JsonObject, arguments: Any) -> Any:
-    """What the caller runs its tool with: without the nulls that strict mode asks for."""
+    """Arguments for a tool that the caller runs: without the nulls that strict mode asks for."""
     schema = tool.get("inputSchema")
     return un_null(arguments, schema) if isinstance(schema, dict) and isinstance(arguments, dict) else arguments
 

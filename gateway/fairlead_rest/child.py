@@ -23,7 +23,7 @@ from fairlead_rest.jobs import JOBS, ConvertedBody
 LENGTH: Final = struct.Struct(">I")
 BULK: Final = "--bulk"
 NICENESS: Final = 5
-"""Of a process for short work, which somebody waits for."""
+"""Niceness of a process for short work, which a request waits for."""
 
 
 def main() -> None:

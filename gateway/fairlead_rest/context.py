@@ -56,8 +56,8 @@ log = logging.getLogger(__name__)
 
 
 class Tallies:
-    """Where the histograms of calls are. `origin` names this process to whoever merges what was counted, and says
-    nothing of it.
+    """Source of the histograms of calls. `origin` is an opaque id of this process, by which merged histograms are told
+    apart.
     """
 
     def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
@@ -67,7 +67,7 @@ class Tallies:
 
 
 class Requests(Protocol):
-    """What waits for an operator to fetch it: `reports.outbox`."""
+    """Requests that wait for an operator to fetch them: `reports.outbox`."""
 
     asked_at: float | None
     """When an operator asked last, seconds since the epoch."""
@@ -122,7 +122,7 @@ class RestContext:
         """Processes of servers, where this process runs them."""
         self.worker = WorkerThread()
         self.throttle = throttle
-        """Of conversions of what callers bring. Those of tools that are served happen once, and somebody waits."""
+        """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
         self.converting = ProcessPool(processes, bulk=True) if processes else None
         self.counting = ProcessPool(processes) if processes else None
         """Apart, so that a plan does not wait for somebody's conversions."""
@@ -130,21 +130,21 @@ class RestContext:
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
         self.choosers = choosers or Choosers()
-        """Of the tier of an answer. Used in the worker only."""
+        """Choosers of the tier of an answer, for the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
         self._windows = windows or ContextWindows()
         self._live_models = live_models
         self._live: LiveModels | None = None
         self.routes = routes
-        """Of models, by name."""
+        """Routes of models, by name."""
 
     def seen(self, request: Request) -> SubjectCatalog:
-        """What is served now, as whoever asks may see it. Raises KeyError for a request that no guard let in."""
+        """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
         return self.seen_by(request.scope[IDENTITY])
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
-        """The same for an identity that was found before."""
+        """The catalog that an identity may see."""
         return SubjectCatalog(self._selection(), identity)
 
     def administers(self, identity: Identity) -> bool:
@@ -154,12 +154,12 @@ class RestContext:
 
     @property
     def live_models(self) -> LiveModels | None:
-        """What a model server told last; None without one in the configuration."""
+        """Windows as the model server said last; None without one in the configuration."""
         return None if self._live_models is None else self._live_models()
 
     @property
     def windows(self) -> ContextWindows:
-        """What models hold. In the worker only."""
+        """Context windows of models. In the worker only."""
         live = self.live_models
         if live is not self._live and live is not None:
             self._windows, self._live = self._windows.with_live(live.models), live
@@ -170,7 +170,7 @@ class RestContext:
         return self._shelves.of(seen, tier)
 
     def sizes(self) -> Sizes:
-        """What tools cost. In the worker only: the first use loads the vocabulary."""
+        """Sizes of tools in tokens. In the worker only: the first use loads the vocabulary."""
         if self._sizes is None:
             self._sizes = Sizes(LazyCounter())
         return self._sizes

@@ -90,7 +90,7 @@ class RequestGuard:
         return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
     async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Whose request it is, or why it is not let in."""
+        """Identity of the request's principal, or the problem for which it is refused."""
         authorization = headers.get(b"authorization")
         verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):

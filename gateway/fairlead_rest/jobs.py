@@ -60,7 +60,7 @@ class MessagesBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
 
 class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
-    """The same turn of a conversation in the target's form."""
+    """One turn of a conversation in the target's form."""
 
     format: str
     messages: list[JsonObject]
@@ -72,7 +72,7 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
     invalid: dict[str, str]
     """Ids of calls that cannot be read and are left out, with the reason."""
     report: tuple[ResultLoss, ...]
-    """What the target does not hold as it was."""
+    """Parts that the target does not hold as they were."""
 
 
 class ConvertedBody(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why there is no `ConvertedBody`."""
 
     unreadable: str = ""
-    """What is wrong with the request's body."""
+    """Sentence about an unreadable body; empty where it was read."""
     unknown_format: str = ""
 
 
@@ -167,7 +167,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
 
 
 def _unreadable(error: Exception) -> Declined:
-    """What is wrong with a body, of what came up while it was read."""
+    """Problem for an exception that was raised while a body was read."""
     if isinstance(error, registry.UnknownFormat):
         return Declined(unknown_format=error.name)
     if isinstance(error, RecursionError):
@@ -192,7 +192,7 @@ def count(work: bytes) -> list[Size]:
 
 def measure(body: bytes) -> Measured:
     """A request with `messages` and `system` to their tokens and the request without them. One that is no object comes
-    back as it is, for whoever decodes it to say so.
+    returned as it is, and its decoder reports it.
     """
     try:
         asked = _decode(body)

@@ -1,4 +1,4 @@
-"""What the REST API says of a tool's speed: declared, measured, and how it fares in each tier."""
+"""Latency of a tool in the REST API: declared, measured, and its place in each tier."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class HealthDocument(msgspec.Struct, frozen=True):
 
 
 class MeasuredDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """What decides about tiers."""
+    """Measurements that decide about tiers."""
 
     quantiles: Quantiles | None
-    """Of the last successful calls; null before the first."""
+    """Quantiles of the last successful calls; null before the first."""
     bimodal: bool
     """Its durations form two heaps, so that every tier judges it by p95."""
     health: HealthDocument
     round_trip_ms: float | None
-    """Of a request to its server that calls no tool, as the operator sees it: the network's part of each call."""
+    """Duration of a request to its server that calls no tool, as the operator measures it: the network's part."""
 
 
 def latency_of(tool: Tool, state: ToolState | None) -> LatencyDocument:
@@ -61,7 +61,7 @@ def latency_of(tool: Tool, state: ToolState | None) -> LatencyDocument:
 
 
 def measured_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
-    """What was measured of one tool, if anything."""
+    """Measurements of one tool; nulls where there are none."""
     known = state or _UNKNOWN
     health = HealthDocument(known.health.score, known.health.state, known.health.reason)
     return MeasuredDocument(known.quantiles, known.bimodal, health, round_trip_ms)

@@ -1,6 +1,6 @@
 """Context windows as a model server tells them itself: an OpenAI-compatible `GET /v1/models`, asked again and again.
 
-Made by whoever reads the configuration, started and stopped by `app`; the only module that knows aiohttp. What was
+The only module here that imports aiohttp. What was
 learned last stays until something newer is learned: a server that is away, or answers nonsense, changes nothing.
 """
 

@@ -1,6 +1,6 @@
-"""What of the visible tools a model is offered, and in which form: filter, budget, conversion.
+"""Chooses the visible tools that a model is offered, and converts them: filter, budget, conversion.
 
-Used by the resources `tools` and `plans`, in the worker. The limits are decided in `budget.plan`, the forms in
+Runs in the worker. The limits are decided in `budget.plan`, the forms in
 `formats`; here they are put together.
 """
 

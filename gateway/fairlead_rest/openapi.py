@@ -1,6 +1,6 @@
 """The OpenAPI document: FastAPI's, with the schemas of our structs and an example of every request and answer.
 
-Used by the resources, where a route is declared, and by `application`, which puts the document together.
+Resources declare their routes by it, and `application` makes the document.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ IDLE_SECONDS: Final = 120.0
 
 
 class ProcessPool:
-    """See the module. `bulk` is work that gives way to everything else. Belongs to the loop that it is used on."""
+    """Pool of worker processes. `bulk` work gives way to everything else. Belongs to the loop of its first use."""
 
     def __init__(self, size: int, *, bulk: bool = False, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
         self.size = size
@@ -41,7 +41,7 @@ class ProcessPool:
 
     @property
     def pids(self) -> list[int]:
-        """Of processes that wait for work."""
+        """Process ids of idle workers."""
         return [child.pid for child in self._idle]
 
     async def do(self, job: str, work: bytes | Sequence[bytes]) -> Any:

@@ -42,8 +42,8 @@ class PredictedCall(Guess, frozen=True, rename="camel"):
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """What a batch costs whoever waits for it, in milliseconds: the maximum of parallel calls, the sum of sequential
-    ones, and with a limit what it comes to when each starts as soon as there is a place.
+    """Duration of a batch in milliseconds: the maximum of parallel calls, the sum of sequential ones, and with a limit
+    the end of the last call when each starts as soon as another has ended.
     """
 
     strategy: str
@@ -63,7 +63,7 @@ class Cost(msgspec.Struct, frozen=True, rename="camel"):
     declared estimate. Null where there is no limit, or a tool of which nothing is known.
     """
     actual_ms: float | None = None
-    """What it took; null where nothing was called."""
+    """Measured duration; null where nothing was called."""
 
 
 class Prediction(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,7 +75,7 @@ class Prediction(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def guess(entry: VisibleTool, timeout: float | None = None) -> Guess:
-    """What is known of one call; no longer than its `timeout`, in seconds."""
+    """Expected duration of one call; no longer than its `timeout`, in seconds."""
     state, tool = entry.state, entry.tool
     usual, slow, basis = _figures(state, tool)
     if timeout is not None and usual is not None and slow is not None:

@@ -85,12 +85,12 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     did_you_mean: str | None = None
     """The visible name that was probably meant."""
     known: tuple[str, ...] = ()
-    """What there is instead: the formats, the tiers, the servers."""
+    """Names that exist: of formats, tiers or servers."""
     retry_after_ms: int | None = None
     would_fit: tuple[str, ...] = ()
-    """Of OVER_BUDGET: what would help, any one of them."""
+    """Changes for OVER_BUDGET; any one of them suffices."""
     numbers: Any = None
-    """Of OVER_BUDGET: where the tokens go."""
+    """Tokens by their use, for OVER_BUDGET."""
     hidden: HiddenTool | None = None
     """With OVER_BUDGET: the tool that a tier hides, why, and where it is."""
 
@@ -139,7 +139,7 @@ def seconds_of(milliseconds: int) -> str:
 
 
 def failure() -> Response:
-    """What is said of a fault of ours."""
+    """Response for an internal error."""
     return Problem(INTERNAL, "the gateway failed; its log says why").response()
 
 

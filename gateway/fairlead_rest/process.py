@@ -37,15 +37,15 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     def __init__(self) -> None:
         self.pieces = 0
-        """Of work, that it was given."""
+        """Jobs that it was given."""
         self.timer: asyncio.TimerHandle | None = None
-        """Of whoever started it."""
+        """Timer of the pool, which ends the process when it is idle for long."""
         self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answer: asyncio.Future[None] | None = None
         self._said: list[bytes] = []
         self._size = 0
         self._length = 0
-        """Of what is to be said; 0: not known yet."""
+        """Length of the answer that is being read, in bytes; 0: not known yet."""
 
     @classmethod
     async def start(cls, *, bulk: bool) -> WorkerProcess:

@@ -1,6 +1,6 @@
-"""What a model's message asks for: its calls, each with the tool that it means and the arguments as that takes them.
+"""Calls that a model's message requests, each with its tool and the arguments in the form that the tool takes.
 
-Used by the resource `toolcalls`. Nothing is called here.
+Nothing is called here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
 
 
 class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the model takes in results."""
+    """Content that the model takes in results."""
 
     images: bool = True
     audio: bool = False
@@ -87,7 +87,7 @@ class Planned(msgspec.Struct, frozen=True):
     """Its definition, where the caller sent that."""
     near: str | None = None
     denied: str | None = None
-    """Why it is kept from whoever asks, where that may be told."""
+    """Why policies deny it to the principal, where that may be told."""
     denial: Denial | None = None
     """Decision that keeps it from the caller, for the audit log."""
     unready: ServerEntry | None = None
@@ -147,5 +147,5 @@ def _plan(
 
 
 def _near(name: str, shelf: VisibleTools, own: CallerTools | None) -> str | None:
-    """Of all that the model may call: what it sees of ours, and what the caller sent."""
+    """Nearest name among the tools that the model may call: those visible to it, and the caller's."""
     return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])

@@ -69,11 +69,11 @@ class SubjectCatalog:
         return self._selection.views_of(self.identity).default_tier
 
     def decision(self, server: ServerKey, tool: str) -> Decision:
-        """What decides about one tool that there is, whether this asker sees it or not. Not in the loop."""
+        """Decision about an existing tool, visible to this subject or not. Not in the loop."""
         return decide(self._selection.policies, self._selection.views_of(self.identity).rules, server, tool)
 
     def denial(self, view: View, name: str) -> Denial | None:
-        """Decision that keeps a tool, called by a name which `view` does not show, from this asker. Not in the loop."""
+        """Decision that denies this subject a tool whose name `view` does not show. Not in the loop."""
         return denial(self._selection, self.identity, view, name)
 
     def of_server(self, key: ServerKey) -> View | None:

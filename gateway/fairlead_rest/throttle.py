@@ -30,7 +30,7 @@ def by_process(size: int) -> float:
 
 
 def in_thread(size: int) -> float:
-    """The same for `size` bytes that a thread of this process converts, which holds the interpreter meanwhile."""
+    """Seconds of the loop for `size` bytes that a thread of this process converts, holding the interpreter."""
     return 3e-4 + 2e-7 * size
 
 

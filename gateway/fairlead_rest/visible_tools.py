@@ -59,7 +59,7 @@ class VisibleTool:
         """Raw, under the exposed name."""
         self.tool = tool
         self.state = state
-        """What was measured and decided of it, if anything."""
+        """Measurements and tier decisions of it; None before the first."""
         self.offline = offline
         self.pinned = pinned
         """Whether policies keep budgets from cutting it."""

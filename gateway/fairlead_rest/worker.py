@@ -1,7 +1,7 @@
 """Work of the REST API off the loop: one thread, a bounded queue, and breath for the loop in between.
 
 Made by `context`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
-interpreter with the loop: whoever works here for longer than half a millisecond uses `breathing`, or calls in flight
+interpreter with the loop: work of more than half a millisecond uses `breathing`, or calls in flight
 would wait for the interpreter's switch interval.
 """
 
@@ -55,7 +55,7 @@ class WorkerThread:
             self._waiting -= 1
 
     def close(self) -> None:
-        """What waits is dropped; what runs ends by itself."""
+        """Drop waiting work; running work ends by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

@@ -50,7 +50,7 @@ _decode_session = msgspec.json.Decoder(SessionClaims).decode
 
 
 def normalized(capabilities: bytes | Raw) -> str | None:
-    """What a client offers to servers, in one of a few dozen forms; None for nothing, or another shape.
+    """Client capabilities in one of a few dozen forms; None for none, or another shape.
 
     Few, because a session is opened with a server for each.
     """

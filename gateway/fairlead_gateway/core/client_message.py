@@ -1,6 +1,6 @@
-"""What a request to an MCP endpoint is read as, and what it turns out to be.
+"""Messages of clients as `endpoint.inbound` classifies them.
 
-Declarations only. `endpoint.inbound` makes them; apart from it because what msgspec makes a class of is not compiled.
+Declarations only, apart from `inbound`: classes that msgspec makes are not compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 
 Headers: TypeAlias = dict[bytes, bytes]
-"""Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
+"""Lower-case name to value; the values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -27,14 +27,14 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class ClientResponse(msgspec.Struct, frozen=True):
-    """A legacy client's response to what a server asked of it."""
+    """A legacy client's response to a server's request."""
 
     message: Message
     session: bytes | None
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """The first rung that failed, as an HTTP status and a JSON-RPC error."""
+    """Refusal of a request before it is a call: an HTTP status and a JSON-RPC error."""
 
     status: int
     code: int
@@ -44,7 +44,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class RequestBody(msgspec.Struct, gc=False):
-    """What a body is read as. Raises msgspec.ValidationError for JSON that is no request."""
+    """Type of a decoded body; the decoder raises msgspec.ValidationError for JSON that is no request."""
 
     jsonrpc: Literal["2.0"]
     method: str

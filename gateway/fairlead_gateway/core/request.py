@@ -1,4 +1,4 @@
-"""A JSON-RPC request that passed every rung of `endpoint.inbound`.
+"""JSON-RPC request that passed every check of `endpoint.inbound`.
 
 A class of our own, and no Struct, so that it can be compiled: a call reads two dozen of its attributes.
 """
@@ -13,7 +13,7 @@ from fairlead_mcp.jsonrpc import RawObject
 
 
 class RequestMeta:
-    """What is gone by of a request's `_meta`."""
+    """Members of a request's `_meta` that decide how it is served."""
 
     __slots__ = ("lacking", "log_level", "misread", "token", "version", "versioned")
 
@@ -28,13 +28,13 @@ class RequestMeta:
         misread: str = "",
     ) -> None:
         self.lacking = lacking
-        """What is wrong with it for a modern request."""
+        """Sentence about a member that a modern request lacks; empty for none."""
         self.misread = misread
         """A sentence about a member that servers may read otherwise; wrong in both eras."""
         self.version = version
-        """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
+        """Protocol version of a modern request in the encoding of headers; None where a header cannot hold it."""
         self.versioned = versioned
-        """Whether it names a version, whatever that is."""
+        """Whether it names a version, supported or not."""
         self.token = token
         """Whether it asks for progress."""
         self.log_level = log_level
@@ -42,11 +42,11 @@ class RequestMeta:
 
 
 NO_META: Final = RequestMeta(f"params._meta lacks the required {eras.META_VERSION}")
-"""Of a request without any."""
+"""Meta of a request without `_meta`."""
 
 
 class McpRequest:
-    """See the module. `params` are used up by whoever makes the call."""
+    """One request of a client, with raw params. The call takes members out of `params`."""
 
     __slots__ = ("id", "meta", "method", "modern", "opened", "params", "session")
 
@@ -67,10 +67,9 @@ class McpRequest:
         self.session = session
         """`Mcp-Session-Id` of a legacy client that has one."""
         self.meta = meta
-        """Of its `params`."""
         self.opened: SessionClaims | None = None
-        """What `session` says, where it was signed here and is the asker's."""
+        """Claims in `session`, where it was signed with our key for this principal."""
 
     def sessionless(self) -> McpRequest:
-        """The same of a client without a session."""
+        """This request without its session id."""
         return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta)

@@ -1,4 +1,4 @@
-"""What the gateway answers by itself: handshakes, `ping`, and lists from prepared bytes.
+"""Methods that the gateway answers without a server: handshakes, `ping`, and lists from prepared bytes.
 
 Pure but for the randomness in session ids.
 """
@@ -127,8 +127,8 @@ class BuiltinMethods:
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
-    """What an endpoint offers: tools always, the rest where a server behind it does. Log levels of legacy clients are
-    kept here, so that they may set them whatever is behind.
+    """`ServerCapabilities` of an endpoint: tools always, the rest where a server behind it has it. Log levels of
+    legacy clients are kept by the gateway, so `logging` is declared to them in any case.
     """
     features = view.offers.features
     said: dict[str, dict[str, bool]] = {"tools": {"listChanged": True}}

@@ -55,7 +55,7 @@ class ClientConnection(RequestSink):
         self.pipeline: list[HttpExchange | FallbackRequest] = []
         """Requests that wait for the answers to those before them, oldest first."""
         self.current: HttpExchange | FallbackRequest | None = None
-        """What is being answered."""
+        """Request that is being answered."""
         self.cached_head: CachedHead | None = None
         self.since = loop.time()
         """When it began what it does now, in seconds of the loop's clock."""

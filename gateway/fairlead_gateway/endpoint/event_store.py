@@ -26,7 +26,7 @@ KEPT_BYTES: Final = 8 << 20
 STREAM_BYTES: Final = 1024
 """That a stream is counted for beside its events and the id of its session, about."""
 KEPT_EVENTS: Final = 256
-"""Of one stream; older ones are forgotten first."""
+"""Events kept per stream; older ones are forgotten first."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
 
 

@@ -28,8 +28,8 @@ MAX_BEHIND: Final = 1 << 20
 
 
 class HttpConnection:
-    """What a request needs of its connection (`endpoint.connection`). A class and no Protocol, as what is compiled
-    reads the attributes of its own classes at a tenth of the price.
+    """Connection as its requests use it. A class and no Protocol: compiled code reads the attributes of its own classes
+    at a tenth of the price.
     """
 
     __slots__ = ("buffers", "client", "ending", "proxies", "transport")
@@ -40,7 +40,7 @@ class HttpConnection:
         self.client: tuple[str, int] | None = None
         """Address and port of the other side."""
         self.proxies = proxies
-        """Whose `X-Forwarded-For` is believed."""
+        """Proxies whose `X-Forwarded-For` is believed."""
         self.buffers = buffers
         """Where bytes of answers are counted."""
         self.ending = ending
@@ -97,7 +97,7 @@ class HttpExchange(core.Exchange):
         self.target = target
         """As the selection has it; which view that is, depends on who asks."""
         self.authority: bytes | None = None
-        """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
+        """Authority of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.body = body
         self._address: str | None = None
         self.keep_alive = True
@@ -146,7 +146,7 @@ class HttpExchange(core.Exchange):
 
     @property
     def congested(self) -> bool:
-        """Whether whoever has more to tell should wait, for the client does not read."""
+        """Whether a server with more to send should wait, for the client does not read its stream."""
         return self._streaming and not self.gone and self._wire.congested
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
@@ -244,7 +244,7 @@ class HttpExchange(core.Exchange):
         return extra if self.keep_alive and not self._wire.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
-        """Once: write the last of the answer, in parts where they are too large to be copied."""
+        """Write the last of the response, in parts where they are too large to be copied. No-op when it is complete."""
         if self.response_complete:
             return
         self.response_complete = True

@@ -40,7 +40,7 @@ class UvicornProtocols:
         self._state = ServerState()
         self._state.default_headers.extend(fields)
         self.tasks: set[asyncio.Task[None]] = self._state.tasks
-        """What the application is working on."""
+        """Requests in progress in the application."""
 
     def new(self, **state: object) -> Any:
         """A protocol for one connection, whose requests have `state` in their scope."""

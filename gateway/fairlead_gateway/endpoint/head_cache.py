@@ -18,7 +18,7 @@ from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
 MOST_BYTES: Final = 2 << 20
-"""Of all connections together, beside the last head of each."""
+"""Bytes of all cached heads, beside the last head of each connection."""
 
 
 class CachedHead:

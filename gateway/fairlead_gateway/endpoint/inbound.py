@@ -1,8 +1,8 @@
-"""What an HTTP request to an MCP endpoint is: a request, a notification, a response, or a refusal with its status.
+"""Classifies POST requests to an MCP endpoint: a request, a notification, a response, or a rejection with its status.
 
-Pure module: no I/O, no servers, no tools. The rungs are those of MCP
-2026-07-28 (Transports, "Protocol version header", "Request metadata"; SEP-2243, SEP-2575), in the order in which the
-Python SDK climbs them, so that a client meets the same status here as at the server itself.
+Pure module: no I/O, no servers, no tools. The checks are those of MCP 2026-07-28 (Transports, "Protocol version
+header", "Request metadata"; SEP-2243, SEP-2575), in the order of the Python SDK, so that a client gets the same status
+from the gateway as from the server itself.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ META: Final = members.Known(
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _REMEMBERED_BYTES: Final = 1024
-"""Of a `_meta` that is remembered: clients send the same one with each request, unless they ask for progress."""
+"""Bytes of the longest `_meta` that is cached: clients repeat theirs, unless they ask for progress."""
 
 
 def classify(
     headers: Headers, body: bytes, *, acceptable: bool = False
 ) -> McpRequest | Notification | ClientResponse | Rejection:
-    """Climb the ladder for a POST. `headers` are those of WANTED that came; `acceptable` where their first rung,
-    which the body has no part in, was climbed before.
+    """The message in a POST, or the first check that it fails. `headers` are those of WANTED that it has; `acceptable`:
+    `Accept` and `Content-Type` were checked before, in a request with equal headers.
     """
     refused = None if acceptable else _unacceptable(headers)
     if refused is not None:
@@ -118,7 +118,7 @@ def _of_an_era(
 
 
 def read_meta(raw: bytes) -> RequestMeta:
-    """What is gone by in a raw `_meta`. Raises one of jsonrpc.UNREADABLE where it is no object."""
+    """Members of a raw `_meta` that decide about a request. Raises one of jsonrpc.UNREADABLE where it is no object."""
     return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES else _read_meta(raw)
 
 
@@ -183,7 +183,7 @@ def _modern_ladder(
 
 
 def _unacceptable(headers: Headers) -> Rejection | None:
-    """What `Accept` and `Content-Type` rule out (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
+    """Rejection of `Accept` and `Content-Type` (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
     accept = headers.get(b"accept", b"*/*")
     if accept != _USUAL_ACCEPT and not accepts_both(accept):
         message = "Not Acceptable: a client must accept both application/json and text/event-stream"

@@ -1,4 +1,4 @@
-"""What a request to an MCP endpoint gets: refused, answered at once, or made a call.
+"""Answers requests to MCP endpoints: rejects them, answers them at once, or starts a call.
 
 One per gateway. It is given whole requests, and knows no sockets and no parser.
 """
@@ -26,6 +26,7 @@ from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
+from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
@@ -33,7 +34,6 @@ from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.held_requests import HeldRequests, name_in
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.server_limits import ServerLimits
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -62,7 +62,7 @@ TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 
 
 class McpEndpoint:
-    """What all connections share. `selection` is replaced as a whole, by `activate`."""
+    """Request handler that all connections share. `selection`, the snapshot with its views, is replaced as a whole, by `activate`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class McpEndpoint:
         dispatcher: Dispatcher,
         builtin_methods: BuiltinMethods,
         book: MetricsRegistry,
-        bounds: ServerLimits,
+        bounds: ClientLimits,
         identities: Identities,
         resource: ProtectedResource,
         streams: NotificationStreams,
@@ -121,7 +121,7 @@ class McpEndpoint:
 
     @property
     def calls(self) -> set[object]:
-        """What clients wait for now."""
+        """Calls and tasks that clients wait for."""
         return {*self.context.calls, *self.pending_tasks, *self.held_requests.tasks}
 
     def serve(self, exchange: HttpExchange) -> None:
@@ -210,7 +210,7 @@ class McpEndpoint:
         return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
 
     def _has_session(self, exchange: HttpExchange) -> bool:
-        """Whether it names a session that whoever asks has opened."""
+        """Whether the request names a session that its principal opened."""
         ident = exchange.headers.get(SESSION)
         session = None if ident is None else self.live.sessions.read(ident)
         return session is not None and session.owner == exchange.identity.owner
@@ -287,8 +287,8 @@ class McpEndpoint:
         return True
 
     def _in_session(self, identity: Identity, asked: ClientMessage, ident: bytes) -> ClientMessage | Rejection:
-        """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be
-        anybody's: somebody who is known goes on without it, and so does one whose id is too long to be kept.
+        """The message, with the claims of its session where the principal opened it. An id that our key did not sign
+        may be anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
         """
         sessions = self.live.sessions
         session = sessions.read(ident)
@@ -361,7 +361,7 @@ class McpEndpoint:
             recorder.record(int((self.clock() - began) * 1e9))
 
     def _turn_away(self, exchange: HttpExchange, refusal: CredentialRefusal) -> None:
-        """Nobody vouches for whoever asks."""
+        """Reject a request whose credential is missing or not accepted (RFC 6750)."""
         self.book.reject(refusal.status)
         if self.context.auditor is not None:
             self.context.auditor.turned_away(exchange, refusal.status, refusal.message)

@@ -11,12 +11,12 @@ from typing import Any, Final
 import httptools
 
 from fairlead_gateway.endpoint import framing, request_target
+from fairlead_gateway.endpoint.client_limits import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
 from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
-from fairlead_gateway.endpoint.server_limits import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
 from fairlead_gateway.policy.tiers import in_tier
 
 _NO_FIELDS: Final[list[Field]] = []

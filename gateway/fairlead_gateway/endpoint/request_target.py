@@ -1,7 +1,7 @@
-"""Which request targets are MCP endpoints, in every form in which HTTP writes a target.
+"""Parses request targets of MCP endpoints in every form of HTTP (RFC 9112 section 3.2).
 
 Pure module. The usual form is looked up in the selection directly; this is for the rest: a query, a trailing slash,
-percent signs, the absolute form (RFC 9112 section 3.2), and endpoints that do not exist.
+percent-encoding, the absolute form, and endpoints that do not exist.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """What may be an MCP endpoint: its usual form, and the authority of an absolute target, which is the Host."""
+    """Target with the shape of an MCP endpoint: its normalized path, and the authority of an absolute target."""
 
     path: bytes
     authority: bytes | None = None
 
 
 def parse(target: bytes) -> RequestTarget | None:
-    """The endpoint that a target means, there or not; None for paths that are not MCP's."""
+    """The target, whether its endpoint exists or not; None for paths that no MCP endpoint has."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is not None:

@@ -1,7 +1,7 @@
-"""The certificate that the listener shows, taken anew when its files change.
+"""Server certificate of the listener, reloaded when its files change.
 
-Made by `app`, used by `endpoint.listener`. Connections that are open keep what they were opened with. Files that do not
-fit together (as in the middle of a renewal) change nothing.
+Open connections keep the certificate that they were opened with. Files that do not fit together (as in the middle of a
+renewal) change nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BadCertificate(ValueError):
 
 
 class Certificates:
-    """See the module. With `client_ca` nobody connects without a certificate that leads there. It is read once.
+    """TLS context of a listener. With `client_ca`, which is read once, a client needs a certificate of that authority.
 
     Raises BadCertificate.
     """

@@ -1,8 +1,7 @@
-"""Whose request it is that a proxy passed on: `X-Forwarded-For`, believed of trusted proxies and of nobody else.
+"""Client addresses from `X-Forwarded-For`, which is believed of trusted proxies and of nobody else.
 
-Pure module. Each proxy adds the address that it was asked from at the end, and whatever a client wrote itself stands
-before that. So the list is read from its end, for as long as the addresses are those of trusted proxies; the first that
-is not, is the client's.
+Pure module. Each proxy appends the address of its peer, behind anything that the client wrote itself. So the list is
+read from its end, for as long as the addresses are those of trusted proxies; the first other one is the client's.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """See the module. Without networks nobody is trusted, and the header is not looked at."""
+    """Networks of trusted proxies. Without any the header is not read."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """`networks` as `10.0.0.0/8` or `10.1.2.3`. Raises ValueError with a sentence."""

@@ -13,7 +13,7 @@ from fairlead_gateway.yielding import in_turns
 
 
 class ViewBuilds:
-    """See the module. Of several that want the same view, the first has it made."""
+    """Builds that are running. Requests for the same view wait for the one build that the first of them began."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}

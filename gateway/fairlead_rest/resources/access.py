@@ -58,7 +58,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Whether a call is made, with the given arguments where some are given."""
     reason: str
     policy: str | None
-    """Of the rule that decided."""
+    """Policy of the rule that decided."""
     rule: int | None
     """Its place in that policy, from 0."""
     bounded: bool
@@ -73,7 +73,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     max_tier: str | None
     """The slowest that may be asked for at this server; null: any."""
     limits: dict[str, int]
-    """Of the share of the server's namespace, by name as in a ToolPolicy."""
+    """Limits of the quota in the server's namespace, by name as in a ToolPolicy."""
     policies: tuple[str, ...]
     """All that speak of the asker."""
 

@@ -55,7 +55,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 def kept(tallies: Tallies | None, seen: SubjectCatalog) -> Aggregates:
-    """Those of the tools that whoever asks may see. Raises Problem where none are kept."""
+    """Histograms of the tools that the principal may see. Raises Problem where none are kept."""
     if tallies is None:
         raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")
     return gathered(tallies.origin, _lines(tallies, seen))

@@ -121,7 +121,7 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None) -> TierVerdict:
 
 
 def _found(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
-    """A tool by exposed name or id, of those that whoever asks may see."""
+    """A tool by exposed name or id, of those that the principal may see."""
     merged = snapshot.merged
     if name in visible and name in merged:
         return name, *merged[name]

@@ -22,7 +22,7 @@ class ModelDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     context_window: int
     """Tokens of input and output together."""
     family: str
-    """Whose factors its tokens are reckoned with."""
+    """Family whose factors convert its tokens."""
     format: str
     """The format that a plan uses where none is named."""
     source: str
@@ -53,7 +53,7 @@ class ModelList(msgspec.Struct, frozen=True, omit_defaults=True):
     object: str
     data: list[ModelDocument]
     file_date: str
-    """Of the figures that ship with the package."""
+    """Date of the figures that ship with the package."""
     file_source: str
     live: LiveState | None = None
 
@@ -84,7 +84,7 @@ def listed(context: RestContext) -> ModelList:
 
 
 def document(context: RestContext, name: str) -> ModelDocument:
-    """What a plan takes a model for."""
+    """Properties of a model that a plan uses."""
     window = context.windows.window(name)
     return ModelDocument(
         name,

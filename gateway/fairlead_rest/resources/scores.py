@@ -34,7 +34,7 @@ HONEST: Final = 1.25
 OPTIMISTIC: Final = 2.0
 """Measured by declared, up to which a tool is called so."""
 NEGLIGIBLE_MS: Final = 20.0
-"""What a network adds: no tool is blamed for it."""
+"""Milliseconds that a network adds, which are not held against a tool."""
 
 _SCORE: Final[dict[str, Any]] = {
     "name": "images__generate",
@@ -55,7 +55,7 @@ LEADERS: Final[dict[str, Any]] = {
 
 
 class Honesty(msgspec.Struct, frozen=True, rename="camel"):
-    """What a tool declares, held against what was measured; milliseconds."""
+    """Declared latency of a tool beside the measured one, in milliseconds."""
 
     declared_ms: int
     measured_ms: float
@@ -90,7 +90,7 @@ class Score(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Scores(msgspec.Struct, frozen=True, rename="camel"):
-    """All tools that whoever asks may see, in the order of their names."""
+    """All tools that the principal may see, in the order of their names."""
 
     tools: list[Score]
 
@@ -176,7 +176,7 @@ def badge(median_ms: float) -> Badge:
 
 
 def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
-    """What a declaration is worth."""
+    """Verdict about a declared latency."""
     if samples < PROVEN:
         return "unproven"
     if measured_ms < CAUTIOUS * declared_ms and declared_ms - measured_ms > NEGLIGIBLE_MS:

@@ -61,7 +61,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     be reached now; `failed`.
     """
     prefix: str | None
-    """Of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are
+    """Prefix of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are
     shown under their own names.
     """
     offline: bool
@@ -83,9 +83,9 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     p95_ms: float | UnsetType = UNSET
     """95th percentile of its slowest measured tool, in milliseconds."""
     protocol_version: str | UnsetType = UNSET
-    """Of MCP, as the server speaks it."""
+    """Revision of MCP that the server negotiated."""
     server_info: Raw | UnsetType | None = UNSET
-    """What the server says of itself."""
+    """`serverInfo` of the server."""
     hash: str | UnsetType = UNSET
     """Over all its definitions."""
     updated_at: str | UnsetType = UNSET

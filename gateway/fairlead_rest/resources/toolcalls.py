@@ -38,7 +38,7 @@ State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
 
 class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of one call. `state`: `done`; `failed` (the tool says so); with a code, `invalid` (its arguments
+    """Outcome of one call. `state`: `done`; `failed` (the tool says so); with a code, `invalid` (its arguments
     cannot be read, or do not fit), `refused` (whatever else kept a tool from answering) and `unknown`; `pending` (the
     caller runs it).
     """
@@ -55,7 +55,7 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     retry_after_ms: int | None = None
     did_you_mean: str | None = None
     arguments: JsonObject | None = None
-    """Of what is pending: read, and without the nulls that strict mode asks for."""
+    """Arguments of a pending call: decoded, and without the nulls that strict mode asks for."""
     warning: str | None = None
     """A code and a sentence where a result does not fit the tool's `outputSchema`; the model got it as it is."""
 
@@ -69,9 +69,9 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     pending: tuple[str, ...]
     """Ids of the calls that the caller runs and answers itself."""
     report: tuple[ResultLoss, ...]
-    """What of the results the format does not hold as it was."""
+    """Parts of the results that the format does not hold as they were."""
     cost: Cost
-    """What the batch should have taken, and what it took."""
+    """Predicted and measured duration of the batch."""
 
 
 _NOTHING: Final = Guess(None, None, "unknown")
@@ -228,7 +228,7 @@ def _response(made: ToolCallsAnswer) -> Response:
 
 
 def _result(plan: Planned, outcome: _CallOutcome) -> JsonObject | None:
-    """What the model is told; None: the caller tells it."""
+    """Result for the model; None where the caller answers the call."""
     if outcome.result is not None:
         return msgspec.json.decode(outcome.result, type=dict[str, Any])
     if not plan.call.valid:

@@ -60,7 +60,7 @@ class ToolsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What `GET /v1/tools` takes in its query, and the caller's own tools."""
+    """Parameters of `GET /v1/tools`, and the caller's own tools."""
 
     format: str
     tools: Any

@@ -13,7 +13,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.server_limits import MAX_FIELDS, MAX_PIPELINED, ServerLimits
+from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fuzzinbound import chunked
@@ -38,7 +38,7 @@ REST_CALL = Ask(
 
 pytestmark = pytest.mark.both_loops
 PLANES = pytest.mark.parametrize("request_", [CALL, REST_CALL], ids=["mcp", "rest"])
-MANY = 4 * ServerLimits().head
+MANY = 4 * ClientLimits().head
 
 
 @contextlib.asynccontextmanager
@@ -90,11 +90,11 @@ async def test_a_body_in_the_smallest_chunks_is_taken_with_extensions_and_traile
     tmp_path: Path, request_: Ask
 ) -> None:
     """Although what stands around its bytes is many times the bound."""
-    body = json.dumps(request_.message).encode() + b" " * (ServerLimits().head // 2)
+    body = json.dumps(request_.message).encode() + b" " * (ClientLimits().head // 2)
     large = Ask(None, request_.headers, body, target=request_.target)
     async with served(tmp_path) as gateway:
         answer = await sent(
-            gateway, large, sizes=[1] * ServerLimits().head, extension=b";a=b", trailer=b"x: y\r\n" * 99
+            gateway, large, sizes=[1] * ClientLimits().head, extension=b";a=b", trailer=b"x: y\r\n" * 99
         )
         assert answer.status == 200
 

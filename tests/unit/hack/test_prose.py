@@ -8,8 +8,12 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "prose.py"
 SETTINGS = '"""Settings."""\n\n\nclass Settings: ...\n\n\nclass BadSetting(ValueError): ...\n'
-TREE = {"operator/settings.py": SETTINGS, "gateway/settings.py": SETTINGS, "CHANGELOG.md": "# Changelog\n"}
-"""A tree with nothing wrong, in which both processes have their settings."""
+SERVERS = '"""Servers and their tools."""\n\n\nclass Server: ...\n\n\nclass Tool: ...\n'
+TREE = {
+    "operator/settings.py": SETTINGS, "gateway/settings.py": SETTINGS, "gateway/client.py": SERVERS,
+    "gateway/core.py": SERVERS, "CHANGELOG.md": "# Changelog\n",
+}  # fmt: skip
+"""A tree with nothing wrong, in which each class that may be defined twice is."""
 
 
 def checked(folder: Path, files: dict[str, str]) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""How much a client may send, and how long it may take: what `app` reads from the settings, and `server` keeps to."""
+"""Limits on the sizes and times of clients' requests and on their connections."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 MAX_FIELDS: Final = 256
 """Header fields of one request."""
 MAX_PIPELINED: Final = 128
-"""Requests of one connection that wait for the answer to the one before: of those of a slice, some kB each."""
+"""Requests of one connection that wait for the response to the one before (pipelining); some kB each."""
 CHUNK_BYTES: Final = 32
-"""Bytes of the lines around a chunk of a body that do not count towards `ServerLimits.head`."""
+"""Bytes of the lines around a chunk of a body that do not count towards `head`."""
 
 
-class ServerLimits(msgspec.Struct, frozen=True):
-    """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
+class ClientLimits(msgspec.Struct, frozen=True):
+    """Limits of one listener, from the settings. Sizes in bytes, times in seconds."""
 
     head: int = 64 << 10
     """Bytes of one request without its body: head, chunk extensions and trailers, together."""
@@ -28,6 +28,6 @@ class ServerLimits(msgspec.Struct, frozen=True):
     connections: int = 0
     """At once; 0 for any number."""
     connections_each: int = 0
-    """Of one address; the same."""
+    """At once from one address; 0 for any number."""
     silent_seconds: float = 60.0
-    """One whose machine acknowledges nothing for so long has vanished: it crashed, or the way to it did."""
+    """A connection whose other side acknowledges nothing for so long is closed: its machine or the network failed."""
