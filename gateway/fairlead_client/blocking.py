@@ -85,7 +85,7 @@ class LoopThread:
             self._thread.join(CLOSE_SECONDS)
 
     def finish(self, work: Coroutine[Any, Any, object]) -> bool:
-        """On the loop's own thread, where nobody can wait: do `work`, then stop. False on any other thread."""
+        """On the loop's own thread, which cannot block: do `work`, then stop. False on any other thread."""
         if threading.current_thread() is not self._thread:
             return False
 
@@ -102,7 +102,7 @@ class LoopThread:
 
 
 def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
-    """Also run for a registry that nobody closed, and at the end of the process."""
+    """Finalizer of a registry that was not closed; also runs at the end of the process."""
     closing = _closed(registry, callbacks)
     if thread.finish(closing):
         return

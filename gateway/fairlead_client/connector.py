@@ -80,7 +80,7 @@ class ServerConnector:
         return isinstance(server.endpoint, EventsEndpoint)
 
     async def open(self, server: ServerDeclaration, heard: Heard) -> ServerConnection:
-        """Connect and negotiate; `heard` is told the method of each notification. Raises McpError."""
+        """Connect and negotiate; `heard` is called with the method of each notification. Raises McpError."""
         opened = self._prepared(server, heard)
         try:
             await opened.session.connect(self.seconds(server))

@@ -72,7 +72,7 @@ class LocalTools:
             del self._waiting[sink]
 
     async def aclose(self) -> None:
-        """End all calls. A handler in a thread goes on until it sees that nobody waits for it (`Context`)."""
+        """End all calls. A handler in a thread goes on until it sees its cancellation (`Context`)."""
         for sink, run in self._waiting.items():
             run.cancel()
             sink.failed(ConnectFailed("the tool registry was closed", reason="Closed"))

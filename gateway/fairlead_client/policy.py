@@ -48,7 +48,7 @@ class Retry:
     first: float = 0.2
     longest: float = 5.0
     repeatable: bool = False
-    """The caller vouches that the tool may be called twice: then lost connections and timeouts are tried again, too.
+    """Set it where the tool may be called twice: then lost connections and timeouts are tried again, too.
     Otherwise they are only where the tool says so (`readOnlyHint`, `idempotentHint`) and is trusted.
     """
 
@@ -115,7 +115,7 @@ def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     """Error for a failed connection; `repeatable`: the call may be made twice."""
     refusal = refusal_for(error)
-    message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # here nobody is kept from addresses
+    message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # users may see addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
         refused = InvalidArguments(tool, refusal.message, (error.message,))
         refused.__cause__ = error

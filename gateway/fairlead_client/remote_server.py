@@ -1,6 +1,6 @@
 """One MCP server of a registry: its connection, its cached tools, and what became of both.
 
-Nothing is connected before somebody asks. A listing is kept for the registry's TTL (shorter where the server says so,
+Nothing is connected before the first use. A listing is kept for the registry's TTL (shorter where the server says so,
 `ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by the next request, once for all
 who ask meanwhile. A connection that failed is dropped, so that the next request makes a new one; calls that are still
 running on it may end. A process that fails again and again is left alone for a while: see `restarts`.
@@ -107,7 +107,7 @@ class RemoteServer:
         if patience is None:
             doubtful = self._slow or (self._failure is not None and self._connector.runs(self.server))
             if doubtful and self._refreshing.running:
-                return  # somebody has waited for it already
+                return  # reported to the callers that waited for it
             patience = IMPATIENT if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
@@ -271,7 +271,7 @@ class RemoteServer:
             self._bury(connection)
 
     def _lose(self, connection: ServerConnection, error: McpError | None) -> None:
-        """Let nobody use it any more; what was listed over it is asked for again."""
+        """Drop the connection; tools that were listed over it are listed again."""
         if self._connection is not connection:
             return
         self._connection = None

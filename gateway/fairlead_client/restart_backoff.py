@@ -1,4 +1,4 @@
-"""When a server's process may be started again after it failed, and what is said to those who ask before. Pure."""
+"""Delays restarts of a server's process that failed, and refuses starts before. Pure module."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def build(
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     subscriptions = ResourceSubscriptions(client, clock)
     streams = NotificationStreams(subscriptions, identities, ViewBuilds(), lambda: front.selection)
-    live = ServerRequests(sessions, streams.tell)
+    live = ServerRequests(sessions, streams.notify)
     context = CallContext(
         book, client, own_info, live, subscriptions, Bridge(clock), clock, results, *counted, state_signer,
         registry.end_session,

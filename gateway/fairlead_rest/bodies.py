@@ -21,7 +21,7 @@ Body = TypeVar("Body")
 
 JSON: Final = "application/json"
 UNREAD: Final = "fairlead.unread"
-"""Where a scope holds what counts bytes of the answer that the asker has not read, more of them or less."""
+"""Key of a scope for the counter of unread bytes of the response, which takes positive and negative numbers."""
 PIECE: Final = 64 << 10
 """Bytes that are written at once: about 20 µs."""
 

@@ -27,7 +27,7 @@ NICENESS: Final = 5
 
 
 def main() -> None:
-    """Work until nobody is left to work for."""
+    """Do jobs until the gateway closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the gateway's to end this
     _give_way(bulk=BULK in sys.argv[1:])
     answers = os.fdopen(os.dup(1), "wb")
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _give_way(*, bulk: bool) -> None:
-    """Calls in flight go first. Bulk work takes what nobody else wants: with niceness alone, even the highest, the p99
+    """Give calls in flight priority. Bulk work takes idle time only: with niceness alone, even the highest, the p99
     of calls on shared cores doubles while it runs.
     """
     if hasattr(os, "sched_setscheduler"):  # a gateway of real-time priority hands that on

@@ -125,7 +125,7 @@ class RestContext:
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
         self.converting = ProcessPool(processes, bulk=True) if processes else None
         self.counting = ProcessPool(processes) if processes else None
-        """Apart, so that a plan does not wait for somebody's conversions."""
+        """Workers of their own, so that a plan does not wait for conversions."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
@@ -148,7 +148,7 @@ class RestContext:
         return SubjectCatalog(self._selection(), identity)
 
     def administers(self, identity: Identity) -> bool:
-        """Whether somebody may know what others may do. Where nobody is asked who they are, everybody may."""
+        """Whether the principal may see what others may do: an administrator, or anyone without authentication."""
         known = (key for key in subjects_of(identity) if key not in identity.doubtful)
         return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
 
@@ -176,7 +176,7 @@ class RestContext:
         return self._sizes
 
     async def patiently(self, request: Request, work: Callable[[SubjectCatalog], Awaitable[Result]]) -> Result:
-        """Do `work` by what somebody sees. Where it finds no tool or server of a name that a starting server may have,
+        """Do `work` with a subject's catalog. Where it finds no tool or server of a name that a starting one may have,
         wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
         """
         end = time.monotonic() + self.patience.seconds

@@ -2,7 +2,7 @@
 
 FastAPI and Starlette take 0.3 to 0.6 ms to find a route, look after dependencies that there are none of, and unwind: in
 one go, in a loop that calls wait for. Put by `application` between the guard and FastAPI, which keeps whatever else
-there is: parameters in paths, queries that are to be checked, paths and verbs that nobody has, the OpenAPI document.
+there is: parameters in paths, queries that are to be checked, paths and verbs without a route, the OpenAPI document.
 """
 
 from __future__ import annotations

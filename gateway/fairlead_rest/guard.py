@@ -2,7 +2,7 @@
 
 ASGI middleware, put in front by `application`. The defense against DNS rebinding comes first, then everybody is asked
 who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
-token. A resource finds the asker in the scope, and nothing without one.
+token. A resource finds the identity in the scope; there is always one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 5
 
 
 def public(path: str) -> bool:
-    """Whether nobody is asked who they are."""
+    """Whether the path needs no authentication."""
     return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
 
@@ -63,7 +63,7 @@ class RequestGuard:
         buffers: AnswerBuffers,
         auditor: Auditor | None = None,
     ) -> None:
-        """`prepare` makes the views of a subject, so that nobody has to wait for it in the loop.
+        """`prepare` makes the views of a subject, so that the loop does not wait for them.
 
         `client_address` takes the address of a connection and its `X-Forwarded-For`. `auditor` records requests that
         are turned away.
@@ -103,7 +103,7 @@ class RequestGuard:
         return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
-        """Counts bytes that somebody has not read."""
+        """Counts unread bytes of a client."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
 
     def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
@@ -141,7 +141,7 @@ class GuardMiddleware:
         await (refused or self._app)(scope, receive, send)
 
     async def _refused(self, scope: Scope) -> Response | None:
-        """The answer to a request that is not let in; None, and the asker in the scope, for one that is."""
+        """Response to a request that is refused; None, and the identity in the scope, for an admitted one."""
         headers = _headers(scope)
         problem = self._guard.misplaced(headers)
         if problem is None and not public(scope["path"]):

@@ -124,7 +124,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def decoded(definition: bytes, name: str) -> JsonObject:
-    """A definition as JSON. One that is nested deeper than anybody reads keeps its name, and is refused by that."""
+    """A definition as JSON. One that is nested too deeply to be read keeps its name, and is refused by that."""
     try:
         return _decode(definition)
     except (msgspec.DecodeError, RecursionError):

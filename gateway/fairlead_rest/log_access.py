@@ -1,4 +1,4 @@
-"""Decides who may read what servers print: administrators, or programs on this machine where nobody is identified."""
+"""Decides who may read what servers print: administrators, or programs on this machine without authentication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def admit(context: RestContext, request: Request, identity: Identity) -> None:
 
 
 def may_read(context: RestContext, request: Request, identity: Identity) -> bool:
-    """Whether somebody may read what servers print."""
+    """Whether a principal may read what servers print."""
     return context.administers(identity) and (not context.guard.identities.open or is_here(request))
 
 

@@ -89,7 +89,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         answer = self._answer
-        if answer is None or answer.done():  # nobody waits for it any more
+        if answer is None or answer.done():  # its request was cancelled
             return
         self._said.append(data)
         self._size += len(data)

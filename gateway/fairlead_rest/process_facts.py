@@ -1,6 +1,6 @@
 """Facts about servers that run as child processes of this one: restarts, memory, last words.
 
-Only a gateway that shares its children with the operator knows it (`fairlead up`); elsewhere nothing is told.
+Only a gateway that shares its children with the operator knows it (`fairlead up`); elsewhere there are no such facts.
 """
 
 from __future__ import annotations

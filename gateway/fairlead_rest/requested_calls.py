@@ -65,7 +65,7 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     names: dict[str, str] = {}
     """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
     tools: Any = None
-    """The caller's own definitions. With them, a call of a tool that nobody knows is answered with an error; without,
+    """The caller's own definitions. With them, a call of an unknown tool is answered with an error; without,
     it is left to the caller.
     """
     tools_format: str | None = None

@@ -43,7 +43,7 @@ class SubjectCatalog:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is kept from this asker."""
+        """Whether policies hide nothing from this subject."""
         return self._views is self._selection.targets
 
     @property
@@ -63,7 +63,7 @@ class SubjectCatalog:
 
     @property
     def default_tier(self) -> str | None:
-        """The tier of this asker who names none; None where there is none, or one per server."""
+        """Tier of this subject where it names none; None where there is none, or one per server."""
         if self.whole:
             return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
         return self._selection.views_of(self.identity).default_tier
@@ -77,7 +77,7 @@ class SubjectCatalog:
         return denial(self._selection, self.identity, view, name)
 
     def of_server(self, key: ServerKey) -> View | None:
-        """The view of one server; None: it does not exist for this asker."""
+        """The view of one server; None: it does not exist for this subject."""
         return self._views.get(server_target(key))
 
     def unready(self, problem: Problem) -> ServerEntry | None:

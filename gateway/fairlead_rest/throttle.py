@@ -21,7 +21,7 @@ LOOK: Final = 0.05
 LEAST: Final = 0.001
 """Seconds that are worth waiting."""
 MAX_WAIT: Final = 30.0
-"""Seconds that somebody waits for a turn; who would wait for longer is refused at once."""
+"""Seconds that a request waits for its turn at most; one that would wait longer is refused at once."""
 
 
 def by_process(size: int) -> float:

@@ -176,7 +176,7 @@ def _entries(
 
 
 class VisibleToolsCache:
-    """The shelves of the selection that is served now, one for each view that somebody asked for. Used in the worker
+    """The shelves of the selection that is served now, one for each requested view. Used in the worker
     alone.
     """
 
@@ -189,7 +189,7 @@ class VisibleToolsCache:
         view = seen.view(tier)
         if self._snapshot is not seen.snapshot:
             self._snapshot, self._shelves = seen.snapshot, OrderedDict()
-        shelf = self._shelves.get(id(view))  # which is nobody else's: a shelf holds its view
+        shelf = self._shelves.get(id(view))  # unique: a shelf holds its view
         if shelf is None:
             shelf = self._shelves[id(view)] = VisibleTools(view, seen.snapshot)
             if len(self._shelves) > MAX_KEPT_VIEWS:

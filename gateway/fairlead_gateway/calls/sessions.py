@@ -98,8 +98,13 @@ class SessionIds:
             self._known[ident] = found
         return found
 
+    def opened_by(self, owner: str, ident: bytes | None) -> bool:
+        """Whether the id is that of a session of `owner`, ended or not."""
+        session = None if ident is None else self.read(ident)
+        return session is not None and session.owner == owner
+
     def end(self, ident: bytes) -> bool:
-        """A client gives its session up; False where it is none of ours. Remembered for the latest thousands."""
+        """End a session; False where its id was not issued here, or has ended. The latest 4,096 ends are remembered."""
         if self.read(ident) is None or ident in self._ended:
             return False
         self._ended[ident] = None

@@ -5,11 +5,12 @@ Declarations only, apart from `inbound`: classes that msgspec makes are not comp
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 
@@ -41,6 +42,12 @@ class Rejection(msgspec.Struct, frozen=True):
     message: str
     id: bytes = b"null"
     data: bytes | None = None
+
+
+SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
+NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
+NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")
 
 
 class RequestBody(msgspec.Struct, gc=False):

@@ -1,7 +1,7 @@
-"""A transport that hands on a piece at a time, for TLS: its own would encrypt all that is written at once and keep it
-where nobody counts it, so that a client that does not read is never noticed.
+"""Write buffer in front of a TLS transport, which writes one piece at a time.
 
-Put by `lane` in front of transports with TLS. What waits here is part of `get_write_buffer_size`.
+The TLS transport itself encrypts all that is written at once and does not count it, so that its protocol would not
+notice a client that does not read. Bytes that wait here are part of `get_write_buffer_size`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class BufferedTransport(asyncio.Transport):
-    """Transport that counts the bytes which wait in it. `pause` and `resume` are called as those of a protocol are,
-    when more than `high` bytes wait and when none do; `clogged` and `cleared` are to be called when the transport
-    `below` says so.
+    """Transport with a counted write buffer. `pause` is called above `high` bytes and `resume` at none, as a protocol's
+    `pause_writing` and `resume_writing` are; call `below_paused` and `below_resumed` for the transport `below`.
     """
 
     def __init__(
@@ -30,44 +29,44 @@ class BufferedTransport(asyncio.Transport):
         self._pause = pause
         self._resume = resume
         self._high = high
-        self._waiting: deque[memoryview] = deque()
+        self._buffer: deque[memoryview] = deque()
         self._size = 0
-        self._clogged = False
+        self._below_paused = False
         self._paused = False
         self._closing = False
         self._ended = False
 
     def write(self, data: Buffer) -> None:
         self._add(data)
-        self._go_on()
+        self._flush()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         for data in list_of_data:
             self._add(data)
-        self._go_on()
+        self._flush()
 
     def get_write_buffer_size(self) -> int:
         return self._size + self._below.get_write_buffer_size()
 
-    def clogged(self) -> None:
+    def below_paused(self) -> None:
         """The transport below takes no more."""
-        self._clogged = True
+        self._below_paused = True
 
-    def cleared(self) -> None:
-        """It takes more."""
-        self._clogged = False
-        self._go_on()
+    def below_resumed(self) -> None:
+        """The transport below takes more."""
+        self._below_paused = False
+        self._flush()
 
     def close(self) -> None:
         self._closing = True
-        self._go_on()
+        self._flush()
 
     def is_closing(self) -> bool:
         return self._closing or self._below.is_closing()
 
     def abort(self) -> None:
         self._closing = True
-        self._waiting.clear()
+        self._buffer.clear()
         self._size = 0
         self._below.abort()
 
@@ -76,7 +75,7 @@ class BufferedTransport(asyncio.Transport):
 
     def write_eof(self) -> None:
         self._ended = True
-        self._go_on()
+        self._flush()
 
     def pause_reading(self) -> None:
         self._below.pause_reading()
@@ -91,29 +90,29 @@ class BufferedTransport(asyncio.Transport):
 
     def _add(self, data: Buffer) -> None:
         if data and not self._closing:
-            self._waiting.append(memoryview(data))
+            self._buffer.append(memoryview(data))
             self._size += len(data)
 
-    def _go_on(self) -> None:
-        while self._waiting and not self._clogged:
-            first = self._waiting.popleft()
+    def _flush(self) -> None:
+        while self._buffer and not self._below_paused:
+            first = self._buffer.popleft()
             if len(first) > PIECE:
-                self._waiting.appendleft(first[PIECE:])
+                self._buffer.appendleft(first[PIECE:])
                 first = first[:PIECE]
             self._size -= len(first)
             self._below.write(first)
-        if not self._waiting:
+        if not self._buffer:
             if self._ended and not self._closing:
                 self._ended = False
                 self._below.write_eof()
             if self._closing and not self._below.is_closing():
                 self._below.close()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        if not self._paused and (self._clogged or self._size > self._high):
+    def _notify(self) -> None:
+        if not self._paused and (self._below_paused or self._size > self._high):
             self._paused = True
             self._pause()
-        elif self._paused and not self._clogged and not self._size:
+        elif self._paused and not self._below_paused and not self._size:
             self._paused = False
             self._resume()

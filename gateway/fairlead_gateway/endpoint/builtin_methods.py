@@ -110,20 +110,20 @@ class BuiltinMethods:
 
     def _initialize(self, view: View, request: McpRequest, owner: str) -> MethodResult | Rejection:
         try:
-            asked = jsonrpc.decode_text(request.params["protocolVersion"])
+            requested = jsonrpc.decode_text(request.params["protocolVersion"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             message = "params.protocolVersion must be a string"
             return Rejection(200, jsonrpc.INVALID_PARAMS, message, request.id)
         members = {
-            "protocolVersion": asked if asked in eras.LEGACY_VERSIONS else eras.LATEST_LEGACY_VERSION,
+            "protocolVersion": requested if requested in eras.LEGACY_VERSIONS else eras.LATEST_LEGACY_VERSION,
             "capabilities": capabilities(view, modern=False),
             "serverInfo": Raw(view.server_info or self._server_info),
             **_instructions(view),
         }
         offered = request.params.get("capabilities", b"{}")
-        ident = self._sessions.issue(str(members["protocolVersion"]), offered, owner)
-        session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), ident)
-        return MethodResult(result_parts(request.id, jsonrpc.encode(members)), session)
+        session_id = self._sessions.issue(str(members["protocolVersion"]), offered, owner)
+        header = b"%b: %b\r\n" % (eras.H_SESSION.lower(), session_id)
+        return MethodResult(result_parts(request.id, jsonrpc.encode(members)), header)
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:

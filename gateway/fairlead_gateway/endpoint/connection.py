@@ -1,7 +1,7 @@
-"""One connection of a client, as the event loop knows it: requests in, answered in order and one at a time.
+"""HTTP/1.1 connection of a client: an asyncio protocol whose requests are answered in order, one at a time.
 
-A whole request with the head of the one before is served at once; everything else is for the `RequestReader`. What may
-take too long is looked at from outside (`check`), because a timer per connection costs more.
+A whole request with the head of the one before is served at once (`head_cache`); everything else goes through the
+`RequestReader`. Timeouts are checked by the listener every second (`check`), because a timer per connection costs more.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_mcp import jsonrpc
 
 LINGER_SECONDS: Final = 2.0
-"""How long a refused client may go on sending before it is cut off without having read why."""
+"""Time for a refused client to read the reason, before the connection is aborted."""
 
 
 class ClientConnection(RequestSink):
     """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
 
-    __slots__ = ("_admission", "_advancing", "_agent", "_buffer", "_clock", "_endpoint", "_farewell", "_held_up",
-                 "_latest", "_limit", "_lingering", "_loop", "_metered", "_open", "_unread", "_whole", "cached_head",
-                 "current", "deaf", "pipeline", "reader", "since", "write_paused")  # fmt: skip
+    __slots__ = (
+        "_admission", "_advancing", "_agent", "_buffer", "_clock", "_endpoint", "_final_response", "_latest",
+        "_limit", "_lingering", "_loop", "_open", "_paused_servers", "_tls_buffer", "_unread", "_whole",
+        "cached_head", "current", "pipeline", "reader", "reading_stopped", "since", "write_paused",
+    )  # fmt: skip
 
     _buffer: ReadBuffer
 
@@ -44,7 +46,6 @@ class ClientConnection(RequestSink):
         open_: set[ClientConnection],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """It is one of `open_` while it is."""
         super().__init__(endpoint.proxies, endpoint.buffers, ending=endpoint.retiring)
         self._endpoint = endpoint
         self._open = open_
@@ -58,21 +59,21 @@ class ClientConnection(RequestSink):
         """Request that is being answered."""
         self.cached_head: CachedHead | None = None
         self.since = loop.time()
-        """When it began what it does now, in seconds of the loop's clock."""
+        """Start of its present state (idle, reading, serving, paused), in seconds of the loop's clock."""
         self.write_paused = False
-        self.deaf = False
-        """Whether nothing more of it is read."""
-        self._held_up: list[Callable[[], None]] = []
-        self._metered: BufferedTransport | None = None
+        self.reading_stopped = False
+        """Whether all further bytes are ignored, after a refusal."""
+        self._paused_servers: list[Callable[[], None]] = []
+        self._tls_buffer: BufferedTransport | None = None
         self._agent = ""
         self._unread = 0
-        """Bytes that are counted as those of `_agent`."""
+        """Unread bytes that are counted for `_agent`."""
         self._advancing = False
         self._whole = False
-        """Whether the bytes that are being read began where a request may."""
+        """Whether the bytes that are being read began with a request."""
         self._latest: HttpExchange | None = None
         """The request that was read last from such bytes."""
-        self._farewell: bytes | None = None
+        self._final_response: bytes | None = None
         self._lingering = False
         self._admission: Admission = CLOSED
 
@@ -81,7 +82,7 @@ class ClientConnection(RequestSink):
     def connection_made(self, transport: asyncio.Transport) -> None:
         transport.set_write_buffer_limits(UNREAD)
         if transport.get_extra_info("sslcontext") is not None:
-            transport = self._metered = BufferedTransport(transport, self._pause, self._resume, UNREAD)
+            transport = self._tls_buffer = BufferedTransport(transport, self._pause, self._resume, UNREAD)
         self.transport = transport
         self._buffer = ReadBuffer(transport, self._loop, self._feed)
         self._open.add(self)
@@ -95,7 +96,7 @@ class ClientConnection(RequestSink):
 
     def data_received(self, data: bytes) -> None:
         cached_head = self.cached_head
-        if cached_head is not None and self._at_leisure() and len(data) <= SLICE:
+        if cached_head is not None and self._is_idle() and len(data) <= SLICE:
             exchange = cached_head.again(data, self, self._limit)
             if exchange is not None:
                 self.current = exchange
@@ -113,22 +114,22 @@ class ClientConnection(RequestSink):
         self._count(0)
         if current is not None:
             current.lost()
-        self._let_go_on()
+        self._resume_servers()
 
     def eof_received(self) -> None:
         """Close: a client that sends nothing more is not answered."""
 
     def pause_writing(self) -> None:
-        if self._metered is None:
+        if self._tls_buffer is None:
             self._pause()
         else:
-            self._metered.clogged()
+            self._tls_buffer.below_paused()
 
     def resume_writing(self) -> None:
-        if self._metered is None:
+        if self._tls_buffer is None:
             self._resume()
         else:
-            self._metered.cleared()
+            self._tls_buffer.below_resumed()
 
     # Called by requests
 
@@ -140,15 +141,15 @@ class ClientConnection(RequestSink):
     def cancels_abandoned(self) -> bool:
         return self._endpoint.event_store.cancels_abandoned
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
-        self._held_up.append(go_on)
+    def when_clear(self, resume: Callable[[], None]) -> None:
+        self._paused_servers.append(resume)
 
     def answered(self) -> None:
         self.current = None
         self.since = self._clock()
         if self.ending and not self.transport.is_closing():
             self.transport.close()
-        if self.pipeline or self.deaf or self._buffer.paused:
+        if self.pipeline or self.reading_stopped or self._buffer.paused:
             self._advance()
 
     def count_unread(self) -> None:
@@ -199,13 +200,13 @@ class ClientConnection(RequestSink):
             current.retire()
 
     def shutdown(self) -> None:
-        """Close when nothing is in progress, else after what is."""
+        """Close when nothing is in progress, else after the request in progress."""
         self.retire()
         if self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
-        """End what takes too long. `now` is the loop's time in seconds."""
+        """Apply the timeouts. `now` is the loop's time in seconds."""
         bounds, waited, reader = self._endpoint.bounds, now - self.since, self.reader
         if self._lingering:
             if waited > LINGER_SECONDS:
@@ -221,27 +222,27 @@ class ClientConnection(RequestSink):
 
     # Inside
 
-    def _at_leisure(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether the next byte begins a request that can be served at once."""
         return (
             self.current is None
             and not self.reader.in_message
-            and not self.deaf
+            and not self.reading_stopped
             and not self.pipeline
             and not self.write_paused
         )
 
     def _read(self, data: bytes) -> None:
         """Parse it, and keep the head where all of it is one request to an MCP endpoint."""
-        self._whole = len(data) <= SLICE and self._at_leisure() and not self._buffer.paused
+        self._whole = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
         self._whole = False
         latest, self._latest = self._latest, None
         if latest is not None:
-            self.cached_head = self._endpoint.head_cache.of(latest, data) or self.cached_head
+            self.cached_head = self._endpoint.head_cache.learn(latest, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
-        if not self.deaf:
+        if not self.reading_stopped:
             self.reader.feed(data)
 
     def _serve(self, request: HttpExchange | FallbackRequest) -> None:
@@ -252,7 +253,7 @@ class ClientConnection(RequestSink):
             request.start()
 
     def _advance(self) -> None:
-        """Serve what waits in the pipeline, one at a time; read on when nothing does. In a loop, as answers may be
+        """Serve the pipeline, one request at a time; read on when it is empty. A loop, as responses may be
         immediate.
         """
         if self._advancing:
@@ -265,12 +266,12 @@ class ClientConnection(RequestSink):
             self._advancing = False
         if self.transport.is_closing():
             return
-        if self._farewell is not None and self.current is None and not self.pipeline:
-            self._say_farewell(self._farewell)
+        if self._final_response is not None and self.current is None and not self.pipeline:
+            self._write_final_response(self._final_response)
         self.settle_reading()
 
     def _pause(self) -> None:
-        """The client does not read: neither does it send."""
+        """The client does not read: read nothing more from it either."""
         self.write_paused = True
         self.since = self._clock()
         current = self.current
@@ -290,7 +291,7 @@ class ClientConnection(RequestSink):
         current = self.current
         if isinstance(current, FallbackRequest):
             current.resume_writing()
-        self._let_go_on()
+        self._resume_servers()
         self._advance()
 
     def _count(self, unread: int) -> None:
@@ -299,27 +300,27 @@ class ClientConnection(RequestSink):
             self._unread = unread
             self.buffers.unread(self._agent, more)
 
-    def _let_go_on(self) -> None:
-        """Servers that were held up because the client did not read."""
-        held_up, self._held_up = self._held_up, []
-        for go_on in held_up:
-            go_on()
+    def _resume_servers(self) -> None:
+        """Resume servers whose streams were paused because the client did not read."""
+        paused_servers, self._paused_servers = self._paused_servers, []
+        for resume in paused_servers:
+            resume()
 
     def _refuse(self, status: int, message: str, extra: bytes) -> None:
         """Read nothing more, answer what came before, then this, then close."""
-        if self._farewell is not None or self.transport.is_closing():
+        if self._final_response is not None or self.transport.is_closing():
             return
-        self.deaf = True
+        self.reading_stopped = True
         answered = self._abandon_unread()
         self.reader.stop()
-        self._endpoint.book.reject(status)
+        self._endpoint.metrics.reject(status)
         body = responses.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
-        self._farewell = b"" if answered else responses.head(status, len(body), responses.CLOSE + extra) + body
+        self._final_response = b"" if answered else responses.head(status, len(body), responses.CLOSE + extra) + body
         if self.current is None and not self.pipeline:
-            self._say_farewell(self._farewell)
+            self._write_final_response(self._final_response)
 
     def _abandon_unread(self) -> bool:
-        """Tell the application that the rest of the body which it waits for never comes, as if the client had gone.
+        """End a fallback request whose body will not be complete, as if the client had disconnected.
         True where the request was answered without that rest.
         """
         request = self.reader.unread
@@ -336,7 +337,7 @@ class ClientConnection(RequestSink):
             self.current = None
         return False
 
-    def _say_farewell(self, farewell: bytes) -> None:
+    def _write_final_response(self, final_response: bytes) -> None:
         """Write, close our half, and let the client read: closing both halves at once would make its kernel drop
         the answer.
         """
@@ -345,6 +346,6 @@ class ClientConnection(RequestSink):
         self._lingering = True
         self.since = self._clock()
         self._buffer.resume()
-        self.transport.write(farewell)
+        self.transport.write(final_response)
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -1,6 +1,6 @@
 """Bounds on connections of clients: in all, and from each address.
 
-Pure module. A connection beyond a bound is answered with the reason, as long as few others are being told theirs.
+Pure module. A connection beyond a bound is answered with the reason, as long as few others are being answered.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-MAX_TOLD: Final = 256
-"""Connections that are told at once why they are turned away; those beyond are closed without a word."""
+MAX_ANSWERED: Final = 256
+"""Refused connections that get a response with the reason at a time; those beyond are closed without one."""
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Admission(msgspec.Struct, frozen=True):
     address: str
     inside: bool = False
     refused: tuple[int, str] | None = None
-    """Why not, to be told: an HTTP status and a sentence."""
+    """Reason for the client: an HTTP status and a sentence."""
 
 
 CLOSED: Final = Admission("")
@@ -32,19 +32,19 @@ class ConnectionLimiter:
         self._most = most
         self._most_each = most_each
         self._each: dict[str, int] = {}
-        self._told = 0
+        self._answering = 0
         self.inside = 0
         self.turned_away = 0
         """So far."""
 
     def enter(self, address: str) -> Admission:
-        """Decide about a new connection; one beyond a bound is told the reason, or closed without a word."""
+        """Decide about a new connection; one beyond a bound gets a response, or is closed without one."""
         refused = self._refused(address)
         if refused is not None:
             self.turned_away += 1
-            if self._told >= MAX_TOLD:
+            if self._answering >= MAX_ANSWERED:
                 return CLOSED
-            self._told += 1
+            self._answering += 1
             return Admission(address, refused=refused)
         self.inside += 1
         if self._most_each:
@@ -53,7 +53,7 @@ class ConnectionLimiter:
 
     def leave(self, admission: Admission) -> None:
         """A connection is gone."""
-        self._told -= admission.refused is not None
+        self._answering -= admission.refused is not None
         self.inside -= admission.inside
         if admission.inside and self._most_each:
             left = self._each.pop(admission.address) - 1

@@ -21,10 +21,10 @@ SINCE: Final = "2025-11-25"
 """Older clients may take the empty event at the start of such a stream for a message."""
 RETRY_MS: Final = 500
 KEPT_SECONDS: Final = 60.0
-"""How long a finished stream is kept, and one without a client is waited with before its call is cancelled."""
+"""Seconds that a finished stream is kept, and a call goes on whose stream no client reads."""
 KEPT_BYTES: Final = 8 << 20
 STREAM_BYTES: Final = 1024
-"""That a stream is counted for beside its events and the id of its session, about."""
+"""Bytes that a stream costs beside its events and the id of its session, about."""
 KEPT_EVENTS: Final = 256
 """Events kept per stream; older ones are forgotten first."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
@@ -51,11 +51,11 @@ class EventSink(Protocol):
 
 
 class ResumableStream:
-    """The stream of one request. Until `prime` nobody knows of it."""
+    """Event stream of one request. The store has it from `prime` on."""
 
     __slots__ = (
-        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "call", "done", "left", "session", "size",
-        "until",
+        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "call", "done", "left", "session",
+        "size", "until",
     )  # fmt: skip
 
     def __init__(self, store: EventStore, name: bytes, session: bytes) -> None:
@@ -72,7 +72,7 @@ class ResumableStream:
         self.until = float("inf")
         self.call: Cancellable | None = None
         self.left = float("inf")
-        """Since when no client reads it."""
+        """Time since which no client reads it."""
 
     @property
     def primed(self) -> bool:
@@ -129,7 +129,7 @@ class ResumableStream:
             sink.write(missed)
 
     def forget(self) -> None:
-        """It can be taken up no more; who reads it now reads on."""
+        """Drop its events: it cannot be resumed any more; a client that reads it now reads on."""
         self._forgotten = True
         self._events.clear()
         self.size = 0
@@ -162,7 +162,7 @@ class StreamResumption:
 
 
 class EventStore:
-    """All such streams of one gateway, oldest first. `clock` is in seconds."""
+    """Resumable streams of one gateway, oldest first. `clock` is in seconds."""
 
     def __init__(
         self,

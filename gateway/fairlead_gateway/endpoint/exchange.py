@@ -1,6 +1,6 @@
-"""One MCP request on one connection: what has been read of it, and how it is answered.
+"""HTTP exchange of one MCP request: the request as it was read, and its response (RFC 9110 section 3.4).
 
-Made by `endpoint.reader`, handed to `calls.dispatch` as its `HttpExchange`.
+Base and interface for calls is `calls.exchange`.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class HttpExchange(core.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
-        "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected",
+        "_address", "_connection", "_streaming", "authority", "body", "call", "can_stream", "disconnected",
         "keep_alive", "method", "modern", "response_complete", "resumes", "stream", "target", "vetted",
     )  # fmt: skip
 
     def __init__(
         self,
-        wire: HttpConnection,
+        connection: HttpConnection,
         method: bytes,
         target: bytes,
         headers: Headers,
@@ -91,11 +91,11 @@ class HttpExchange(core.Exchange):
         *,
         vetted: bool = False,
     ) -> None:
-        super().__init__(headers, ANONYMOUS)  # the front sets it before anything else is done with it
-        self._wire = wire
+        super().__init__(headers, ANONYMOUS)  # the endpoint sets the identity before it does anything else
+        self._connection = connection
         self.method = method
         self.target = target
-        """As the selection has it; which view that is, depends on who asks."""
+        """Target of an endpoint in normalized form; the principal decides which view that is."""
         self.authority: bytes | None = None
         """Authority of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.body = body
@@ -104,30 +104,30 @@ class HttpExchange(core.Exchange):
         self.can_stream = True
         self.modern = False
         self.vetted = vetted
-        """Whether its headers were let in, here or in an earlier request."""
+        """Whether Host, Origin, Accept and Content-Type were checked, here or in an earlier request with equal ones."""
         self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
         self.stream: ResumableStream | None = None
-        """Its stream, where that may outlive the connection."""
+        """Its event stream, where that may outlive the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
-        """Where its stream is kept for a client that comes back, and the client's session; None where none can."""
+        """Store for its stream and the client's session id, where the client can resume streams."""
         self._streaming = False
 
     @property
     def address(self) -> str:
         """IP address of the client; empty where it has none."""
         if self._address is None:
-            client = self._wire.client
+            client = self._connection.client
             forwarded = self.headers.get(b"x-forwarded-for")
-            self._address = "" if client is None else self._wire.proxies.client(client[0], forwarded)
+            self._address = "" if client is None else self._connection.proxies.client(client[0], forwarded)
         return self._address
 
     @property
     def gone(self) -> bool:
         if self.stream is not None and self.stream.primed:
             return False
-        return self.disconnected or self._wire.transport.is_closing()
+        return self.disconnected or self._connection.transport.is_closing()
 
     def lost(self) -> None:
         """The client closed the connection. In the modern era that is how a call is cancelled; in the legacy era it
@@ -141,20 +141,20 @@ class HttpExchange(core.Exchange):
         if call is None:
             return
         awaited = self.stream is not None and self.stream.primed
-        if self.modern or (self._wire.cancels_abandoned and not awaited):
+        if self.modern or (self._connection.cancels_abandoned and not awaited):
             call.cancel()
 
     @property
     def congested(self) -> bool:
         """Whether a server with more to send should wait, for the client does not read its stream."""
-        return self._streaming and not self.gone and self._wire.congested
+        return self._streaming and not self.gone and self._connection.congested
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
         """See `HttpConnection.when_clear`."""
-        self._wire.when_clear(go_on)
+        self._connection.when_clear(go_on)
 
     def notify(self, message: bytes) -> bool:
-        """Say something before the answer. False where that cannot be: nothing is kept of it then."""
+        """Send a message before the answer, as an event. False where that is impossible; it is dropped then."""
         stream = self.stream
         if stream is not None and (stream.primed or self.begin_stream()):
             return stream.push(message)
@@ -171,7 +171,7 @@ class HttpExchange(core.Exchange):
                 self.stream = event_store.new(session)
                 self.stream.call = self.call
             first = b"" if self.stream is None else self.stream.prime(self)
-            self._wire.transport.write(responses.stream_head(self._extra()) + first)
+            self._connection.transport.write(responses.stream_head(self._extra()) + first)
         return True
 
     def wait_for(self, call: Cancellable) -> None:
@@ -181,30 +181,30 @@ class HttpExchange(core.Exchange):
             self.stream.call = call
 
     def pause(self) -> None:
-        """End the stream before the answer, where its client will come back for that."""
+        """End the stream before the answer, where its client can resume it."""
         if self.stream is not None:
             self.stream.pause()
 
     def write(self, chunk: bytes) -> bool:
         """One chunk of the stream. False where the client is gone, or has left MAX_BEHIND bytes unread."""
-        transport = self._wire.transport
+        transport = self._connection.transport
         if self.response_complete or self.disconnected or transport.is_closing():
             return False
-        if self._wire.congested and transport.get_write_buffer_size() > MAX_BEHIND:
+        if self._connection.congested and transport.get_write_buffer_size() > MAX_BEHIND:
             return False
         transport.write(chunk)
-        if self._wire.congested:
-            self._wire.count_unread()
+        if self._connection.congested:
+            self._connection.count_unread()
         return True
 
     def end(self, *chunks: bytes) -> None:
         """The last chunks of the stream."""
         self._finish(b"".join(chunks))
-        if self._wire.congested:
-            self._wire.count_unread()
+        if self._connection.congested:
+            self._connection.count_unread()
 
     def arrival(self, source: Carrier) -> Arrival:
-        return self._wire.buffers.arrival(core.agent_of(self), source)
+        return self._connection.buffers.arrival(core.agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
@@ -225,7 +225,7 @@ class HttpExchange(core.Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
-        plain = self.keep_alive and not self._streaming and self.stream is None and not self._wire.ending
+        plain = self.keep_alive and not self._streaming and self.stream is None and not self._connection.ending
         if plain and len(result) <= COPIED:
             self._finish(responses.success(ident, result))
         else:
@@ -241,7 +241,7 @@ class HttpExchange(core.Exchange):
         self._finish(head if self.method == b"HEAD" else head + body)
 
     def _extra(self, extra: bytes = responses.NO_EXTRA) -> bytes:
-        return extra if self.keep_alive and not self._wire.ending else extra + responses.CLOSE
+        return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
         """Write the last of the response, in parts where they are too large to be copied. No-op when it is complete."""
@@ -250,8 +250,8 @@ class HttpExchange(core.Exchange):
         self.response_complete = True
         self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
         self.body = b""  # the connection knows its last request for as long as it is idle
-        wire = self._wire
-        transport = wire.transport
+        connection = self._connection
+        transport = connection.transport
         if not transport.is_closing():
             if parts:
                 transport.writelines([memoryview(part) for part in parts])
@@ -259,4 +259,4 @@ class HttpExchange(core.Exchange):
                 transport.write(data)
             if not self.keep_alive:
                 transport.close()
-        wire.answered()
+        connection.answered()

@@ -74,13 +74,15 @@ class FallbackRequest(asyncio.Transport):
     `head` and `body` may be added before `start`, which is when the connection has answered what came before.
     """
 
-    __slots__ = ("_chunked", "_full", "_protocol", "_server", "_waiting", "_wire", "keep_alive", "response_complete",
-                 "response_started", "scope")  # fmt: skip
+    __slots__ = (
+        "_chunked", "_connection", "_full", "_protocol", "_server", "_waiting", "keep_alive",
+        "response_complete", "response_started", "scope",
+    )  # fmt: skip
 
-    def __init__(self, server: FallbackServer, wire: HttpConnection) -> None:
+    def __init__(self, server: FallbackServer, connection: HttpConnection) -> None:
         super().__init__()
         self._server = server
-        self._wire = wire
+        self._connection = connection
         self._chunked = False
         self._full = False
         self._protocol: Any = None
@@ -114,7 +116,7 @@ class FallbackRequest(asyncio.Transport):
     def start(self) -> None:
         """Have the application serve it."""
         waiting, self._waiting = self._waiting, []
-        if not self.keep_alive or self._wire.ending:
+        if not self.keep_alive or self._connection.ending:
             waiting[0] = waiting[0][:-2] + b"connection: close\r\n\r\n"
         self._protocol = self._server.protocols.new(**{_REQUEST: self})
         self._protocol.connection_made(self)
@@ -152,7 +154,7 @@ class FallbackRequest(asyncio.Transport):
         """The answer is written."""
         if not self.response_complete:
             self.lost()
-            self._wire.answered()
+            self._connection.answered()
 
     def _receive(self, data: bytes) -> None:
         if self._protocol is not None:
@@ -164,25 +166,25 @@ class FallbackRequest(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if not self.response_complete:
-            self._wire.transport.write(data)
+            self._connection.transport.write(data)
 
     def close(self) -> None:
         """The answer is the last of its connection, or cannot be completed."""
         if not self.response_complete:
-            self._wire.transport.close()
+            self._connection.transport.close()
             self.finish()
 
     def is_closing(self) -> bool:
-        return self.response_complete or self._wire.transport.is_closing()
+        return self.response_complete or self._connection.transport.is_closing()
 
     def pause_reading(self) -> None:
         self._full = True
-        self._wire.settle_reading()
+        self._connection.settle_reading()
 
     def resume_reading(self) -> None:
         self._full = False
         if not self.response_complete:
-            self._wire.settle_reading()
+            self._connection.settle_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._wire.transport.get_extra_info(name, default)
+        return self._connection.transport.get_extra_info(name, default)

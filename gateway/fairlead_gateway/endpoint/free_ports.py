@@ -1,4 +1,4 @@
-"""Ports that are free, for somebody whose port is taken: each is tried before it is named."""
+"""Suggests free ports in place of taken ones; each is bound before it is suggested."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The head of a connection's last request, so that the next one with the same head is not read anew.
+"""Cache of request heads, so that a request with the head of the one before is not parsed again.
 
 A client repeats its heads from call to call; what differs is the length of the body, and in the modern era the name of
 the tool.
-Only a head whose request was let in is kept, and only in the form that `fairlead_mcp.http.heads` vouches for: one
-Content-Length and nothing else about framing, so that equal bytes mean the same request. Connections share what they
-remember of equal heads; each is known on a connection only once it was let in there.
+Only the head of a request that passed all checks is cached, and only in the form that `fairlead_mcp.http.heads` takes:
+one Content-Length and no other framing, so that equal bytes mean an equal request. Connections share the entries of
+equal heads; a connection uses one only after a request with it passed the checks there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_BYTES: Final = 2 << 20
 
 
 class CachedHead:
-    """A head, and what was read of it."""
+    """Request head with its parsed target and headers."""
 
     __slots__ = ("_head", "_memory", "_named", "_of_name", "_target", "headers")
 
@@ -37,9 +37,9 @@ class CachedHead:
         self._of_name: dict[bytes, Headers] = {}
         """Headers that differ in `Mcp-Name` alone."""
 
-    def again(self, data: bytes, wire: HttpConnection, limit: int) -> HttpExchange | None:
-        """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Who
-        asks and what that shows is looked up anew.
+    def again(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
+        """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Its
+        principal and view are looked up as for any other.
         """
         start, headers = self._head.body_start(data), self.headers
         if not start and self._named is not None:
@@ -48,7 +48,7 @@ class CachedHead:
                 start, headers = found[0], self._of_name.get(found[1]) or self._with(found[1])
         if not start or len(data) - start > limit:
             return None
-        return HttpExchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
+        return HttpExchange(connection, b"POST", self._target, headers, data[start:], vetted=True)
 
     def _with(self, name: bytes) -> Headers:
         headers = {**self.headers, b"mcp-name": name}
@@ -57,14 +57,14 @@ class CachedHead:
 
 
 class HeadCache:
-    """The heads that many connections know, each there once."""
+    """Heads of all connections, each stored once."""
 
     def __init__(self, entries: int = ENTRIES, size: int = MOST_BYTES) -> None:
         self.memory = CacheBudget(entries, size)
         self._known: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
-    def of(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
-        """The head in `data`, which is all that came of `exchange`; None where it is not to be kept."""
+    def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
+        """Cache the head in `data`, the bytes of one exchange; None where it cannot be cached."""
         if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
             return None
         head = KnownHead.of(data, self.memory)

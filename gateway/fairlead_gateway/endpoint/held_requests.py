@@ -1,7 +1,4 @@
-"""Requests for a server that starts: held until its tools are there, or answered with how far it is.
-
-Owned by `endpoint.mcp_endpoint`, which asks it about calls of tools and endpoints that there are none of.
-"""
+"""Holds requests for a server that is starting, until its tools are known or the wait is over."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
 
 
 class HeldRequests:
-    """Answers requests for servers without a catalog. `selection` is what is served now, `server_info` ours, as JSON;
-    `failed` is told of an exception behind a wait.
+    """Requests for servers without a catalog. `selection` returns the served one, `server_info` is the gateway's as
+    JSON, `failed` is called for an exception after a wait.
     """
 
     def __init__(
@@ -37,92 +34,92 @@ class HeldRequests:
         selection: Callable[[], Selection],
         startup_wait: StartupWait,
         server_info: bytes,
-        book: MetricsRegistry,
+        metrics: MetricsRegistry,
         failed: Callable[[HttpExchange, Exception], None],
     ) -> None:
         self._selection = selection
         self._server_info = server_info
-        self._book = book
+        self._metrics = metrics
         self._failed = failed
         self.startup_wait = startup_wait
         self.tasks: set[asyncio.Task[None]] = set()
-        """Requests that wait."""
+        """Held requests."""
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}
-        """Those of them that are calls, by session and id."""
+        """Held calls, by session and request id."""
 
-    def endpoint(self, exchange: HttpExchange, again: Callable[[HttpExchange, Identity], None] | None) -> bool:
-        """Hold a request to the endpoint of a server that starts, and call `again` after the wait; with None, or where
-        it failed, refuse it. False, and nothing is done, where no such server may be known to who asks.
+    def hold_endpoint(self, exchange: HttpExchange, retry: Callable[[HttpExchange, Identity], None] | None) -> bool:
+        """Hold a request to the endpoint of a server that starts, and call `retry` after the wait; with None, or where
+        it failed, refuse it. False, and nothing is done, where the principal sees no such server.
         """
         entry = of_endpoint(self._selection(), exchange.identity, exchange.target)
         if entry is None:
             return False
-        if again is not None and on_the_way(self._selection(), entry.key):
-            self._hold(exchange, entry, lambda: again(exchange, exchange.identity), self.startup_wait.seconds)
+        if retry is not None and on_the_way(self._selection(), entry.key):
+            self._hold(exchange, entry, lambda: retry(exchange, exchange.identity), self.startup_wait.seconds)
             return True
         refused = refusal_of(entry, starts=on_the_way(self._selection(), entry.key))
         detail = jsonrpc.encode({META_ERROR: {"code": refused.code, "message": refused.message}})
         rejection = Rejection(503, jsonrpc.INTERNAL_ERROR, refused.message, data=detail)
-        self._book.reject(rejection.status)
+        self._metrics.reject(rejection.status)
         exchange.reject(rejection, b"" if refused.retry_after_ms is None else RETRY_AFTER)
         return True
 
-    def call(
+    def hold_call(
         self,
         exchange: HttpExchange,
         view: View,
-        asked: McpRequest,
-        again: Callable[[HttpExchange, McpRequest], None] | None,
+        request: McpRequest,
+        retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> bool:
-        """Take a call of a tool that the view does not have, as `request` does; its refusal is a result."""
-        name = name_in(asked)
+        """Hold a call of a tool that the view does not have, as `hold_endpoint` does; its refusal is a tool result."""
+        name = name_in(request)
         entry = None if name is None else of_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:
             return False
-        exchange.modern = asked.modern
+        exchange.modern = request.modern
         starts = on_the_way(self._selection(), entry.key)
-        if again is not None and starts:
-            task = self._hold(exchange, entry, lambda: again(exchange, asked), self._bound(view))
-            self._calls[asked.session, asked.id] = task
-            task.add_done_callback(lambda done: self._waited(exchange, asked, done))
+        if retry is not None and starts:
+            task = self._hold(exchange, entry, lambda: retry(exchange, request), self._bound(view))
+            self._calls[request.session, request.id] = task
+            task.add_done_callback(lambda done: self._waited(exchange, request, done))
             return True
-        self._refuse(exchange, asked, refusal_of(entry, starts=starts))
+        self._refuse(exchange, request, refusal_of(entry, starts=starts))
         return True
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """A legacy client gives a call up that waits; nothing happens where there is none."""
+        """Cancel a held call of a legacy client; no-op where there is none."""
         task = self._calls.get((session, request_id)) if session is not None else None
         if task is not None:
             task.cancel()
 
-    def _waited(self, exchange: HttpExchange, asked: McpRequest, task: asyncio.Task[None]) -> None:
-        key = asked.session, asked.id
+    def _waited(self, exchange: HttpExchange, request: McpRequest, task: asyncio.Task[None]) -> None:
+        key = request.session, request.id
         if self._calls.get(key) is task:
             del self._calls[key]
         if task.cancelled() and not exchange.gone:
-            self._refuse(exchange, asked, Refusal(CANCELLED, "The call was cancelled"))
+            self._refuse(exchange, request, Refusal(CANCELLED, "The call was cancelled"))
 
-    def _refuse(self, exchange: HttpExchange, asked: McpRequest, refusal: Refusal) -> None:
+    def _refuse(self, exchange: HttpExchange, request: McpRequest, refusal: Refusal) -> None:
         raw = refusals.result(refusal)
-        made = translate.result(raw, from_modern=False, to_modern=asked.modern, server_info=self._server_info)
-        exchange.succeed(asked.id, made.result)
+        made = translate.result(raw, from_modern=False, to_modern=request.modern, server_info=self._server_info)
+        exchange.succeed(request.id, made.result)
 
     def _hold(
-        self, exchange: HttpExchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
+        self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
     ) -> asyncio.Task[None]:
-        work = self._wait(exchange, entry, go_on, seconds)
+        work = self._wait(exchange, entry, resume, seconds)
         exchange.call = task = asyncio.get_running_loop().create_task(work, name=f"wait for {entry.key}")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
     async def _wait(
-        self, exchange: HttpExchange, entry: ServerEntry, go_on: Callable[[], None], seconds: float
+        self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
     ) -> None:
         await self.startup_wait.settled(entry.key, seconds)
         try:
             if not exchange.gone:
-                go_on()
+                resume()
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
             self._failed(exchange, error)
 
@@ -133,9 +130,9 @@ class HeldRequests:
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])
 
 
-def name_in(asked: McpRequest) -> str | None:
+def name_in(request: McpRequest) -> str | None:
     """The tool that a call names; None where it names none."""
     try:
-        return jsonrpc.decode_text(asked.params["name"])
+        return jsonrpc.decode_text(request.params["name"])
     except (KeyError, *jsonrpc.UNREADABLE):
         return None

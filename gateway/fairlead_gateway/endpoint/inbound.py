@@ -16,8 +16,9 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_message import ClientResponse, Headers, Notification, Rejection, RequestBody
 from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
-from fairlead_mcp import eras, jsonrpc, members
+from fairlead_mcp import eras, jsonrpc, members, via
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
+from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 
 WANTED: Final = frozenset(
@@ -84,16 +85,16 @@ def classify(
             body.decode()
         envelope = _decode_envelope(body)
     except msgspec.ValidationError:
-        return _odd_shape(headers, body)
+        return _classify_response(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     ident = None if envelope.id is UNSET else bytes(envelope.id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
-    return _of_an_era(headers, envelope.method, ident, envelope.params or {})
+    return _classify_by_era(headers, envelope.method, ident, envelope.params or {})
 
 
-def _of_an_era(
+def _classify_by_era(
     headers: Headers, method: str, ident: bytes | None, params: RawObject
 ) -> McpRequest | Notification | Rejection:
     version = headers.get(b"mcp-protocol-version")
@@ -113,7 +114,7 @@ def _of_an_era(
         return Notification(modern, method, params, headers.get(SESSION))
     if not modern:
         return McpRequest(False, method, ident, params, headers.get(SESSION), meta)
-    refused = _modern_ladder(headers, version, meta, method, ident, params)
+    refused = _check_modern(headers, version, meta, method, ident, params)
     return refused or McpRequest(True, method, ident, params, None, meta)
 
 
@@ -156,7 +157,7 @@ def _misread_meta(raw: bytes, said: RawObject) -> str:
 _remembered_meta: Final = functools.lru_cache(maxsize=256)(_read_meta)
 
 
-def _modern_ladder(
+def _check_modern(
     headers: Headers,
     version: bytes | None,
     meta: RequestMeta,
@@ -194,6 +195,18 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     return None
 
 
+def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, installation: str) -> Rejection | None:
+    """Check Host (or the authority of an absolute target), Origin and Via, before anything else: the defense against
+    DNS rebinding and loops. `installation` is the value of `Via` in the gateway's own requests.
+    """
+    if not allow.host(headers.get(b"host") if authority is None else authority):
+        return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
+    if not allow.origin(headers.get(b"origin")):
+        return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
+    looped = via.refusal(headers[b"via"], installation) if b"via" in headers else None
+    return None if looped is None else Rejection(508, jsonrpc.INVALID_REQUEST, looped)
+
+
 def prefers_streams(headers: Headers) -> bool:
     """Whether a client names event streams before JSON: it then gets one. Most clients name JSON first."""
     accept = headers.get(b"accept")
@@ -209,7 +222,7 @@ def accepts_both(accept: bytes) -> bool:
     return json and not ranges.isdisjoint((b"text/event-stream", b"text/*"))
 
 
-def _odd_shape(headers: Headers, body: bytes) -> ClientResponse | Rejection:
+def _classify_response(headers: Headers, body: bytes) -> ClientResponse | Rejection:
     """JSON that is no request: a response from a legacy client is taken, the rest refused."""
     ident = b"null"
     try:

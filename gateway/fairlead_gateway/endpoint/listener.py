@@ -1,7 +1,4 @@
-"""The life of the client side: listen, look after connections, send clients elsewhere, stop accepting, drain, close.
-
-It moves sockets and time; what a connection says is the business of `endpoint.connection`.
-"""
+"""Listening socket of the endpoint: accepts connections, checks their timeouts, drains and closes them."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class Listener:
         self._certificates = certificates
         self._fallbacks = FallbackServer(app)
         self.connections: set[ClientConnection] = set()
-        """Those that are open now."""
+        """Open connections."""
         self.host = host
         self.port = port
         self._server: asyncio.Server | None = None
@@ -64,7 +61,7 @@ class Listener:
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:
-            _notice_the_vanished(listening, self._endpoint.bounds.silent_seconds)
+            _detect_dead_peers(listening, self._endpoint.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -99,7 +96,7 @@ class Listener:
         await self._close_connections()
 
     async def _quiet(self, seconds: float) -> bool:
-        """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
+        """Wait until no request is in progress. Half-read connections may add requests meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 while self._endpoint.context.calls or self._endpoint.pending_tasks or self._fallbacks.protocols.tasks:
@@ -138,7 +135,7 @@ class Listener:
             connection.check(now)
 
 
-def _notice_the_vanished(listening: socket.socket, seconds: float) -> None:
+def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
     """Have the kernel end connections whose other side acknowledges nothing: accepted ones inherit it (tcp(7)).
 
     Without it a client that went without a word holds its connection for ever where it is idle or waits in a call, and

@@ -1,8 +1,7 @@
-"""Streams on which clients hear that a list has changed: `subscriptions/listen`, and the GET of legacy sessions.
+"""Streams of `list_changed` and `resources/updated`: `subscriptions/listen`, and the GET of legacy sessions.
 
-A list has changed when the bytes that an endpoint
-shows have, whatever a server announced: what a client then asks for is what it was told of. Nothing waits here; a
-stream costs its connection and a few hundred bytes.
+A list has changed when the bytes that an endpoint lists have, whatever a server announced: clients are notified of what
+they then read. Nothing waits here; a stream costs its connection and a few hundred bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import McpRequest
-from fairlead_gateway.core.server_binding import ServerBinding as Reach
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.inbound import SESSION
@@ -31,7 +30,7 @@ from fairlead_mcp import eras, jsonrpc
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 MAX_RESOURCES: Final = 64
-"""That one stream may name."""
+"""Resources that one stream may name."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
 """Bytes of all URIs that open streams name."""
 MAX_ID: Final = 256
@@ -57,25 +56,25 @@ class NotificationStream:
         """Id of the request that opened it, raw JSON; None for a legacy stream."""
         self.exchange = exchange
         self.release: Callable[[], None] = _nothing
-        """Told when it is over."""
+        """Called at its end."""
         self.lists = tuple(lists)
         self.resources: list[str] = []
         """URIs that are watched for it."""
         self.watched: list[tuple[NotificationStream, ServerKey]] = []
-        """Who it is to the watches."""
+        """Its keys in `Watches`."""
 
     def cancel(self) -> None:
         self._streams.gone(self)
 
     def acknowledge(self) -> None:
-        """The first message of a modern stream: what of the wishes is granted."""
+        """Send the first message of a modern stream: the subscriptions that are granted."""
         granted: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
         if self.resources:
             granted["resourceSubscriptions"] = self.resources
-        self._tell("notifications/subscriptions/acknowledged", {"notifications": granted})
+        self._send("notifications/subscriptions/acknowledged", {"notifications": granted})
 
     def changed(self, name: str) -> None:
-        self._tell(f"notifications/{name}/list_changed", {})
+        self._send(f"notifications/{name}/list_changed", {})
 
     def updated(self, params: Raw) -> None:
         """A resource that it watches has changed."""
@@ -83,7 +82,7 @@ class NotificationStream:
             said: dict[str, object] = {"uri": jsonrpc.decode_object(params)["uri"]}
         except (*jsonrpc.UNREADABLE, KeyError):
             return
-        self._tell(UPDATED, said)
+        self._send(UPDATED, said)
 
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
@@ -92,7 +91,7 @@ class NotificationStream:
         else:
             self.exchange.answer(200, *responses.result_parts(self._subscription, b'{"resultType":"complete"}'))
 
-    def _tell(self, method: str, params: dict[str, object]) -> None:
+    def _send(self, method: str, params: dict[str, object]) -> None:
         if self._subscription is not None:
             params["_meta"] = {eras.META_SUBSCRIPTION: Raw(self._subscription)}
         self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
@@ -117,47 +116,47 @@ class NotificationStreams:
         self._of_session: dict[bytes, NotificationStream] = {}
         self._resource_bytes = 0
         self._closed = False
-        self._told_at = 0.0
+        self._kept_alive_at = 0.0
 
     def __len__(self) -> int:
         return len(self._open)
 
     def listen(self, exchange: HttpExchange, view: View, request: McpRequest) -> Rejection | None:
-        """Open a modern stream, or say why not."""
+        """Open a modern stream, or return the rejection."""
         try:
-            asked = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
+            subscriptions = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
         except jsonrpc.UNREADABLE:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
-        wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]
+        wanted = [name for name in offered(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, wanted, request.id)
         refused = self._opened(stream)
         if refused is None:
-            self._watch(stream, view, asked.get("resourceSubscriptions"))
+            self._watch(stream, view, subscriptions.get("resourceSubscriptions"))
             stream.acknowledge()
         return refused
 
-    def _watch(self, stream: NotificationStream, view: View, asked: Raw | None) -> None:
+    def _watch(self, stream: NotificationStream, view: View, uris_wanted: Raw | None) -> None:
         """Watch the resources that a stream names, as far as they can be."""
         try:
-            uris = msgspec.json.decode(asked, type=list[str])[:MAX_RESOURCES] if asked is not None else []
+            uris = msgspec.json.decode(uris_wanted, type=list[str])[:MAX_RESOURCES] if uris_wanted is not None else []
         except jsonrpc.UNREADABLE:
             return
-        found: dict[int, tuple[Reach, list[str]]] = {}
+        found: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in dict.fromkeys(uris):
             watched = subscribable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
             if watched is not None:
                 self._resource_bytes += len(uri)
                 stream.resources.append(uri)
                 found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
-        for reach, own in found.values():
-            self._watches.hold((stream, reach.server.key), reach, own, stream.updated)
-            stream.watched.append((stream, reach.server.key))
+        for binding, own in found.values():
+            self._watches.hold((stream, binding.server.key), binding, own, stream.updated)
+            stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
-        """Open the stream of a legacy session, or say why not."""
+        """Open the stream of a legacy session, or return the rejection."""
         stream = NotificationStream(self, exchange, offered(view), None)
         refused = self._opened(stream)
         if refused is None:
@@ -167,21 +166,21 @@ class NotificationStreams:
         return refused
 
     async def swapped(self, before: Selection, after: Selection) -> None:
-        """Tell everybody whose own lists are others now; end the streams of endpoints that are gone, and those on
-        resources of servers that are.
+        """Notify the clients whose lists have changed; end the streams of endpoints that are gone, and those on
+        resources of servers that are gone.
         """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
         for stream in [*self._open]:
-            asked = stream.exchange
+            exchange = stream.exchange
             for selection in (before, after):
-                await self.view_builds.ready(selection, asked.identity, asked.target)
-                view = selection.seen_by(asked.identity).get(asked.target)
+                await self.view_builds.ready(selection, exchange.identity, exchange.target)
+                view = selection.seen_by(exchange.identity).get(exchange.target)
                 if view is not None:
                     await in_turns(view.prepare_in_slices())
             if stream not in self._open:
                 continue
-            views = after.seen_by(asked.identity)
-            old, new = before.seen_by(asked.identity).get(asked.target), views.get(asked.target)
+            views = after.seen_by(exchange.identity)
+            old, new = before.seen_by(exchange.identity).get(exchange.target), views.get(exchange.target)
             if new is None or old is None or any(server_target(key) not in views for _, key in stream.watched):
                 self._end(stream)
                 continue
@@ -195,8 +194,8 @@ class NotificationStreams:
 
     def keep_alive(self, now: float) -> None:
         """Called every second or so; `now` in seconds."""
-        if now - self._told_at >= KEEP_ALIVE_SECONDS:
-            self._told_at = now
+        if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
+            self._kept_alive_at = now
             for stream in self._open:
                 stream.exchange.write(_COMMENT)
 
@@ -206,21 +205,21 @@ class NotificationStreams:
         for stream in [*self._open]:
             self._end(stream)
 
-    def tell(self, session: bytes, params: Raw) -> bool:
-        """Say on the stream of a legacy session that a resource has changed; False where it holds none open, or does
-        not see that resource any more.
+    def notify(self, session: bytes, params: Raw) -> bool:
+        """Notify a legacy session of a changed resource; False where it has no open stream, or does not see that
+        resource any more.
         """
         stream = self._of_session.get(session)
         if stream is None or not self._sees(stream.exchange, params):
             return False
         return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
 
-    def _sees(self, asked: HttpExchange, params: Raw) -> bool:
+    def _sees(self, exchange: HttpExchange, params: Raw) -> bool:
         try:
             uri = msgspec.json.decode(jsonrpc.decode_object(params)["uri"], type=str)
         except (*jsonrpc.UNREADABLE, KeyError):
             return False
-        view = self._selection().seen_by(asked.identity).get(asked.target)
+        view = self._selection().seen_by(exchange.identity).get(exchange.target)
         return view is not None and view.offers.resource(uri) is not None
 
     def gone(self, stream: NotificationStream) -> None:

@@ -1,4 +1,4 @@
-"""Bytes that one `recv` brought, parsed a portion per turn of the loop: calls of others wait for one portion at most.
+"""Buffer of received bytes, parsed one portion per turn of the loop, so that other calls wait for one portion at most.
 
 The transport is not read while a portion waits, and no portion is parsed while reading is paused.
 """
@@ -20,7 +20,7 @@ MANY: Final = PORTION + (16 << 10)
 class ReadBuffer:
     """Received bytes of one connection that are not parsed yet, and the switch that pauses its reading."""
 
-    __slots__ = ("_feed", "_loop", "_transport", "_turn", "_waiting", "paused")
+    __slots__ = ("_feed", "_loop", "_scheduled", "_transport", "_waiting", "paused")
 
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, feed: Callable[[bytes | memoryview], None]
@@ -29,7 +29,7 @@ class ReadBuffer:
         self._loop = loop
         self._feed = feed
         self._waiting: list[memoryview] = []
-        self._turn: asyncio.Handle | None = None
+        self._scheduled: asyncio.Handle | None = None
         self.paused = False
 
     @property
@@ -49,7 +49,7 @@ class ReadBuffer:
         self._transport.pause_reading()
         view = memoryview(data)
         self._waiting.extend(view[start : start + PORTION] for start in range(0, len(data), PORTION))
-        self._plan()
+        self._schedule()
 
     def feed(self, data: memoryview) -> None:
         """Feed it now, in slices; what is left when reading is paused waits in front of all else."""
@@ -64,8 +64,8 @@ class ReadBuffer:
     def lost(self) -> None:
         """Drop what waits: the connection is gone."""
         self._waiting.clear()
-        if self._turn is not None:
-            self._turn.cancel()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
 
     def pause(self) -> None:
         if not self.paused:
@@ -75,21 +75,21 @@ class ReadBuffer:
     def resume(self) -> None:
         if self.paused:
             self.paused = False
-            self._plan()
+            self._schedule()
 
-    def _plan(self) -> None:
-        if self.paused or self._turn is not None:
+    def _schedule(self) -> None:
+        if self.paused or self._scheduled is not None:
             return
         if self._waiting:
-            self._turn = self._loop.call_soon(self._next)
+            self._scheduled = self._loop.call_soon(self._next)
         else:
             self._transport.resume_reading()
 
     def _next(self) -> None:
         if not self.paused and self._waiting:
             self.feed(self._waiting.pop(0))
-        self._turn = None
+        self._scheduled = None
         if self._transport.is_closing():
             self._waiting.clear()
         else:
-            self._plan()
+            self._schedule()

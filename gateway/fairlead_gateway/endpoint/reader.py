@@ -37,7 +37,7 @@ class RequestSink(HttpConnection):
         raise NotImplementedError
 
     def expected(self) -> None:
-        """The client waits for a word before it sends the body (`Expect: 100-continue`)."""
+        """The client waits for a 100 response before it sends the body (`Expect: 100-continue`)."""
         raise NotImplementedError
 
     def ready(self, request: HttpExchange | FallbackRequest) -> None:
@@ -52,8 +52,10 @@ class RequestSink(HttpConnection):
 class RequestReader:
     """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
 
-    __slots__ = ("_endpoint", "_fallback", "_fallbacks", "_fields", "_instead", "_number", "_overhead", "_reading",
-                 "_sink", "_target", "in_head", "in_message", "parser")  # fmt: skip
+    __slots__ = (
+        "_endpoint", "_fallback", "_fallbacks", "_fields", "_instead", "_number", "_overhead", "_reading",
+        "_sink", "_target", "in_head", "in_message", "parser",
+    )  # fmt: skip
 
     def __init__(self, endpoint: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
         self._endpoint = endpoint
@@ -98,7 +100,7 @@ class RequestReader:
         return None if self.in_head or not self.in_message else self._fallback
 
     def stop(self) -> None:
-        """Forget the request that is being read: the rest of it never comes, or is not looked at."""
+        """Drop the request that is being read: the rest of it is missing, or ignored."""
         self.in_head = self.in_message = False
         self._reading = self._fallback = None
 

@@ -1,8 +1,7 @@
-"""HTTP answers as bytes.
+"""HTTP responses as bytes.
 
-Pure module. Heads are formatted here and nowhere else; a prepared
-body is never copied into one (`tools/list` of a large catalog would cost ten times as much), so answers are
-sequences of parts.
+Pure module. A prepared body is never copied behind its head (`tools/list` of a large catalog would cost ten times as
+much), so responses are sequences of parts.
 """
 
 from __future__ import annotations

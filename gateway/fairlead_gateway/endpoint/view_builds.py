@@ -1,7 +1,4 @@
-"""Views put together in turns with everything else that the loop does, however many requests wait for one.
-
-Owned by `endpoint.mcp_endpoint`, asked wherever a view may be looked at for the first time.
-"""
+"""Builds views in slices between other work of the event loop, each view once for all requests that wait for it."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ class ViewBuilds:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
     async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
-        """Return when the view of a target, if there is one for this asker, can be had at once."""
+        """Return when the view of a target, if the principal has one, is built."""
         if selection.ready(identity, target):
             return
         views = selection.views_of(identity)
-        key = id(views), target  # whose id is nobody else's while the task holds it
+        key = id(views), target  # unique while the task holds `views`
         task = self._running.get(key)
         if task is None:
             work = in_turns(views.build_in_slices(target))

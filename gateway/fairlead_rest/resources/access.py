@@ -1,8 +1,8 @@
-"""`GET /v1/access`: whether somebody may call a tool, and what decided: by the same decision as lists and calls.
+"""`GET /v1/access`: whether a subject may call a tool, and the deciding rule: by the same decision as lists and calls.
 
 Everybody may ask about oneself, and hears of a tool that is kept from one what a call would hear: nothing, unless the
 policies want reasons told. About others, and about everything, those may ask who are in an administrators' group
-(`FAIRLEAD_ADMIN_GROUPS`); where nobody is asked who they are, everybody.
+(`FAIRLEAD_ADMIN_GROUPS`); without authentication, all.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     limits: dict[str, int]
     """Limits of the quota in the server's namespace, by name as in a ToolPolicy."""
     policies: tuple[str, ...]
-    """All that speak of the asker."""
+    """All quotas of the subject."""
 
 
 class _AccessQuery(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def router(context: RestContext) -> APIRouter:
         groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
         service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
         claims: Annotated[list[str] | None, Query(description="Of the other's token: `NAME=VALUE`.")] = None,
-        issuer: Annotated[str | None, Query(description="Who vouches for the other: its name, or `apiKeys`.")] = None,
+        issuer: Annotated[str | None, Query(description="Issuer of the identity: its name, or `apiKeys`.")] = None,
         arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
     ) -> Response:
         seen = context.seen(request)
@@ -107,7 +107,7 @@ def router(context: RestContext) -> APIRouter:
                 raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
             if admin:
                 other = _other(agent, groups or [], service_account, claims or [])
-                seen = context.seen_by(_vouched(other, issuer, context.issuers))
+                seen = context.seen_by(_with_issuer(other, issuer, context.issuers))
         asked = _AccessQuery(tool, arguments, admin)
         return answer(await context.worker.do(lambda: encode(access(seen, asked))))
 
@@ -115,7 +115,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 def _other(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
-    """Somebody who is spoken of. Raises Problem."""
+    """Identity that the query describes. Raises Problem."""
     found = None
     if account is not None:
         namespace, slash, name = account.partition("/")
@@ -130,7 +130,7 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
     )  # fmt: skip
 
 
-def _vouched(other: Identity, issuer: str | None, known: Issuers) -> Identity:
+def _with_issuer(other: Identity, issuer: str | None, known: Issuers) -> Identity:
     """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))

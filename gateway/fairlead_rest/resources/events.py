@@ -68,7 +68,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 class EventFilter:
-    """Tells of each event what its asker may know: of servers and tools that it sees, or saw when they went."""
+    """Reduces each event to what its subject may see: of servers and tools that it sees, or saw when they went."""
 
     def __init__(self, identity: Identity, look: Callable[[], SubjectCatalog]) -> None:
         self.identity = identity
@@ -76,7 +76,7 @@ class EventFilter:
         self._before = look()
 
     def told(self, events: Iterable[Event]) -> list[Event]:
-        """Events of the same swap of the catalog, or of several that nobody looked between."""
+        """Events of one activation of a catalog, or of several since the last read."""
         before, now = self._before, self._look()
         self._before = now
         if before.whole and now.whole:

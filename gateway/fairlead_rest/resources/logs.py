@@ -1,7 +1,7 @@
 """`GET /v1/logs/{server}`: what the processes of a server printed, over its restarts.
 
 It may hold what a server should have kept to itself, so it is for administrators (`FAIRLEAD_ADMIN_GROUPS`). Where
-nobody is asked who they are, it is for programs on this machine.
+there is no authentication, it is for programs on this machine.
 """
 
 from __future__ import annotations

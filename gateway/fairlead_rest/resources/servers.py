@@ -43,7 +43,7 @@ _OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """The last discovery that somebody asked for."""
+    """Last requested discovery."""
 
     at: str
     """When it began, RFC 3339."""
@@ -52,7 +52,7 @@ class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One server. How it is reached is nobody's business but the gateway's. What is not known is absent."""
+    """One server. Its address and credentials are not shown. Unknown members are absent."""
 
     server: str
     """`namespace/name`."""
@@ -69,7 +69,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     endpoint: str
     """Path of the MCP endpoint that shows this server alone."""
     refreshed: RefreshDocument | None
-    """Null until somebody asks for a discovery. An operator that asks by itself leaves no trace here."""
+    """Null before the first requested discovery. Discoveries of the operator's own are not recorded here."""
     problems: tuple[str, ...]
     """A sentence for each tool that could not be taken in; for those who see all of its tools."""
     reason: str | UnsetType = UNSET
@@ -158,7 +158,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 class KnownServer(msgspec.Struct, frozen=True):
-    """A server that there is for somebody, whether it ever answered or not."""
+    """Server that a subject may see, whether it ever answered or not."""
 
     key: ServerKey
     prefix: str | None
@@ -172,14 +172,14 @@ class AdminFacts(msgspec.Struct, frozen=True):
 
 
 def _inside(context: RestContext, request: Request, seen: SubjectCatalog, servers: Collection[ServerKey]) -> AdminFacts:
-    """In the loop. Told to those who may read the logs of servers: what a server wrote is in both."""
+    """Facts for those who may read the logs of servers, for both hold texts of a server. In the loop."""
     if not may_read(context, request, seen.identity):
         return AdminFacts()
     return AdminFacts(True, running(context.children, servers))
 
 
 def existing(seen: SubjectCatalog) -> list[KnownServer]:
-    """Every server that there is for somebody, by namespace and name."""
+    """Servers that a subject may see, by namespace and name."""
     ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
     return sorted(
         [*ready, *(KnownServer(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key")
@@ -212,7 +212,7 @@ def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
 
 
 def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:
-    """A server as it is shown to somebody who may know of it. Not in the loop."""
+    """Document of a server for a subject that may see it. Not in the loop."""
     return _document(seen, key, inside, resident(inside.running))
 
 

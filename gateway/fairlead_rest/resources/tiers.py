@@ -110,7 +110,7 @@ def listed(seen: SubjectCatalog) -> TierList:
 
 
 def _attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
-    """The choice, but no slower a tier than policies let the asker ask for."""
+    """The choice, but no slower than the policies of the subject allow."""
     shown = seen.tiers
     if choice.tier in shown:
         return choice

@@ -276,7 +276,7 @@ def _warning(result: JsonObject) -> str | None:
 
 
 def _refusal(result: JsonObject) -> JsonObject | None:
-    """The gateway's own refusal in a result. A server that writes one itself is told by its shape, and believed."""
+    """The gateway's own refusal in a result. A server's own result in that form is taken for one."""
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.connection_limiter import MAX_TOLD, ConnectionLimiter
+from fairlead_gateway.endpoint.connection_limiter import MAX_ANSWERED, ConnectionLimiter
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer
 from toolservers import modern_server, tool
@@ -79,14 +79,14 @@ async def test_the_bounds_of_a_request_are_settings(tmp_path: Path, server: RawS
 def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number() -> None:
     limiter = ConnectionLimiter(most=1)
     inside = limiter.enter("a")
-    told = [limiter.enter("a") for _ in range(MAX_TOLD)]
+    told = [limiter.enter("a") for _ in range(MAX_ANSWERED)]
     assert all(place.refused is not None for place in told)
     mute = limiter.enter("a")
     assert (mute.inside, mute.refused) == (False, None)
     for place in (*told, mute, inside):
         limiter.leave(place)
     assert limiter.enter("b").inside
-    assert (limiter.inside, limiter.turned_away) == (1, MAX_TOLD + 1)
+    assert (limiter.inside, limiter.turned_away) == (1, MAX_ANSWERED + 1)
 
 
 def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:

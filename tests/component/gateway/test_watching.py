@@ -152,7 +152,7 @@ async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: P
             swaps = gateway.snapshots.swaps
             publish(tmp_path / "documents", Rules(policies=(none,)))
             await served(gateway, swaps + 1)
-            told = gateway.front.streams.tell
+            told = gateway.front.streams.notify
             offered: list[bool] = []
 
             def noted(ident: bytes, params: Raw) -> bool:

@@ -120,9 +120,9 @@ async def test_refusals_and_metrics_are_those_of_a_call_over_mcp(tmp_path: Path)
             given: Calls = [("1", "away__add", {}), ("2", "demo__slow", {"ms": 5000}), ("3", "demo__fail", {})]
             body = {"format": "mcp", "message": MESSAGES["mcp"](given)}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
-            over_rest = recorded(gateway.front.book)
+            over_rest = recorded(gateway.front.metrics)
             over_mcp = [await ask(gateway, calling(name, arguments)) for _, name, arguments in given]
-            twice = recorded(gateway.front.book)
+            twice = recorded(gateway.front.metrics)
     codes = [call.get("code") for call in answer["calls"]]
     assert codes == ["CONNECTION_LOST", "TIMEOUT", None]
     assert [call["state"] for call in answer["calls"]] == ["refused", "refused", "failed"]
@@ -138,7 +138,7 @@ async def test_arguments_that_cannot_be_read_are_answered_without_a_call_and_cou
     message["tool_calls"][0]["function"]["arguments"] = '{"a": '
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD, "slow"])) as gateway:
         answer = (await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})).message
-        counted = recorded(gateway.front.book)
+        counted = recorded(gateway.front.metrics)
     assert [(call["state"], call.get("code")) for call in answer["calls"]] == [
         ("invalid", "INVALID_ARGUMENTS"),
         ("done", None),
@@ -309,10 +309,10 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path) -> N
         head = f"POST /v1/tool-calls HTTP/1.1\r\nhost: {wire.host}\r\ncontent-type: application/json\r\n"
         wire.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         await reached(server, 1)
-        assert gateway.front.book.in_flight == 1
+        assert gateway.front.metrics.in_flight == 1
         wire.close()
-        await eventually(lambda: not gateway.front.book.in_flight)
-        counted = recorded(gateway.front.book)
+        await eventually(lambda: not gateway.front.metrics.in_flight)
+        counted = recorded(gateway.front.metrics)
     assert counted == {("x", "CANCELLED"): 1}
 
 
@@ -324,7 +324,7 @@ async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path:
             body = {"format": "mcp", "message": MESSAGES["mcp"](given), "tools": []}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
             assert [call["state"] for call in answer["calls"]] == ["unknown"] * 3
-            assert recorded(gateway.front.book) == {}
+            assert recorded(gateway.front.metrics) == {}
 
 
 async def test_a_message_without_calls_is_answered_with_no_messages(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vet
     """What a connection keeps of a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
-    return familiars.of(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)
+    return familiars.learn(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)
 
 
 def known(familiars: HeadCache, data: bytes) -> CachedHead:
