@@ -182,7 +182,7 @@ class McpEndpoint:
             or view is None
             or not self.live.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
         ):
-            self._reject(exchange, messages.NO_STREAM)
+            self._reject(exchange, client_message.NO_STREAM)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
         elif not (self.buffers.pressed and self._shed(exchange)):

@@ -119,7 +119,7 @@ class Tokens:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
-        """Forget whoever was let in with keys that their issuer no longer has."""
+        """Forget the principals that were admitted with keys that their issuer no longer has."""
         gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
         if self._revoked is not None:
             self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
