@@ -25,7 +25,7 @@ from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
 from fairlead_client.registry import CACHE_TTL, AsyncToolRegistry
 from fairlead_client.servers import Servers
 from fairlead_client.tools import Tool
-from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tools.format import JsonObject
@@ -260,7 +260,7 @@ class ToolRegistry:
 
     def execute(
         self,
-        call: str | ToolCall | Request | None,
+        call: str | ModelCall | Request | None,
         arguments: Mapping[str, Any] | str | None = None,
         *,
         timeout: float | None = None,
@@ -277,7 +277,7 @@ class ToolRegistry:
 
     def execute_all(
         self,
-        requests: Iterable[Request | ToolCall] | None,
+        requests: Iterable[Request | ModelCall] | None,
         strategy: Strategy = "parallel",
         *,
         timeout: float | None = None,

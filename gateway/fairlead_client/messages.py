@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_client.outcomes import Outcome, UnknownFunction
-from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
+from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall, ResultLoss, Written
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 
@@ -45,7 +45,7 @@ def decoded(message: object, depth: int = 0) -> object:
 
 def answered(
     provider: str,
-    calls: Sequence[ToolCall],
+    calls: Sequence[ModelCall],
     outcomes: Sequence[Outcome],
     *,
     leave_unknown: bool,
@@ -63,6 +63,6 @@ def answered(
     return Executed(written.messages, tuple(outcomes), written.pending, written.report)
 
 
-def _left(call: ToolCall, outcome: Outcome, leave_unknown: bool) -> bool:
+def _left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
     """Whether the caller answers a call itself."""
     return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

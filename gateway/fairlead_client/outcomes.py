@@ -155,7 +155,7 @@ def no_call(given: object) -> Outcome:
     """Outcome of a call that names no tool: of None, or of an object of a provider's SDK."""
     what = "None" if given is None else f"an object of type {type(given).__name__}"
     message = (
-        f"{what} is no call: give a tool's name, a Request or a ToolCall. A model's message goes to execute_message "
+        f"{what} is no call: give a tool's name, a Request or a ModelCall. A model's message goes to execute_message "
         "as a whole, also one without calls"
     )
     return Outcome("", error=InvalidArguments("", message, (message,)))

@@ -36,7 +36,7 @@ from fairlead_client.servers import Servers, declared
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
-from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
+from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.cache import Conversions
@@ -232,7 +232,7 @@ class AsyncToolRegistry:
 
     async def execute(
         self,
-        call: str | ToolCall | Request | None,
+        call: str | ModelCall | Request | None,
         arguments: Mapping[str, Any] | str | None = None,
         *,
         timeout: float | None = None,
@@ -242,14 +242,14 @@ class AsyncToolRegistry:
         text. Never raises: what goes wrong is in the outcome, also where `call` is nothing that could be called, as
         None. Cancelling it cancels the call at the server.
         """
-        if not isinstance(call, str | ToolCall | Request):
+        if not isinstance(call, str | ModelCall | Request):
             return no_call(call)
         name = call if isinstance(call, str) else call.name
         given: object = arguments
         if isinstance(call, Request):
             given, retry = call.arguments, call.retry or retry
             timeout = timeout if call.timeout is None else call.timeout
-        elif isinstance(call, ToolCall):
+        elif isinstance(call, ModelCall):
             if call.kind == CUSTOM:
                 return Outcome(name, error=UnknownFunction(name))
             given = call.arguments
@@ -273,7 +273,7 @@ class AsyncToolRegistry:
 
     async def execute_all(
         self,
-        requests: Iterable[Request | ToolCall] | None,
+        requests: Iterable[Request | ModelCall] | None,
         strategy: Strategy = "parallel",
         *,
         timeout: float | None = None,

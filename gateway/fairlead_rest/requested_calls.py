@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_formats.messages.call import CUSTOM, InvalidCall, ToolCall
+from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall
 from fairlead_formats.messages.translate import parse_stream
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
@@ -76,7 +76,7 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 class Planned(msgspec.Struct, frozen=True):
     """One call with the tool that it means."""
 
-    call: ToolCall
+    call: ModelCall
     entry: VisibleTool | None
     arguments: bytes = b"{}"
     timeout: float | None = None
@@ -117,7 +117,7 @@ def read_calls(
 
 
 def _plan(
-    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ToolCall, own: CallerTools | None
+    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ModelCall, own: CallerTools | None
 ) -> Planned:
     if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
         return Planned(call, None, theirs=call.valid, own={"name": call.name})

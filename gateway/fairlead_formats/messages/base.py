@@ -12,8 +12,8 @@ from fairlead_formats.messages.call import (
     DEFAULT_CARRY,
     Carry,
     McpResult,
+    ModelCall,
     ResultLoss,
-    ToolCall,
     ToolResult,
     Written,
     invalid_result,
@@ -29,11 +29,11 @@ from fairlead_formats.tools.format import JsonObject
 class Answers:
     """Results of the calls of one message, while the messages that say so are written."""
 
-    def __init__(self, calls: Sequence[ToolCall], results: Sequence[McpResult | None]) -> None:
+    def __init__(self, calls: Sequence[ModelCall], results: Sequence[McpResult | None]) -> None:
         """Raises ValueError where the lengths differ."""
         if len(calls) != len(results):
             raise ValueError(f"{len(calls)} calls need {len(calls)} results, not {len(results)}")
-        self.results: list[tuple[ToolCall, McpResult]] = []
+        self.results: list[tuple[ModelCall, McpResult]] = []
         self.pending: list[str] = []
         """Ids of the calls that the caller answers."""
         self.losses: list[ResultLoss] = []
@@ -45,7 +45,7 @@ class Answers:
             else:
                 self.pending.append(call.id)
 
-    def bodies(self, accept: Accept) -> Iterator[tuple[ToolCall, Body, LossReport]]:
+    def bodies(self, accept: Accept) -> Iterator[tuple[ModelCall, Body, LossReport]]:
         """Each call with its result as it was read, media as far as `accept` takes them, and where to report what the
         form loses of it besides.
         """
@@ -81,7 +81,7 @@ class MessageFormat(ABC):
         return ident
 
     @abstractmethod
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         """The message of a model that says `text` and makes these calls. Invalid ones are left out."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class MessageFormat(ABC):
         """The results in one message or a list of them, in their order. Never raises for what they hold."""
         return [answer.result for answer in self.answers(messages) if answer.result is not None]
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+    def parse_calls(self, message: object, names: Names | None = None) -> list[ModelCall]:
         """The calls in a model's message: a whole response, a part of one that holds the message, the message, or
         its list of parts, as decoded JSON. In the model's order. Never raises for what the message holds; without a
         call in it, the list is empty.
@@ -110,7 +110,7 @@ class MessageFormat(ABC):
         return finish(self.drafts(message), names)
 
     def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
+        self, calls: Sequence[ModelCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
     ) -> Written:
         """The messages that answer `calls`; `results[i]` is of `calls[i]`. None for an invalid call is answered with
         its reason, for another call it is left to the caller. Raises ValueError where the lengths differ.

@@ -51,7 +51,7 @@ class InvalidCall(msgspec.Struct, frozen=True):
     """Text that the model sent, at most `EXCERPT` characters; empty where the arguments are not the reason."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ModelCall(msgspec.Struct, frozen=True):
     """One call that a model made."""
 
     id: str
@@ -138,7 +138,7 @@ class Written(msgspec.Struct, frozen=True):
     """Ids of the calls that had no result, because the caller runs them: it must answer them itself."""
 
 
-def invalid_result(call: ToolCall) -> JsonObject:
+def invalid_result(call: ModelCall) -> JsonObject:
     """The result of a call that was not run because it is invalid, as the contract of errors has it."""
     reason = call.arguments.reason if isinstance(call.arguments, InvalidCall) else "the call is invalid"
     return {
@@ -153,13 +153,13 @@ def freeform(text: object) -> JsonObject:
     return {INPUT: text}
 
 
-def freeform_text(call: ToolCall) -> str | None:
+def freeform_text(call: ModelCall) -> str | None:
     """The text of a freeform call; None for any other."""
     given = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
     return given if isinstance(given, str) else None
 
 
-def name_for(call: ToolCall, names: Names | None) -> str:
+def name_for(call: ModelCall, names: Names | None) -> str:
     """The name of a call in a message: the request's safe name where there is one."""
     safe = names.forward.get(call.name) if names is not None else None
     return safe if safe is not None else call.wire_name

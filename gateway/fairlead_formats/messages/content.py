@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
-from fairlead_formats.messages.call import ResultLoss, ToolCall
+from fairlead_formats.messages.call import ModelCall, ResultLoss
 from fairlead_formats.messages.drafts import text_of
 from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
 from fairlead_formats.tools.format import Action, JsonObject
@@ -79,7 +79,7 @@ class Body(msgspec.Struct, frozen=True):
 class LossReport:
     """Collects losses of one result."""
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ModelCall) -> None:
         self._call = call.id
         self.losses: list[ResultLoss] = []
 

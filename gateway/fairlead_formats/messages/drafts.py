@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.messages.arguments import excerpt, read, well_formed
-from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, InvalidCall, ToolCall
+from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, InvalidCall, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.tools.format import JsonObject
 
@@ -29,7 +29,7 @@ class Draft(msgspec.Struct, frozen=True):
     """Makes the call invalid whatever it holds."""
 
 
-def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ToolCall]:
+def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ModelCall]:
     """Calls from drafts, one for each. `start` is the place of the first in its message."""
     seen: set[str] = set()
     calls = []
@@ -46,7 +46,7 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
     return calls
 
 
-def _call(draft: Draft, place: int, names: Names | None) -> ToolCall:
+def _call(draft: Draft, place: int, names: Names | None) -> ModelCall:
     arguments: JsonObject | InvalidCall = read(draft.arguments)
     if draft.problem is not None:
         text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
@@ -63,11 +63,11 @@ def _call(draft: Draft, place: int, names: Names | None) -> ToolCall:
         ident = made_id(place, sent, draft.arguments)
     original = names.original(sent) if names is not None else None
     if original is None:
-        return ToolCall(ident, sent, arguments, made_id=made, kind=draft.kind)
-    return ToolCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
+        return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
+    return ModelCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
 
 
-def _refused(call: ToolCall, reason: str) -> ToolCall:
+def _refused(call: ModelCall, reason: str) -> ModelCall:
     return msgspec.structs.replace(call, arguments=InvalidCall(reason))
 
 

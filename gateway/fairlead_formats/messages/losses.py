@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from fairlead_formats.messages.base import MessageFormat
-from fairlead_formats.messages.call import CUSTOM, ResultLoss, ToolCall
+from fairlead_formats.messages.call import CUSTOM, ModelCall, ResultLoss
 from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part
 from fairlead_formats.tools.format import Action
 
@@ -21,7 +21,7 @@ _WHY: Final = {
 
 
 def losses_of_message(
-    parts: Sequence[Part], calls: Sequence[ToolCall], target: MessageFormat
+    parts: Sequence[Part], calls: Sequence[ModelCall], target: MessageFormat
 ) -> tuple[ResultLoss, ...]:
     """Losses among a message's parts, which the target does not hold as they were. `calls`: those of the parts, in
     their order.
@@ -34,7 +34,7 @@ def losses_of_answers(answers: Iterable[AnswerPart]) -> tuple[ResultLoss, ...]:
     return _bounded(_of_answers(answers), "/results")
 
 
-def _of_parts(parts: Sequence[Part], calls: Sequence[ToolCall], target: MessageFormat) -> Iterator[ResultLoss]:
+def _of_parts(parts: Sequence[Part], calls: Sequence[ModelCall], target: MessageFormat) -> Iterator[ResultLoss]:
     every = iter(calls)
     after, texts = False, 0
     for part in parts:
@@ -54,7 +54,7 @@ def _of_parts(parts: Sequence[Part], calls: Sequence[ToolCall], target: MessageF
             yield ResultLoss("", path, part.what, Action.DROPPED, why)
 
 
-def _of_call(call: ToolCall, path: str, target: MessageFormat) -> Iterator[ResultLoss]:
+def _of_call(call: ModelCall, path: str, target: MessageFormat) -> Iterator[ResultLoss]:
     if not call.valid:
         yield ResultLoss(call.id, path, "call", Action.DROPPED, "it cannot be read: see `invalid`")
     elif call.kind == CUSTOM and not target.holds_freeform:

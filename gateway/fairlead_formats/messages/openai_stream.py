@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ToolCall
+from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.response_items import ARGUMENTS_DONE, CALL, CUSTOM_CALL
 from fairlead_formats.messages.streams import Partial, Ready, event_of, is_done, room
@@ -33,7 +33,7 @@ class ChatAssembler:
         """The stream's index to the key of the call that it means now."""
         self._last = 0
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         if is_done(event):
             return self._flush(cut_off=False)
         finished = None
@@ -44,7 +44,7 @@ class ChatAssembler:
             finished = member(choice, "finish_reason") or finished
         return self._flush(cut_off=finished == "length") if finished else []
 
-    def close(self) -> list[ToolCall]:
+    def close(self) -> list[ModelCall]:
         return self._flush(cut_off=True)
 
     def _take(self, delta: object) -> None:
@@ -81,7 +81,7 @@ class ChatAssembler:
         self._last = index
         return partial
 
-    def _flush(self, *, cut_off: bool) -> list[ToolCall]:
+    def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]
         self._partials.clear()
         self._current.clear()
@@ -105,7 +105,7 @@ class ResponsesAssembler:
         self._partials: dict[object, Partial] = {}
         self._done: set[object] = set()
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
         kind = text_of(member(event, "type"))
         item = member(event, "item")
@@ -123,7 +123,7 @@ class ResponsesAssembler:
             return self._rest(member(event, "response"), cut_off=kind not in ("response.completed", "response.done"))
         return []
 
-    def close(self) -> list[ToolCall]:
+    def close(self) -> list[ModelCall]:
         return self._rest(None, cut_off=True)
 
     def _open(self, event: object, item: object) -> None:
@@ -138,7 +138,7 @@ class ResponsesAssembler:
             return Partial()
         return self._partials.setdefault(key, Partial())
 
-    def _finish(self, key: object, item: object) -> list[ToolCall]:
+    def _finish(self, key: object, item: object) -> list[ModelCall]:
         if key in self._done:
             return []
         partial = self._partials.pop(key, None) or Partial()
@@ -149,9 +149,9 @@ class ResponsesAssembler:
         self._done.add(key)
         return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
 
-    def _rest(self, response: object, *, cut_off: bool) -> list[ToolCall]:
+    def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
         """Calls that are not out yet: items of the final response, then calls that were begun."""
-        calls: list[ToolCall] = []
+        calls: list[ModelCall] = []
         for place, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or place
             if member(item, "type") in _CALLS and not self._ready.seen(text_of(member(item, "call_id"))):

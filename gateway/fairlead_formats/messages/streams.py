@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ToolCall, freeform
+from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall, freeform
 from fairlead_formats.messages.drafts import Draft, finish
 from fairlead_formats.names import Names
 
@@ -23,12 +23,12 @@ _decode = msgspec.json.Decoder().decode
 class Assembler(Protocol):
     """Puts the calls of one message together."""
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         """The calls that are complete with this event: decoded JSON, or the data of a server-sent event as text.
         Never raises for what an event holds.
         """
 
-    def close(self) -> list[ToolCall]:
+    def close(self) -> list[ModelCall]:
         """The calls that the stream did not finish. Also for a stream that broke off."""
 
 
@@ -74,7 +74,7 @@ class Ready:
         self._seen: set[str] = set()
         self.count = 0
 
-    def call(self, partial: Partial, *, cut_off: bool = False) -> ToolCall:
+    def call(self, partial: Partial, *, cut_off: bool = False) -> ModelCall:
         """The call. `cut_off`: the stream did not say that it is complete."""
         call = self.whole(partial.draft())
         if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
@@ -82,7 +82,7 @@ class Ready:
             return msgspec.structs.replace(call, arguments=InvalidCall(CUT_OFF, text))
         return call
 
-    def whole(self, draft: Draft) -> ToolCall:
+    def whole(self, draft: Draft) -> ModelCall:
         """The call of a draft that is complete."""
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
@@ -124,8 +124,8 @@ class WholeAssembler:
         self._ready = Ready(names)
         self._drafts = drafts
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         return [self._ready.whole(draft) for draft in self._drafts(event_of(event))]
 
-    def close(self) -> list[ToolCall]:
+    def close(self) -> list[ModelCall]:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ResultLoss, ToolCall, ToolResult, Written
+from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ModelCall, ResultLoss, ToolResult, Written
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_formats.messages.parts import TEXT
 from fairlead_formats.names import Names
@@ -19,14 +19,14 @@ from fairlead_formats.tools.format import Action
 from fairlead_mcp.sse import EventParser
 
 
-def parse_stream(events: object, name: str, names: Names | None = None) -> list[ToolCall]:
+def parse_stream(events: object, name: str, names: Names | None = None) -> list[ModelCall]:
     """The calls of a streamed message: a list of events, each decoded or as the text of its data, or the whole body of
     the stream as text. Raises `registry.UnknownFormat`; never for what the events hold.
     """
     if isinstance(events, str):
         events = _data(events)
     assembling = message_format(name).assembler(names)
-    calls: list[ToolCall] = []
+    calls: list[ModelCall] = []
     for event in events if isinstance(events, list) else [events]:
         calls += assembling.feed(event)
     return calls + assembling.close()
@@ -62,7 +62,7 @@ def translate_message(
 
 
 def translate_results(
-    calls: Sequence[ToolCall], messages: object, source: str, target: str, *, carry: Carry = DEFAULT_CARRY
+    calls: Sequence[ModelCall], messages: object, source: str, target: str, *, carry: Carry = DEFAULT_CARRY
 ) -> Written:
     """Results of `calls`, in the messages of one format, in the messages of another. A call without a result stays
     pending, a result without a call is dropped and reported. Raises `registry.UnknownFormat`.
@@ -83,7 +83,7 @@ def translate_results(
     return msgspec.structs.replace(written, report=written.report + dropped + beside)
 
 
-def match(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
+def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
     """Results in the order of calls, by id, else by name and order; and those that no call has."""
     by_key: dict[str, deque[int]] = {}
     for place, result in enumerate(results):

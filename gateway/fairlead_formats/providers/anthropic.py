@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.block_streams import BlockAssembler
-from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -83,7 +83,7 @@ class AnthropicMessages(MessageFormat):
         content = message if isinstance(message, list) else member(message, "content")
         return [{"role": "assistant", "content": content}] if content else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
         blocks += [
             {"type": "tool_use", "id": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}
@@ -165,7 +165,7 @@ def _block(part: object) -> JsonObject:
 class AnthropicAssembler(BlockAssembler):
     """Anthropic Messages."""
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
         kind, index = member(event, "type"), member(event, "index")
         if kind == "message_stop":

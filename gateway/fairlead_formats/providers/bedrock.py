@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.block_streams import BlockAssembler
-from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -98,7 +98,7 @@ class BedrockMessages(MessageFormat):
         content = inner if isinstance(inner, list) else member(inner, "content")
         return [{"role": "assistant", "content": content}] if content else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
         blocks += [
             {"toolUse": {"toolUseId": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}}
@@ -215,7 +215,7 @@ def _result(result: JsonObject) -> JsonObject:
 class BedrockAssembler(BlockAssembler):
     """Bedrock ConverseStream."""
 
-    def feed(self, event: object) -> list[ToolCall]:
+    def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
         if member(event, "messageStop") is not None:
             return self.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
 from fairlead_formats.messages.content import MEGABYTE, PDF, Body, LossReport, Text, accepting, media, report_repeated
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
 from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
@@ -114,7 +114,7 @@ class GeminiMessages(MessageFormat):
         parts = message if isinstance(message, list) else [entry for _, entry in _pointed(message)]
         return [{"role": "model", "parts": parts}] if parts else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         parts: list[JsonObject] = [{"text": text}] if text else []
         parts += [{"functionCall": _call(made, names)} for made in calls if made.valid]
         return [{"role": "model", "parts": parts}] if parts else []
@@ -163,7 +163,7 @@ class GeminiLiveMessages(MessageFormat):
     def in_request(self, message: object) -> list[JsonObject]:
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         said = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
         written = [_call(made, names) for made in calls if made.valid]
         return [*said, *([{"toolCall": {"functionCalls": written}}] if written else [])]
@@ -208,12 +208,12 @@ def _part(entry: object, path: str) -> Part:
     return Part(path, BLOCK if server is None else SERVER_TOOL)
 
 
-def _call(made: ToolCall, names: Names | None) -> JsonObject:
+def _call(made: ModelCall, names: Names | None) -> JsonObject:
     ident = {} if made.made_id else {"id": made.id}
     return {**ident, "name": name_for(made, names), "args": made.arguments}
 
 
-def _response(made: ToolCall, body: Body, report: LossReport) -> JsonObject:
+def _response(made: ModelCall, body: Body, report: LossReport) -> JsonObject:
     written = {} if made.made_id else {"id": made.id}
     return {**written, "name": made.wire_name, "response": _object(body, report)}
 

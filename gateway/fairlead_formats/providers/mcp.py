@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
 from fairlead_formats.messages.drafts import Draft, member, text_of
 from fairlead_formats.messages.parts import BLOCK, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.names import Names
@@ -85,7 +85,7 @@ class McpMessages(MessageFormat):
     def in_request(self, message: object) -> list[JsonObject]:
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         return [
             {
                 "jsonrpc": "2.0",
@@ -114,7 +114,7 @@ def _written_id(ident: object) -> str:
     return str(ident) if isinstance(ident, int) and not isinstance(ident, bool) else text_of(ident)
 
 
-def _ident(call: ToolCall) -> str | int:
+def _ident(call: ModelCall) -> str | int:
     return int(call.id) if call.kind == NUMBER else call.id
 
 

@@ -18,7 +18,7 @@ from fairlead_formats.messages.call import (
     CUSTOM,
     FUNCTION_CALL,
     Carry,
-    ToolCall,
+    ModelCall,
     ToolResult,
     freeform,
     freeform_text,
@@ -139,7 +139,7 @@ class ChatMessages(MessageFormat):
         found = _message(message)[1]
         return [found] if isinstance(found, dict) else []
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         valid = [made for made in calls if made.valid]
         if self._function_call:
             said = [text or None, *[None] * len(valid)]
@@ -169,7 +169,7 @@ class ChatMessages(MessageFormat):
             messages.append({"role": "user", "content": behind})
         return messages
 
-    def _result(self, made: ToolCall, text: str) -> JsonObject:
+    def _result(self, made: ModelCall, text: str) -> JsonObject:
         if self._function_call or made.kind == FUNCTION_CALL:
             return {"role": "function", "name": made.wire_name, "content": text}
         return {"role": "tool", "tool_call_id": made.id, "content": text}
@@ -230,14 +230,14 @@ def _no_object(function: object) -> str | None:
     return None if isinstance(function, dict) else "the call holds no function with a name and arguments"
 
 
-def _entry(made: ToolCall, names: Names | None) -> JsonObject:
+def _entry(made: ModelCall, names: Names | None) -> JsonObject:
     text = freeform_text(made)
     if text is not None:
         return {"id": made.id, "type": CUSTOM, CUSTOM: {"name": name_for(made, names), "input": text}}
     return {"id": made.id, "type": "function", "function": _function(made, names)}
 
 
-def _function(made: ToolCall, names: Names | None) -> JsonObject:
+def _function(made: ModelCall, names: Names | None) -> JsonObject:
     return {"name": name_for(made, names), "arguments": json_text(made.arguments)}
 
 

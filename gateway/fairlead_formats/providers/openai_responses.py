@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ToolCall, freeform_text, name_for
+from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, name_for
 from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
@@ -94,7 +94,7 @@ class ResponsesMessages(MessageFormat):
     def in_request(self, message: object) -> list[JsonObject]:
         return [item for _, item in entries(message) if isinstance(item, dict)]
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         return [*_said(text), *(call_item(call, names) for call in calls if call.valid)]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -142,7 +142,7 @@ class RealtimeMessages(MessageFormat):
                 seen[text_of(item.get("id")) or text_of(item.get("call_id")) or place] = item
         return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         made = [*_said(text), *(_function_item(call, names) for call in calls if call.valid)]
         return [{"type": _ITEM_CREATE, "item": item} for item in made]
 
@@ -168,7 +168,7 @@ class RealtimeMessages(MessageFormat):
                 yield answer_of(member(event, "item") or event, path)
 
 
-def call_item(call: ToolCall, names: Names | None) -> JsonObject:
+def call_item(call: ModelCall, names: Names | None) -> JsonObject:
     """A call as an item."""
     text = freeform_text(call)
     if text is not None:
@@ -181,7 +181,7 @@ def _said(text: str) -> list[JsonObject]:
     return [{"type": "message", "role": "assistant", "content": content}] if text else []
 
 
-def _function_item(call: ToolCall, names: Names | None) -> JsonObject:
+def _function_item(call: ModelCall, names: Names | None) -> JsonObject:
     return {"type": CALL, "call_id": call.id, "name": name_for(call, names), "arguments": json_text(call.arguments)}
 
 

@@ -22,7 +22,7 @@ from fairlead_client import (
     UnknownFunction,
     parallel_with_limit,
 )
-from fairlead_formats.messages.call import InvalidCall, ToolCall
+from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from ports import free_port
 from rawserver import RawServer, Reply, raw_server
@@ -44,7 +44,7 @@ async def test_a_call_returns_what_the_tool_returned() -> None:
         )  # fmt: skip
         assert added.unwrap() == {"result": 3}
         assert (await registry.execute("demo__big", '{"n": 3}')).text == "xxx"
-        assert (await registry.execute(ToolCall("1", "demo__big", {"n": 2}))).text == "xx"
+        assert (await registry.execute(ModelCall("1", "demo__big", {"n": 2}))).text == "xx"
 
 
 async def test_an_unknown_name_is_an_error_with_the_nearest_name_that_is_there() -> None:
@@ -78,7 +78,7 @@ async def test_arguments_that_cannot_be_read_are_an_error_and_nothing_is_called(
         for given in ("{", "[1]", {"a": float("nan")}, {"a": object()}):
             outcome = await registry.execute("s__a", given)
             assert isinstance(outcome.error, InvalidArguments), given
-        invalid = await registry.execute(ToolCall("1", "s__a", InvalidCall("the arguments are cut off")))
+        invalid = await registry.execute(ModelCall("1", "s__a", InvalidCall("the arguments are cut off")))
         assert str(invalid.error) == "the arguments are cut off"
         assert "tools/call" not in server.methods()
 

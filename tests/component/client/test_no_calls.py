@@ -18,7 +18,7 @@ async def test_what_is_no_call_is_an_error_that_says_what_is_one(given: Any) -> 
         outcome = await registry.execute(given)
         assert isinstance(outcome.error, InvalidArguments)
         assert (outcome.name, outcome.attempts) == ("", 0)
-        assert "give a tool's name, a Request or a ToolCall" in outcome.text
+        assert "give a tool's name, a Request or a ModelCall" in outcome.text
         assert "execute_message" in outcome.text
         assert [one.ok for one in await registry.execute_all([given])] == [False]
 

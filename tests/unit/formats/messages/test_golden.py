@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from fairlead_formats import registry
-from fairlead_formats.messages.call import Carry, ToolCall
+from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 
@@ -52,12 +52,12 @@ def test_the_calls_of_models_messages_are_those_of_the_golden_file(name: str) ->
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_messages_that_answer_are_those_of_the_golden_file(name: str) -> None:
     write = message_format(name).write_results
-    call = ToolCall("call_1", "files/read file", {}, sent_as="files_read_file_1a2b3c4d")
+    call = ModelCall("call_1", "files/read file", {}, sent_as="files_read_file_1a2b3c4d")
     agree(GOLDEN / f"{name}.results.json", {case["what"]: write([call], [case["result"]]) for case in RESULTS})
 
 
 def test_what_a_model_can_take_changes_what_is_written() -> None:
-    call = ToolCall("call_1", "t", {})
+    call = ModelCall("call_1", "t", {})
     by_what = {case["what"]: case["result"] for case in RESULTS}
     image, audio, error = by_what["an image with text"], by_what["audio"], by_what["an error"]
     cases = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages import arguments
-from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ToolCall
+from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall
 from fairlead_formats.registry import message_format
 
 FORMATS = sorted(registry.FORMATS)
@@ -61,7 +61,7 @@ def test_a_damaged_message_gives_calls_that_can_be_answered(case: tuple[str, Any
 @settings(max_examples=50, deadline=None)
 @given(result=st.dictionaries(st.sampled_from(["content", "structuredContent", "isError"]), anything) | anything)
 def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
-    written = message_format(name).write_results([ToolCall("c", "t", {})], [result])
+    written = message_format(name).write_results([ModelCall("c", "t", {})], [result])
     if name != registry.MCP and result is not None:
         msgspec.json.encode(written)
         assert written.messages
@@ -141,4 +141,4 @@ def test_an_invalid_call_carries_the_code_of_the_contract_to_the_model() -> None
 
 def test_results_and_calls_of_different_number_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="2 calls need 2 results, not 1"):
-        message_format("openai").write_results([ToolCall("a", "t", {}), ToolCall("b", "t", {})], [None])
+        message_format("openai").write_results([ModelCall("a", "t", {}), ModelCall("b", "t", {})], [None])

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_formats import registry
-from fairlead_formats.messages.call import MAX_DEPTH, Carry, ToolCall
+from fairlead_formats.messages.call import MAX_DEPTH, Carry, ModelCall
 from fairlead_formats.messages.repeated_content import RepeatedContent
 from fairlead_formats.registry import message_format
 
 CONVERTING = sorted(set(registry.FORMATS) - {registry.MCP})
-CALL = ToolCall("call_1", "t", {})
+CALL = ModelCall("call_1", "t", {})
 BYTES = random.Random(7).randbytes(3000)
 DATA = base64.b64encode(BYTES).decode()
 IMAGE: dict[str, Any] = {"type": "image", "data": DATA, "mimeType": "image/png"}

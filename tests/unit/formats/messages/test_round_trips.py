@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_formats import registry
-from fairlead_formats.messages.call import ToolCall
+from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.translate import match, translate_message, translate_results
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
@@ -32,9 +32,9 @@ idents = st.from_regex(r"[a-zA-Z0-9_-]{1,40}", fullmatch=True)
 
 
 @st.composite
-def calls_of_a_message(draw: st.DrawFn) -> list[ToolCall]:
+def calls_of_a_message(draw: st.DrawFn) -> list[ModelCall]:
     ids = draw(st.lists(idents, min_size=1, max_size=4, unique=True))
-    return [ToolCall(ident, draw(tool_names), draw(objects)) for ident in ids]
+    return [ModelCall(ident, draw(tool_names), draw(objects)) for ident in ids]
 
 
 base64s = st.binary(min_size=1, max_size=12).map(lambda data: base64.b64encode(data).decode())
@@ -52,14 +52,14 @@ results = st.fixed_dictionaries(
 )
 
 
-def known(calls: list[ToolCall]) -> list[tuple[str, str, Any]]:
+def known(calls: list[ModelCall]) -> list[tuple[str, str, Any]]:
     return [(call.id, call.name, call.arguments) for call in calls]
 
 
 @pytest.mark.parametrize("name", WITH_IDS)
 @settings(max_examples=25, deadline=None)
 @given(calls=calls_of_a_message())
-def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[ToolCall]) -> None:
+def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[ModelCall]) -> None:
     names = Names(call.name for call in calls)
     message = message_format(name).write_calls(calls, names)
     read: Any = message if len(message) > 1 else message[0]
@@ -69,7 +69,7 @@ def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[ToolC
 @pytest.mark.parametrize("source", WITH_IDS)
 @settings(max_examples=25, deadline=None)
 @given(calls=calls_of_a_message(), target=st.sampled_from(WITH_IDS))
-def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[ToolCall], target: str) -> None:
+def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[ModelCall], target: str) -> None:
     names = Names(call.name for call in calls)
     message = message_format(source).write_calls(calls, names)
     said = translate_message(message if len(message) > 1 else message[0], source, target, read=names, write=names)
@@ -89,7 +89,7 @@ def plain(result: dict[str, Any]) -> dict[str, Any]:
 @settings(max_examples=25, deadline=None)
 @given(calls=calls_of_a_message(), data=st.data())
 def test_a_result_without_a_loss_report_is_read_back_equal(
-    name: str, calls: list[ToolCall], data: st.DataObject
+    name: str, calls: list[ModelCall], data: st.DataObject
 ) -> None:
     format_ = message_format(name)
     given_results = [data.draw(results) for _ in calls]
@@ -107,7 +107,7 @@ def test_a_result_without_a_loss_report_is_read_back_equal(
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=25, deadline=None)
 @given(calls=calls_of_a_message(), data=st.data())
-def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ToolCall], data: st.DataObject) -> None:
+def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ModelCall], data: st.DataObject) -> None:
     given_results = [data.draw(st.none() | results) for _ in calls]
     written = message_format(name).write_results(calls, given_results)
     answered = [call for call, result in zip(calls, given_results, strict=True) if result is not None]
@@ -122,7 +122,7 @@ def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ToolCal
 @settings(max_examples=25, deadline=None)
 @given(calls=calls_of_a_message(), data=st.data(), ends=st.tuples(*[st.sampled_from(WITH_IDS)] * 2))
 def test_results_cross_from_any_format_to_any_other(
-    calls: list[ToolCall], data: st.DataObject, ends: tuple[str, str]
+    calls: list[ModelCall], data: st.DataObject, ends: tuple[str, str]
 ) -> None:
     source, target = ends
     here = message_format(source).write_results(calls, [data.draw(results) for _ in calls])

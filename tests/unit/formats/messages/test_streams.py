@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ToolCall
+from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ModelCall
 from fairlead_formats.messages.streams import CUT_OFF, Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
@@ -30,7 +30,7 @@ def piece(index: int | None, arguments: str | None = None, ident: str | None = N
 
 def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
     """(id, name, arguments or reason) of all calls of a stream that is closed at its end."""
-    calls: list[ToolCall] = []
+    calls: list[ModelCall] = []
     for event in events:
         calls.extend(assembling.feed(event))
     calls.extend(assembling.close())
