@@ -23,7 +23,6 @@ TWICE = {
     "Server": "documented import of fairlead_client, and the word of MCP for what a catalog has",
     "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
     "Tool": "documented import of fairlead_client, and the word of MCP for what a server lists",
-    "ToolCall": "providers' word for what a model asks for in a message, and the call that the gateway makes of it",
 }
 """Class names that may be defined more than once, with the reason: the field itself uses the word twice."""
 MAX_WORDS = 25

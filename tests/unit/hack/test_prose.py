@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "prose.py"
 SETTINGS = '"""Settings."""\n\n\nclass Settings: ...\n\n\nclass BadSetting(ValueError): ...\n'
-SERVERS = '"""Servers and their tools."""\n\n\nclass Server: ...\n\n\nclass Tool: ...\n\n\nclass ToolCall: ...\n'
+SERVERS = '"""Servers and their tools."""\n\n\nclass Server: ...\n\n\nclass Tool: ...\n'
 TREE = {
     "operator/settings.py": SETTINGS, "gateway/settings.py": SETTINGS, "gateway/client.py": SERVERS,
     "gateway/core.py": SERVERS, "CHANGELOG.md": "# Changelog\n",
