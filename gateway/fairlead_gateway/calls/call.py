@@ -167,6 +167,7 @@ class ToolCall(ClientRequest):
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
+        self.idempotent = False  # nobody is asked the same twice
         if self._relay is None:
             answer(jsonrpc.reply_to_server(message))
         else:

@@ -90,7 +90,8 @@ class ClientRequest(GuardedRequest):
             self.limit = refusals.limit_of(error)
             rejection = rejection_for(request, error)
             body = jsonrpc.error(request.id, rejection.code, rejection.message, rejection.data)
-            self.end(str(rejection.code), rejection.status, (body,))
+            code = str(rejection.code) if route.tool is None else refusals.refusal_for(error).code
+            self.end(code, rejection.status, (body,))  # recorded in the same word for clients of both eras
         else:
             self.limit = refusals.limit_of(error)
             self.refuse(refusals.refusal_for(error))

@@ -49,7 +49,7 @@ class Dispatcher:
             identified = view.identified(name, self.context.clock())
             if isinstance(identified, Route):
                 return identified
-            self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
+            self.unknown()
             if identified is not None:
                 return invalid(request, identified)
             denied = view.denied(name)
@@ -57,6 +57,10 @@ class Dispatcher:
                 return invalid(request, refusals.not_allowed(name, denied))
             return invalid(request, unknown_tool(name, view.nearest(name)))
         return route
+
+    def unknown(self) -> None:
+        """Count a call that found no tool."""
+        self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
 
     def denied(
         self,

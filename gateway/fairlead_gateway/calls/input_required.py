@@ -83,8 +83,6 @@ class BridgedCall(GuardedRequest):
     ) -> None:
         super().__init__(context, route, started)
         self.client = client
-        self.retries = 0
-        self.idempotent = False
         self.of = of
         self.questions: dict[str, tuple[Message, AnswerServer]] = {}
         """Questions of the server that the client has not answered, by the key that it gets them under."""
@@ -178,6 +176,7 @@ class BridgedCall(GuardedRequest):
         if not offers(self.client, message) or len(self.questions) >= MAX_QUESTIONS:
             answer(jsonrpc.reply_to_server(message))
             return
+        self.idempotent = False  # nobody is asked the same twice
         self.questions[f"q{self._count()}"] = message, answer
         self._bridge.grown()
         self._flush_soon()

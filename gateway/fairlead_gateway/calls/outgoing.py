@@ -100,6 +100,6 @@ def upstream_request(
         known.session,
         None if modern else known.level,
         pin,
-        known.progress or known.level is not None or client is not None,
+        known.progress or known.level is not None or (client is not None and not modern),  # which may ask in mid-call
         bool(route.requires),
     )

@@ -67,7 +67,7 @@ class UpstreamRequest:
         self.pin = pin
         """Tag of the pod that has to get it (`upstream.affinity`)."""
         self.listens = listens
-        """Whether its client asked for notifications: they would arrive twice if it were sent twice."""
+        """Whether its client asked for notifications, or may be asked in mid-call: twice if it were sent twice."""
         self.gated = gated
         """Whether the server knows the tool only in a session that declared the client's capabilities."""
 

@@ -277,8 +277,6 @@ class _Run:
 
     def _new_context(self, params: _Params) -> Context:
         request, sink, loop = self._request, self._sink, self._loop
-        if not request.listens:
-            return Context(params.name, self._upstream.remaining(request), meta=params.meta or {})
 
         def tell(method: str, said: dict[str, Any]) -> None:
             if method == PROGRESS:

@@ -101,6 +101,8 @@ def router(context: RestContext) -> APIRouter:
             works = [_work(context, origin, shelf, one, holding) for one in planned]
             began = time.monotonic()
             outcomes = await _while_connected(request, run_all(works, at_once=at_once))
+            if outcomes is None:
+                return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
             cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
             return await context.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
 
@@ -179,14 +181,16 @@ def _raw(planned: Planned) -> bytes:
     return b"{}" if isinstance(arguments, InvalidCall) else encode(arguments)
 
 
-async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]) -> list[_CallOutcome]:
-    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream."""
+async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]) -> list[_CallOutcome] | None:
+    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
     batch = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not batch.done():
             batch.cancel()
+            await asyncio.wait({batch})
+            return None
         return await batch
     finally:
         gone.cancel()

@@ -12,7 +12,7 @@ import pytest
 
 from customworld import of, text
 from fairlead_gateway import Context, tool
-from gatewayworld import Wire, ask, calling, running
+from gatewayworld import LEGACY, Wire, ask, calling, running
 
 
 async def test_a_handler_that_blocks_holds_up_nobody_else(tmp_path: Path) -> None:
@@ -144,6 +144,17 @@ async def test_log_messages_of_a_handler_reach_a_client_that_asked_for_their_lev
         call = calling("talking", {}, **{"io.modelcontextprotocol/logLevel": "info"})
         *said, _ = (await ask(gateway, call)).events
         assert [one["params"] for one in said] == [{"level": "warning", "logger": "talking", "data": {"heard": True}}]
+
+
+async def test_log_messages_of_a_handler_reach_a_legacy_client_that_declared_nothing(tmp_path: Path) -> None:
+    @tool
+    async def talking(context: Context) -> str:
+        context.log("warning", {"heard": True})
+        return "said"
+
+    async with running(tmp_path, custom=of(talking)) as gateway:
+        *said, _ = (await ask(gateway, calling("talking", era=LEGACY))).events
+        assert [one["params"]["data"] for one in said] == [{"heard": True}]
 
 
 async def test_a_result_larger_than_allowed_is_refused(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ async def test_what_the_tool_itself_says_is_not_retried(tmp_path: Path) -> None:
     assert len(server.seen) == 1
 
 
-async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     left = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -314,6 +314,7 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path) -> N
         await eventually(lambda: not gateway.front.metrics.in_flight)
         counted = recorded(gateway.front.metrics)
     assert counted == {("x", "CANCELLED"): 1}
+    assert "Exception in ASGI application" not in caplog.text
 
 
 async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path: Path) -> None:
