@@ -1,0 +1,179 @@
+"""Every feature of a call with every kind of client, at every kind of server: one outcome but for what specs demand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from everyclient import KINDS
+from everyfeature import FEATURES, GATED, LACKS, Feature
+from everyserver import SERVERS
+from everyworld import Outcome, World, outcome, world
+from gatewayworld import LEGACY, MODERN
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MCP: Final = tuple(name for name, kind in KINDS.items() if kind.over == "mcp")
+OLD: Final = tuple(name for name in MCP if KINDS[name].era == LEGACY)
+NEW: Final = tuple(name for name in MCP if KINDS[name].era == MODERN)
+DECLARING: Final = tuple(name for name in MCP if KINDS[name].declares)
+WITH_TOKEN: Final = tuple(name for name in MCP if KINDS[name].token)
+REGISTRY: Final = ("ToolRegistry",)
+HANDSHAKE: Final = ("legacy", "per-client")
+"""Servers of 2025-11-25."""
+
+
+def both(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in some if name in others)
+
+
+def without(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in some if name not in others)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Members of the outcome of a feature that are others for some kinds of client, and which document demands that."""
+
+    feature: str
+    kinds: tuple[str, ...]
+    changes: Outcome
+    demanded_by: str
+    servers: tuple[str, ...] = SERVERS
+
+
+UNSENT: Final[Outcome] = {"audit": [], "counted": {}}
+"""The client refuses the call itself: the gateway hears nothing of it."""
+OWN_LIST: Final = "fairlead_client/README.md: the registry calls what it has listed"
+ASKS: Final = "a tool that asks its client finds nobody where nothing was declared"
+BEHIND: Final = "a tool behind a client capability is kept from clients without it"
+AHEAD: Final = "progress and log messages come ahead of the answer"
+PICKED: Final[Outcome] = {
+    "code": "ok",
+    "says": "picked",
+    "heard": ("elicitation/create",),
+    "audit": [("allowed", "ok", "")],
+}
+ROUNDS: Final = "MCP 2026-07-28, Multi Round-Trip Requests (SEP-2322): the answers come with a call of their own"
+LACKING: Final = "MCP 2026-07-28, MissingRequiredClientCapability: the error -32021, no result"
+PROGRESS, LOG = "notifications/progress", "notifications/message"
+
+HEDGED: Final = "a slow call is overtaken by a second one"
+ONCE: Final = "calls/README.md, A second attempt beside the first"
+SENT_ONCE: Final[Outcome] = {
+    "code": "TIMEOUT", "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
+    "requests": 1, "audit": [("allowed", "TIMEOUT", "")], "counted": {"TIMEOUT": 1},
+}  # fmt: skip
+
+DIFFERENCES: Final = (
+    Difference("an unknown tool is named", REGISTRY, UNSENT, OWN_LIST),
+    Difference("a tool that a policy hides is unknown", REGISTRY, UNSENT, OWN_LIST),
+    Difference(
+        "a tool that a policy denies openly is refused with the reason", REGISTRY,
+        {**UNSENT, "says": "Unknown tool: explained"}, OWN_LIST,
+    ),
+    Difference(
+        "a tool over the budget of the tier names the tier that has it", REGISTRY,
+        {**UNSENT, "code": "UNKNOWN_TOOL", "says": "Unknown tool: late"}, OWN_LIST,
+    ),
+    Difference(
+        "arguments that do not fit the schema are refused", REGISTRY,
+        {**UNSENT, "says": "the arguments of strict do not fit: n: expected integer, got a string"},
+        "fairlead_client/README.md: arguments are checked before anything is sent",
+    ),
+    Difference(
+        "a kept result answers an equal call", (*NEW, "REST", *REGISTRY), {"marks": (), "requests": 1},
+        "calls/README.md, Kept results: of one session where the server is PerClient, and these have none",
+        servers=("per-client",),
+    ),
+    Difference(
+        "a call that its client gives up is cancelled at the server", OLD,
+        {"code": "CANCELLED", "says": "The call was cancelled"},
+        "MCP 2025-11-25, Transports: given up by a notification, while the request still has to be answered",
+    ),
+    Difference(HEDGED, WITH_TOKEN, SENT_ONCE, f"{ONCE}: its client would hear the progress of both"),
+    Difference(HEDGED, without(DECLARING, WITH_TOKEN), SENT_ONCE, f"{ONCE}: its client might be asked twice",
+               servers=HANDSHAKE),
+    Difference(AHEAD, without(OLD, WITH_TOKEN), {"heard": (LOG,)},
+               "MCP 2025-11-25, Logging: without logging/setLevel the server decides which messages it sends"),
+    Difference(AHEAD, both(OLD, WITH_TOKEN), {"heard": (PROGRESS, LOG)},
+               "MCP 2025-11-25, Progress: reported to the request that has a token; Logging as above"),
+    Difference(AHEAD, both(NEW, WITH_TOKEN), {"heard": (PROGRESS,)},
+               "MCP 2026-07-28, Progress: reported to the request that has a token; Logging: none without a logLevel"),
+    Difference(ASKS, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 2},
+               "MCP, Elicitation: who declares it is asked; the modern server gets its answer by a second call",
+               servers=("modern",)),
+    Difference(ASKS, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}},
+               "MCP, Elicitation: a client that declares it is asked", servers=HANDSHAKE),
+    Difference(ASKS, both(NEW, DECLARING),
+               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2}, ROUNDS,
+               servers=("modern",)),
+    Difference(ASKS, both(NEW, DECLARING), {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2},
+               ROUNDS, servers=HANDSHAKE),
+    Difference(ASKS, without(NEW, DECLARING), {"code": "-32021", "says": "nobody to ask"}, LACKING,
+               servers=("modern",)),
+    Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 2},
+               "endpoint/README.md, Tools behind client capabilities: called in a session that declares them",
+               servers=("modern",)),
+    Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 1},
+               "endpoint/README.md, Tools behind client capabilities: called in a session that declares them",
+               servers=HANDSHAKE),
+    Difference(BEHIND, both(NEW, DECLARING),
+               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2}, ROUNDS,
+               servers=("modern",)),
+    Difference(BEHIND, both(NEW, DECLARING),
+               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 1}, ROUNDS,
+               servers=HANDSHAKE),
+    Difference(BEHIND, without(NEW, DECLARING), {"code": "-32021"}, LACKING),
+    Difference(BEHIND, REGISTRY, {"says": f"{LACKS}: {GATED}"},
+               "fairlead_client/README.md: errors are values with the codes of a gateway"),
+    Difference("a resource that nobody has", OLD, {"code": "-32002"},
+               "MCP 2025-11-25, Resources: -32002, which SEP-2164 makes -32602"),
+)  # fmt: skip
+
+CELLS: Final = [
+    pytest.param(name, kind, server, id=f"{kind} at a {server} server: {name}")
+    for name, feature in FEATURES.items()
+    for kind in KINDS
+    if feature.method in KINDS[kind].methods
+    for server in SERVERS
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """One gateway for all cells; each has servers of its own in it."""
+    async with world(tmp_path_factory.mktemp("every")) as started:
+        yield started
+
+
+def expected(feature: Feature, server: str) -> Outcome:
+    """What every kind of client gets where nothing demands otherwise."""
+    return {**feature.expected, **feature.at.get(server, {})}
+
+
+@pytest.mark.parametrize(("name", "kind", "server"), CELLS)
+async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
+    feature = FEATURES[name]
+    wanted = expected(feature, server)
+    for one in DIFFERENCES:
+        if one.feature == name and kind in one.kinds and server in one.servers:
+            wanted |= one.changes
+    assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
+
+
+@pytest.mark.parametrize("one", DIFFERENCES, ids=lambda one: f"{one.feature}: {', '.join(one.kinds)}")
+async def test_a_difference_is_one_and_there_is_one_of_it(one: Difference) -> None:
+    """Each of its members differs for each of its cells, and no other difference speaks of the same cells."""
+    assert one.kinds
+    assert one.demanded_by
+    for server in one.servers:
+        common = expected(FEATURES[one.feature], server)
+        assert [key for key, value in one.changes.items() if common[key] == value] == []
+    for other in DIFFERENCES:
+        if other is not one and other.feature == one.feature:
+            assert not ({*one.kinds} & {*other.kinds} and {*one.servers} & {*other.servers})

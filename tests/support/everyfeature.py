@@ -1,0 +1,262 @@
+"""Every feature of a call, and the one outcome that all kinds of client have to get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from everyclient import PARENT
+from everyserver import WHY
+from everyworld import CALL, Cell, Outcome, Play
+from waiting import eventually
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something done, with its outcome; `at` has the members that differ by the kind of server."""
+
+    play: Play
+    expected: Outcome
+    at: dict[str, Outcome] = field(default_factory=dict)
+    method: str = CALL
+
+
+LACKS: Final = "The tool needs a client capability that this client has not declared (elicitation)"
+GATED: Final = "gated of default/SERVER needs the client capability elicitation, which this client has not declared"
+
+FEATURES: Final[dict[str, Feature]] = {}
+PLAIN: Final[Outcome] = {
+    "code": "ok", "says": "{}", "marks": (), "heard": (), "requests": 1, "audit": [("allowed", "ok", "")],
+    "counted": {"ok": 1}, "limited": {},
+}  # fmt: skip
+"""Outcome of a call of which nothing is special."""
+
+
+def refused(code: str, says: str, decision: str = "refused", reason: str = "", **more: Any) -> Outcome:
+    """Outcome of a call that its server did not get."""
+    told = {"code": code, "says": says, "requests": 0, "audit": [(decision, code, reason)], "counted": {code: 1}}
+    return {**told, **more}
+
+
+def failed(code: str, says: str, **more: Any) -> Outcome:
+    """Outcome of a call that its server got once, and that failed there."""
+    return {**refused(code, says, "allowed"), "requests": 1, **more}
+
+
+def feature(name: str, expected: Outcome, play: Play, *, method: str = CALL, at: Any = None) -> None:
+    FEATURES[name] = Feature(play, {**PLAIN, **expected}, at or {}, method)
+
+
+def calls(tool: str, arguments: dict[str, Any] | None = None, at: str = "", times: int = 1) -> Play:
+    async def play(cell: Cell) -> Outcome:
+        for _ in range(times):
+            await cell.call(tool, arguments, at)
+        return {}
+
+    return play
+
+
+def asks(method: str, params: Callable[[Cell], dict[str, Any]], at: str = "") -> Play:
+    async def play(cell: Cell) -> Outcome:
+        await cell.ask(method, params(cell), at)
+        return {}
+
+    return play
+
+
+async def _audited(cell: Cell) -> Outcome:
+    await cell.call("answers", {"n": 1, "password": "s3cret"})
+    (line,) = await cell.written(1)
+    kept = ("method", "tool", "traceId", "arguments", "principal", "client")
+    return {"line": {key: line[key] for key in kept if key in line} | {"sized": line["resultBytes"] > 0}}
+
+
+async def _traced(cell: Cell) -> Outcome:
+    await cell.call("answers")
+    (request,) = cell.requests
+    return {"trace": (request.headers.get("traceparent"), request.params["_meta"].get("traceparent"))}
+
+
+async def _given_up(cell: Cell) -> Outcome:
+    """The request is given up once its server has it, and the server hears of that."""
+    world, path = cell.world, f"/{cell.name}"
+    world.server.broken_off.clear()
+
+    async def held() -> None:
+        await eventually(lambda: world.every.times[path, "waits"] == 1)
+
+    def told() -> bool:
+        (request,) = [one for one in world.seen(cell.name, CALL) if one.params["name"] == "waits"]
+        return world.server.broken_off.is_set() or request.message["id"] in world.every.cancelled
+
+    await cell.call("waits", given_up=held)
+    await eventually(told)
+    return {}
+
+
+feature("a result comes as the server made it", {"says": '{"n": 1}'}, calls("answers", {"n": 1}))
+feature(
+    "an error of the tool comes as the server made it",
+    failed("tool_error", "no such city"), calls("fails"),
+)  # fmt: skip
+feature(
+    "an error of the server is quoted",
+    failed("UPSTREAM_ERROR", "the server answered with error -32000: not today"),
+    calls("refuses"),
+)
+feature(
+    "arguments that the server does not take are named",
+    failed("INVALID_ARGUMENTS", "the server answered with error -32602: n is odd",
+           audit=[("refused", "INVALID_ARGUMENTS", "")]),
+    calls("disagrees"),
+)  # fmt: skip
+feature(
+    "an unknown tool is named",
+    refused("UNKNOWN_TOOL", "Unknown tool: qzxqzxqzx",
+            audit=[("denied", "-32602", "Unknown tool: SERVER__qzxqzxqzx")], counted={"-32602": 1}),
+    calls("qzxqzxqzx"),
+)  # fmt: skip
+feature(
+    "a tool that a policy hides is unknown",
+    refused("UNKNOWN_TOOL", "Unknown tool: hidden",
+            audit=[("denied", "-32602", "rule 0 of default/hide denies it")], counted={"-32602": 1}),
+    calls("hidden"),
+)  # fmt: skip
+feature(
+    "a tool that a policy denies openly is refused with the reason",
+    refused("UNKNOWN_TOOL", "Not allowed: explained: rule 0 of default/tell denies it",
+            audit=[("denied", "-32602", "rule 0 of default/tell denies it")], counted={"-32602": 1}),
+    calls("explained", at="-twice"),
+)  # fmt: skip
+feature(
+    "a tool over the budget of the tier names the tier that has it",
+    refused("OVER_BUDGET", f"late does not fit tier fast: {WHY}; tier deep has it, at /mcp/deep"), calls("late"),
+)  # fmt: skip
+feature(
+    "arguments that do not fit the schema are refused",
+    refused("INVALID_ARGUMENTS",
+            "The arguments do not fit the tool's input schema:\n- n: expected integer, got a string"),
+    calls("strict", {"n": "one"}),
+)  # fmt: skip
+feature(
+    "arguments that a policy does not allow are refused",
+    refused("INVALID_ARGUMENTS", "The policy does not allow these arguments", "denied", "rule 0 of default/all"),
+    calls("even", {"n": 1}),
+)  # fmt: skip
+feature(
+    "a tool takes so many calls in a minute",
+    refused("RATE_LIMITED", "The tool takes 1 calls a minute", marks=("retryAfterMs",), limited={"tool": 1},
+            audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "tool")], counted={"ok": 1, "RATE_LIMITED": 1}),
+    calls("counted", times=2),
+)  # fmt: skip
+feature(
+    "a server takes so many calls in a second",
+    refused("RATE_LIMITED", "default/SERVER takes 0.01 calls a second", marks=("retryAfterMs",), limited={"server": 1},
+            audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "server")], counted={"ok": 1, "RATE_LIMITED": 1}),
+    calls("answers", at="-busy", times=2),
+)  # fmt: skip
+feature(
+    "a kept result answers an equal call",
+    {"marks": ("fairlead.dev/cache",), "requests": 0, "audit": [("allowed", "ok", "")] * 2, "counted": {"ok": 2}},
+    calls("keeps", times=2),
+)
+feature(
+    "a slow call is overtaken by a second one",
+    {"says": "second", "requests": 2}, calls("lags", at="-twice"),
+)  # fmt: skip
+feature(
+    "a call whose connection was lost is made again where the tool is idempotent",
+    {"says": "again", "requests": 2}, calls("drops"),
+)  # fmt: skip
+feature(
+    "a call whose connection was lost is not made again where the tool is not idempotent",
+    failed("CONNECTION_LOST", "the server closed the connection without an answer"), calls("loses"),
+)  # fmt: skip
+feature(
+    "a call that takes too long is ended, and says by which bound",
+    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.06 s, its own maximum (maxDurationMs)"),
+    calls("overruns"),
+)  # fmt: skip
+feature(
+    "a server that failed five times in a row is left alone",
+    refused("BREAKER_OPEN",
+            "default/SERVER is not called for a while: 5 calls failed in a row, the last because the server refuses "
+            "connections", marks=("retryAfterMs",),
+            audit=[("allowed", "CONNECTION_LOST", "")] * 5 + [("refused", "BREAKER_OPEN", "")],
+            counted={"CONNECTION_LOST": 5, "BREAKER_OPEN": 1}),
+    calls("answers", at="-down", times=6),
+)  # fmt: skip
+feature(
+    "a server that is known to be down is not tried",
+    refused("CONNECTION_LOST", "the server default/SERVER is offline", "allowed"),
+    calls("answers", at="-gone"),
+)  # fmt: skip
+feature(
+    "a result that is too large is refused",
+    failed("RESULT_TOO_LARGE", "the answer announces 8000 bytes, more than 4096"), calls("grows"),
+)  # fmt: skip
+feature(
+    "a result that does not fit its schema is marked",
+    {"marks": ("fairlead.dev/warning",)}, calls("strays"),
+)  # fmt: skip
+feature(
+    "control characters are made visible where a policy says so",
+    {"says": "red \\u001b[31m"}, calls("paints"),
+)  # fmt: skip
+feature(
+    "a call is audited with its trace and redacted arguments",
+    {"says": '{"n": 1, "password": "s3cret"}',
+     "line": {"method": CALL, "tool": "mcp.SERVER.answers", "traceId": PARENT[3:35], "principal": "anonymous",
+              "client": "127.0.0.1", "arguments": {"n": 1, "password": "[redacted]"}, "sized": True}},
+    _audited,
+)  # fmt: skip
+feature("the trace of a call goes on to the server", {"trace": (PARENT, PARENT)}, _traced)
+feature(
+    "a call that its client gives up is cancelled at the server",
+    failed("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}), _given_up,
+)  # fmt: skip
+feature("progress and log messages come ahead of the answer", {"says": "done"}, calls("reports"))
+feature(
+    "a tool that asks its client finds nobody where nothing was declared",
+    failed("tool_error", "nobody to ask"), calls("asks"),
+    at={"modern": {
+        "code": "MISSING_CLIENT_CAPABILITY", "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")],
+        "says": f"{LACKS}: nobody to ask", "counted": {"MISSING_CLIENT_CAPABILITY": 1},
+    }},
+)  # fmt: skip
+feature(
+    "a tool behind a client capability is kept from clients without it",
+    refused("MISSING_CLIENT_CAPABILITY", GATED), calls("gated"),
+)  # fmt: skip
+feature(
+    "a prompt is of the server that has it", {"says": "greet"},
+    asks("prompts/get", lambda cell: {"name": "greet"}), method="prompts/get",
+)  # fmt: skip
+feature(
+    "a prompt of a server that refuses it", failed("-32000", "not today"),
+    asks("prompts/get", lambda cell: {"name": "broken"}), method="prompts/get",
+)  # fmt: skip
+feature(
+    "a prompt that nobody has", refused("-32602", "Unknown prompt: nonesuch", audit=[], counted={}),
+    asks("prompts/get", lambda cell: {"name": "nonesuch"}), method="prompts/get",
+)  # fmt: skip
+feature(
+    "a prompt of a server that is down",
+    refused("CONNECTION_LOST", "the server refuses connections", audit=[("allowed", "-32603", "")],
+            counted={"-32603": 1}),
+    asks("prompts/get", lambda cell: {"name": "greet"}, "-down"), method="prompts/get",
+)  # fmt: skip
+feature(
+    "a resource is of the server that has it", {"says": "test://SERVER"},
+    asks("resources/read", lambda cell: {"uri": f"test://{cell.name}"}), method="resources/read",
+)  # fmt: skip
+feature(
+    "a resource that nobody has", refused("-32602", "Resource not found", audit=[], counted={}),
+    asks("resources/read", lambda cell: {"uri": "test://nonesuch"}), method="resources/read",
+)  # fmt: skip
+feature(
+    "a completion is of the server that has the prompt", {"says": "greet"},
+    asks("completion/complete", lambda cell: {"ref": {"type": "ref/prompt", "name": "greet"},
+                                              "argument": {"name": "a", "value": "b"}}), method="completion/complete",
+)  # fmt: skip

@@ -1,0 +1,245 @@
+"""MCP servers for the test of every feature with every kind of client: one tool for each feature, told apart by path.
+
+Each kind of client has catalogs of its own for each kind of server, so that no cell of the table leaves anything to
+another: no kept result, no open breaker, no spent limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any, Final
+
+from msgspec import Raw
+
+from askers import PICKED, QUESTION, said
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition, ToolEntry
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.documents.state import ServerState, State, ToolState
+from gatewayworld import LEGACY, META, MODERN, catalog, entry, limits
+from rawserver import Reply, Request
+from toolservers import INFO, tool
+
+SERVERS: Final = ("modern", "legacy", "per-client")
+"""Kinds of server: 2026-07-28, 2025-11-25 with one session for all, and the same with one for each client."""
+BESIDE: Final = ("-twice", "-busy", "-down", "-gone")
+"""Further catalogs of each cell, by what follows its name."""
+OVERDUE_MS: Final = 600
+"""Longest time of a call that is sent a second time after 30 ms, where it may be."""
+BOUND: Final = 4096
+"""Bytes of a result."""
+PAINTED: Final = "red \x1b[31m"
+_STRICT: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+_EVEN: Final = {"type": "object", "properties": {"n": {"multipleOf": 2}}}
+WHY: Final = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
+ANSWERS: Final[dict[str, dict[str, Any]]] = {
+    "fails": {"content": [{"type": "text", "text": "no such city"}], "isError": True},
+    "paints": said(PAINTED),
+    "grows": said("x" * 2 * BOUND),
+    "strays": {**said("{}"), "structuredContent": {"n": "one"}},
+}
+"""Results of tools that always answer the same; the others answer with their arguments."""
+
+
+class EveryServer:
+    """Answers for all catalogs. `Request.path` names the catalog, the tool says how it is answered."""
+
+    def __init__(self) -> None:
+        self.times: Counter[tuple[str, str]] = Counter()
+        """Calls of a tool, by path and name."""
+        self.cancelled: set[Any] = set()
+        """Ids that `notifications/cancelled` named."""
+        self._declared: dict[str, Any] = {}
+        self._answers: dict[str, asyncio.Future[Any]] = {}
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.verb != "POST":
+            return reply.send(200 if request.verb == "DELETE" else 405)
+        if _is_modern(request) != ("-modern" in request.path):
+            return reply.error(request, 400, -32022, "Unsupported", {"supported": [MODERN]})
+        if request.method == "initialize":
+            session = f"s{len(self._declared)}"
+            self._declared[session] = request.params["capabilities"]
+            hello = {"protocolVersion": LEGACY, "capabilities": {"logging": {}}, "serverInfo": INFO}
+            return reply.result(request, hello, mcp_session_id=session)
+        if request.method == "notifications/cancelled":
+            self.cancelled.add(request.params["requestId"])
+        if request.method == "" and (asked := self._answers.pop(str(request.message.get("id")), None)) is not None:
+            asked.set_result(request.message.get("result", request.message.get("error")))
+        if "id" not in request.message or request.method == "":
+            return reply.send(202)
+        if request.method not in ("tools/call", "prompts/get", "resources/read", "completion/complete"):
+            return reply.result(request, {"resultType": "complete"})
+        if request.method != "tools/call":
+            return self._beside(request, reply)
+        name = request.params["name"]
+        self.times[request.path, name] += 1
+        behaviour = getattr(self, f"call_{name}", None)
+        if behaviour is not None:
+            await behaviour(request, reply)
+            return None
+        echoed = said(json.dumps(request.params.get("arguments", {}), sort_keys=True))
+        return reply.result(request, {"resultType": "complete", **ANSWERS.get(name, echoed)})
+
+    # Tools that do more than answer
+
+    def _first(self, request: Request) -> bool:
+        return self.times[request.path, request.params["name"]] == 1
+
+    async def call_refuses(self, request: Request, reply: Reply) -> None:
+        reply.error(request, 200, -32000, "not today")
+
+    async def call_disagrees(self, request: Request, reply: Reply) -> None:
+        reply.error(request, 400 if _is_modern(request) else 200, -32602, "n is odd")
+
+    async def call_waits(self, request: Request, reply: Reply) -> None:
+        await asyncio.Event().wait()
+
+    call_overruns = call_waits
+
+    async def call_drops(self, request: Request, reply: Reply) -> None:
+        if self._first(request):
+            return reply.close()
+        return reply.result(request, {"resultType": "complete", **said("again")})
+
+    call_loses = call_drops
+
+    async def call_lags(self, request: Request, reply: Reply) -> None:
+        if self._first(request):
+            await asyncio.Event().wait()
+        reply.result(request, {"resultType": "complete", **said("second")})
+
+    async def call_reports(self, request: Request, reply: Reply) -> None:
+        reply.open_stream()
+        token = _meta(request).get("progressToken")
+        if token is not None:
+            reply.event(_notification("progress", {"progressToken": token, "progress": 1}))
+        if not _is_modern(request) or META + "logLevel" in _meta(request):
+            reply.event(_notification("message", {"level": "warning", "data": "on it"}))
+        reply.event(
+            {"jsonrpc": "2.0", "id": request.message["id"], "result": {"resultType": "complete", **said("done")}}
+        )
+        reply.end_stream()
+
+    async def call_asks(self, request: Request, reply: Reply) -> None:
+        if _is_modern(request):
+            return self._asks_by_result(request, reply)
+        if "elicitation" not in self._declared.get(request.headers.get("mcp-session-id", ""), {}):
+            return reply.result(request, {**said("nobody to ask"), "isError": True})
+        ident = f"{request.headers['mcp-session-id']} {request.message['id']}"
+        answer = self._answers[ident] = asyncio.get_running_loop().create_future()
+        reply.open_stream()
+        reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
+        await reply.flush()
+        told = await answer
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": said(_picked(told))})
+        return reply.end_stream()
+
+    call_gated = call_asks
+
+    def _asks_by_result(self, request: Request, reply: Reply) -> None:
+        if "elicitation" not in _meta(request).get(META + "clientCapabilities", {}):
+            needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
+            return reply.error(request, 400, -32021, "nobody to ask", needed)
+        if (given := request.params.get("inputResponses")) is not None:
+            return reply.result(request, {"resultType": "complete", **said(_picked(given["q"]))})
+        questions = {"q": {"method": "elicitation/create", "params": QUESTION}}
+        return reply.result(
+            request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state"}
+        )
+
+    def _beside(self, request: Request, reply: Reply) -> None:
+        ref = request.params.get("ref", request.params)
+        named = ref.get("name", ref.get("uri"))
+        if named == "broken":
+            return reply.error(request, 200, -32000, "not today")
+        return reply.result(request, {"resultType": "complete", "saw": named})
+
+
+def _meta(request: Request) -> dict[str, Any]:
+    return dict(request.params.get("_meta", {}))
+
+
+def _is_modern(request: Request) -> bool:
+    return META + "protocolVersion" in _meta(request)
+
+
+def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
+
+
+def _picked(told: Any) -> str:
+    return "picked" if told == PICKED else json.dumps(told)
+
+
+def _tools() -> list[ToolEntry]:
+    def declared(name: str, **values: Any) -> ToolEntry:
+        return entry(name, latency=DeclaredLatency(**values))
+
+    again = {"idempotent": True}
+    plain = ["answers", "refuses", "disagrees", "waits", "reports", "asks", "hidden", "even", "late"]
+    return [
+        *(entry(name) for name in (*plain, *(name for name in ANSWERS if name != "strays"))),
+        entry(tool("strays", outputSchema=_STRICT)), entry(tool("strict", inputSchema=_STRICT)),
+        declared("overruns", max_duration_ms=60), declared("drops", **again), entry("loses"),
+        declared("keeps", cacheable_seconds=60), entry("counted", calls_per_minute=1),
+        entry("gated", requires=("elicitation",)),
+    ]  # fmt: skip
+
+
+def _catalog(name: str, kind: str, url: str, tools: list[ToolEntry], **more: Any) -> Catalog:
+    modern = kind == "modern"
+    return catalog(
+        name, url, tools, version=MODERN if modern else LEGACY,
+        session="PerClient" if kind == "per-client" else "Shared", **more,
+    )  # fmt: skip
+
+
+def _definition(member: str, name: str) -> Definition:
+    return Definition(name=name, definition=Raw(json.dumps({"name": name, member: name}).encode()), hash="")
+
+
+def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
+    """Catalogs that a kind of client has for itself: one with everything, one whose slow calls are sent
+    twice, one that takes hardly any calls, one that is down, and one that is known to be.
+    """
+    beside: dict[str, Any] = {
+        "prompts": (_definition("name", "greet"), _definition("name", "broken")),
+        "resources": (_definition("uri", f"test://{name}"),),
+    }
+    again, one = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS), [entry("answers")]
+    twice = [entry("lags", latency=again), entry("explained")]
+    return [
+        _catalog(name, kind, f"{url}/{name}", _tools(), limits=limits(max_result_bytes=BOUND), **beside),
+        _catalog(f"{name}-twice", kind, f"{url}/{name}-twice", twice, limits=limits(hedge_after_ms=30, retries=0)),
+        _catalog(f"{name}-busy", kind, f"{url}/{name}-busy", one, limits=limits(calls_per_second=0.01)),
+        _catalog(f"{name}-down", kind, dead, one, limits=limits(retries=0), prompts=beside["prompts"]),
+        _catalog(f"{name}-gone", kind, dead, one, online=False),
+    ]
+
+
+def governed(names: list[str]) -> list[Document]:
+    """Policies and tiers over all of them, and what was decided of the tool `late`."""
+    free = ("explained", "lags", *(one.name for one in _tools() if one.name != "even"))
+    twice = tuple(f"{name}-twice" for name in names)
+    every = tuple(name + more for name in names for more in ("", *BESIDE))
+    policies = (
+        Policy(
+            namespace="default", name="all", every=True, control_characters="Escape", denied="Explain",
+            rules=(Rule(action="Allow", tools=("even",), arguments=_EVEN), Rule(action="Allow", tools=free)),
+        ),
+        Policy(namespace="default", name="hide", servers=tuple(names), rules=(Rule(action="Deny", tools=("hidden",)),)),
+        Policy(
+            namespace="default", name="tell", servers=twice, denied="Explain",
+            rules=(Rule(action="Deny", tools=("explained",)),),
+        ),
+    )  # fmt: skip
+    tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+    late = ToolState(name="late", environment="cluster", tiers=("deep",), hidden={"fast": WHY})
+    servers = tuple(ServerState(namespace="default", name=name, tools=(late,)) for name in names)
+    return [
+        Rules(tiers=tiers, policies=policies, judged={"default": every}),
+        State(servers=servers, decided_at="2026-01-01T00:00Z"),
+    ]

@@ -1,0 +1,150 @@
+"""A world with every kind of client at every kind of server, and what comes of a call in it.
+
+An outcome is a plain mapping: what the client got (`code`, `says`, `marks`, `heard`), what its server saw (`requests`,
+and more where a feature looks closer), and what was recorded (`audit`, `counted`, `limited`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from everyclient import KINDS, Answered, Client
+from everyserver import BESIDE, SERVERS, EveryServer, catalogs, governed
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.policy.tiers import GRACE_SECONDS
+from gatewayworld import Clock, running
+from ports import free_port
+from rawserver import RawServer, Request, raw_server
+from waiting import eventually
+
+Outcome = dict[str, Any]
+CALL: Final = "tools/call"
+
+
+@dataclass
+class World:
+    """A gateway, the server behind it, and a client of each kind for each kind of server."""
+
+    gateway: Gateway
+    server: RawServer
+    every: EveryServer
+    audit: Path
+    clients: dict[str, Client]
+
+    def seen(self, path: str, method: str) -> list[Request]:
+        return [one for one in self.server.seen if one.path == f"/{path}" and one.method == method]
+
+    def counted(self, method: str) -> Counter[str]:
+        """Requests of that method so far, by what came of them."""
+        found: Counter[str] = Counter()
+        for (of, _, _, error), histogram in self.gateway.book.histograms():
+            if of == method:
+                found[error or "ok"] += histogram.count
+        return found
+
+    def audited(self, since: int) -> list[bytes]:
+        """Lines of the audit log from that byte on."""
+        if not self.audit.exists():
+            return []
+        with self.audit.open("rb") as log:
+            log.seek(since)
+            return log.read().splitlines()
+
+
+def slug(kind: str, server: str) -> str:
+    """Name of the catalog of one kind of client for one kind of server."""
+    return f"c{[*KINDS].index(kind)}-{server}"
+
+
+@contextlib.asynccontextmanager
+async def _impatient_log() -> AsyncIterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fairlead_gateway.audit.writer.GATHER_SECONDS", 0.001)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    """Starts it. Lines of the audit log are written one by one, for they are waited for."""
+    every, audit = EveryServer(), folder / "audit.log"
+    names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
+    async with raw_server(every.handle) as server, _impatient_log():
+        url, dead = f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{free_port()}/mcp"
+        documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
+        clock = Clock()
+        clock.forward(-GRACE_SECONDS - 1)
+        async with running(
+            folder, *documents, *governed([*names]), audit="all", audit_file=audit, audit_arguments="redact",
+            audit_redact=("password",), clock=clock,
+        ) as gateway:  # fmt: skip
+            clock.forward(GRACE_SECONDS + 1)  # to the present, when the tool that has left its tier is refused
+            clients: dict[str, Client] = {}
+            for name, (kind, _) in names.items():
+                for more in ("", *BESIDE):
+                    clients[name + more] = Client(gateway, KINDS[kind], name + more)
+            yield World(gateway, server, every, audit, clients)
+            for client in clients.values():
+                await client.close()
+
+
+class Cell:
+    """One kind of client at one kind of server, while one feature is tried."""
+
+    def __init__(self, world: World, kind: str, server: str) -> None:
+        self.world = world
+        self.name = slug(kind, server)
+        self.last: Answered | None = None
+        self.requests: list[Request] = []
+        self._audited = world.audit.stat().st_size if world.audit.exists() else 0
+
+    def owns(self, name: str) -> bool:
+        """Whether a catalog is one of this cell."""
+        return name in (self.name, *(self.name + more for more in BESIDE))
+
+    async def written(self, lines: int) -> list[dict[str, Any]]:
+        """Lines of the audit log since this began, once there are so many."""
+        await eventually(lambda: len(self.world.audited(self._audited)) >= lines, seconds=5)
+        return [json.loads(line.replace(self.name.encode(), b"SERVER")) for line in self.world.audited(self._audited)]
+
+    async def ask(self, method: str, params: dict[str, Any], at: str = "", given_up: Any = None) -> Answered:
+        name = self.name + at
+        before = len(self.world.seen(name, method))
+        self.last = await self.world.clients[name].ask(method, params, given_up)
+        self.requests = self.world.seen(name, method)[before:]
+        return self.last
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any] | None = None, at: str = "", given_up: Any = None
+    ) -> Answered:
+        return await self.ask(CALL, {"name": tool, "arguments": arguments or {}}, at, given_up)
+
+
+Play = Callable[[Cell], Awaitable[Outcome]]
+"""Does something in a cell; returns the members of the outcome that it looked at closer."""
+
+
+async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
+    """Outcome of `play` for one kind of client at one kind of server, as far as `method` is counted."""
+    counted, limited = world.counted(method), Counter(world.gateway.book.limited)
+    cell = Cell(world, kind, server)
+    more = await play(cell)
+    await eventually(
+        lambda: not [one for one in world.gateway.front.context.calls if cell.owns(one.route.server.key.name)]
+    )
+    new = world.counted(method) - counted
+    written = await cell.written(new.total())
+    assert cell.last is not None
+    told = {"code": cell.last.code, "says": cell.last.says, "marks": cell.last.marks, "heard": cell.last.heard}
+    return {
+        **told, "requests": len(cell.requests), "counted": dict(new),
+        "audit": [(line["decision"], line["outcome"], line.get("reason", "")) for line in written],
+        "limited": dict(Counter(world.gateway.book.limited) - limited), **more,
+    }  # fmt: skip
