@@ -140,7 +140,8 @@ class Caller:
         return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
 
     def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
-        """Count and audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the principal.
+        """Count and audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the
+        principal.
         """
         self._dispatcher.unknown()
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
