@@ -1,0 +1,102 @@
+"""docs/where-a-change-goes.md: each kind of change costs one to four files, which are there and have what is named."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "where-a-change-goes.md").read_text(encoding="utf-8")
+GATEWAY = ROOT / "gateway"
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ROWS = {
+    title: re.findall(r"^\| `([^`]+\.py)` \| (.*) \|$", text, re.MULTILINE)
+    for title, text in SECTIONS.items()
+    if "| file |" in text
+}
+
+
+def test_the_page_has_the_five_kinds_of_change_at_one_to_four_files_each() -> None:
+    assert {title: 1 <= len(rows) <= 4 for title, rows in ROWS.items()} == {
+        "A provider's format": True,
+        "A header of requests to servers": True,
+        "A constraint of policies": True,
+        "A metric": True,
+        "A REST route": True,
+    }
+
+
+@pytest.mark.parametrize(("pattern", "change"), [row for rows in ROWS.values() for row in rows])
+def test_each_file_is_there_and_defines_what_changes(pattern: str, change: str) -> None:
+    files = [file for file in sorted(ROOT.glob(pattern)) if file.name != "__init__.py"]
+    names = re.findall(r"`(\w+)`", change)
+
+    assert files
+    assert names
+    assert {file.name: defined(file).isdisjoint(names) for file in files} == {file.name: False for file in files}
+
+
+def test_every_other_file_that_the_page_names_is_there() -> None:
+    named = set(re.findall(r"`((?:crds|operator|gateway)/[\w/]+\.py)`", PAGE))
+
+    assert len(named) > 8
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def defined(file: Path) -> set[str]:
+    """Names that a module defines at its top."""
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
+
+
+# What keeps these lists short: attributes of routes and requests are copied as a whole.
+
+
+def test_one_module_makes_routes_and_all_others_copy_them_as_a_whole() -> None:
+    assert {str(file.relative_to(GATEWAY)) for file in made(Route.__name__)} == {"fairlead_gateway/calls/routing.py"}
+
+
+def made(name: str) -> Iterator[Path]:
+    """Files of the gateway that import a class from the core and call it."""
+    for file in sorted(GATEWAY.glob("fairlead_*/**/*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        imported = [
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fairlead_gateway.core")
+            for alias in node.names
+        ]
+        calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        if name in imported and name in calls:
+            yield file
+
+
+def test_a_copy_of_a_request_to_a_server_has_every_attribute() -> None:
+    """It is compiled, so no Struct, and copies itself."""
+    names = UpstreamRequest.__slots__
+    given = {name: name.encode() for name in names}
+    request = UpstreamRequest(**given)  # type: ignore[arg-type]  # any values; what is asked is whether they are kept
+
+    changed = {
+        ("id",): request.with_id(b"2"),
+        ("params", "trace_lines"): request.traced(b"{}", b"t"),
+        ("id", "client"): request.in_session(b"2", None),
+    }
+
+    lost = {
+        parts: {name for name in names if name not in parts and getattr(copy, name) != given[name]}
+        for parts, copy in changed.items()
+    }
+    assert lost == {parts: set() for parts in changed}
