@@ -14,6 +14,7 @@ from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
 from fairlead_gateway.calls.input_required import features_of
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.request import McpRequest
@@ -89,9 +90,8 @@ class ClientRequest(GuardedRequest):
         elif route.tool is None or is_for_the_client(request, error):
             self.limit = refusals.limit_of(error)
             rejection = rejection_for(request, error)
-            body = jsonrpc.error(request.id, rejection.code, rejection.message, rejection.data)
-            code = str(rejection.code) if route.tool is None else refusals.refusal_for(error).code
-            self.end(code, rejection.status, (body,))  # recorded in the same word for clients of both eras
+            # recorded in the same word for clients of both eras
+            self._reject(str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection)
         else:
             self.limit = refusals.limit_of(error)
             self.refuse(refusals.refusal_for(error))
@@ -100,9 +100,7 @@ class ClientRequest(GuardedRequest):
         """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
         request = self.request
         if self.route.tool is None:
-            rejection = rejection_of(request, refusal)
-            body = jsonrpc.error(request.id, rejection.code, rejection.message, rejection.data)
-            self.end(refusal.code, rejection.status, (body,))
+            self._reject(refusal.code, rejection_of(request, refusal))
             return
         if refusal.required is not None and request.modern:
             code = jsonrpc.MISSING_CLIENT_CAPABILITY
@@ -141,6 +139,10 @@ class ClientRequest(GuardedRequest):
             self._record(error_type, body)
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)
+
+    def _reject(self, error_type: str, rejection: Rejection) -> None:
+        body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
+        self.end(error_type, rejection.status, (body,))
 
     def _record(self, error_type: str, body: Body) -> None:
         context, route = self.context, self.route

@@ -118,8 +118,7 @@ class Caller:
         has; `retries` are attempts after the first, at most as many as the server allows where it says so; `holding`
         counts the result, which is refused where there is no room. Raises nothing but CancelledError.
         """
-        params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
-        request = McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
+        request = _request(name, arguments)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
@@ -144,10 +143,8 @@ class Caller:
         principal.
         """
         self._dispatcher.unknown()
-        params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
-        request = McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin, None, self._buffers), request, rejection, by)
+        self._dispatcher.denied(_Captured(origin, None, self._buffers), _request(name, arguments), rejection, by)
 
     def refused(self, origin: Origin, view: View, name: str) -> None:
         """Record a call of a known tool that was not made because its arguments cannot be read."""
@@ -156,3 +153,8 @@ class Caller:
             route.recorder.record(0, INVALID_ARGUMENTS)
             captured = _Captured(origin, view.tier, self._buffers)
             self._dispatcher.unreadable(captured, route, INVALID_ARGUMENTS)
+
+
+def _request(name: str, arguments: bytes) -> McpRequest:
+    params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
+    return McpRequest(modern=False, method=CALL, id=_ID, params=params, session=None)
