@@ -139,15 +139,16 @@ class Kube:
         what = f"get {path}"
         return _decode(await self._call(what, "GET", path, timeout=READ_TIMEOUT), Json, what)
 
-    async def list(self, scope: Scope[T]) -> tuple[list[T], str]:
+    async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[list[T], str]:
         """Every object, all pages followed, and the resourceVersion to watch from.
 
-        Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists.
+        Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached` the API
+        server answers from memory, in one page, and may lag behind its store (`resourceVersion=0`).
         """
         items: list[T] = []
         token = ""
         while True:
-            page = await self._page(scope, scope.kind.page, token)
+            page = await self._page(scope, scope.kind.page, token, cached=cached)
             items += page.items or ()
             token = page.metadata.continue_
             if not token:
@@ -157,8 +158,12 @@ class Kube:
         """List one object at most, to see that it may be done."""
         await self._page(scope, 1, "")
 
-    async def _page(self, scope: Scope[T], limit: int, token: str) -> _Page[T]:
-        query = [*scope.query(), ("limit", str(limit)), *([("continue", token)] if token else [])]
+    async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page[T]:
+        query = [*scope.query(), ("limit", str(limit))]
+        if token:
+            query.append(("continue", token))  # which already says the version, and may not be told another
+        elif cached:
+            query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
         data = await self._call(what, "GET", path, query=query, timeout=READ_TIMEOUT)
         model: type[_Page[T]] = _Page[scope.model]  # type: ignore[name-defined]  # a value: msgspec reads it
@@ -267,21 +272,26 @@ class Kube:
         timeout: float = WRITE_TIMEOUT,
     ) -> bytes:
         """A whole answer; `types` are those of the body and of the answer."""
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=min(5.0, timeout))
+        # aiohttp's own `total` loses a cancellation that comes in the turn of the loop in which the time is up
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
         with _connected(what):
-            response = await self._send(method, path, query, body, types, limits)
-            data = await self._whole(response, what)
+            async with asyncio.timeout(timeout):
+                response = await self._send(method, path, query, body, types, limits)
+                data = await self._whole(response, what)
         if response.status >= 400:
             raise error_for(response.status, data, what)
         return data
 
     async def _whole(self, response: aiohttp.ClientResponse, what: str) -> bytes:
         data = bytearray()
-        async for chunk in response.content.iter_any():
-            data += chunk
-            if len(data) > self.answer_bytes:
-                response.close()
-                raise Unavailable(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
+        try:
+            async for chunk in response.content.iter_any():
+                data += chunk
+                if len(data) > self.answer_bytes:
+                    raise Unavailable(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
+        except BaseException:
+            response.close()  # what is not read to its end is no connection for others
+            raise
         return bytes(data)
 
     async def _send(

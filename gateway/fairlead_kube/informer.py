@@ -1,8 +1,8 @@
-"""Lists objects once and then watches them, through outages, without losing a deletion.
+"""Lists objects and then watches them, through outages, without losing a deletion.
 
-Kopf is not used for these: its watches take no label selector, so a busy cluster's every Deployment and every Secret
-would pass through the operator; and what is deleted while its connection is down is never reported. Here each listing
-is complete, and what it no longer holds is gone.
+Each list is complete: what it no longer holds is gone. One is made at the start, wherever the API server says that a
+watch has missed something, and every `resync` seconds besides, so that nothing stays lost whatever ate an event. An
+informer without a watch of its own has its events passed to `observe`, and lists more often.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import logging
 import random as randomness
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Forbidden, Gone, Unavailable
-from fairlead_kube.resources import Scope
+from fairlead_kube.resources import Scope, older
 from fairlead_mcp.backoff import Backoff
 
 logger = logging.getLogger(__name__)
@@ -25,12 +25,14 @@ T = TypeVar("T")
 Done = Awaitable[None] | None
 """Returned by a store: what the informer awaits before the next event, if anything."""
 
+RESYNC_SECONDS: Final = 600.0
+
 
 class Store(Protocol[T]):
     """Objects as an informer last saw them. Called in the event loop; does not block."""
 
-    def listed(self, objects: list[T]) -> Done:
-        """Everything that exists now; what is missing is gone."""
+    def listed(self, objects: list[T], version: str) -> Done:
+        """Everything that exists as of a resourceVersion; what is missing is gone."""
         ...
 
     def changed(self, item: T) -> Done:
@@ -45,9 +47,10 @@ class Store(Protocol[T]):
 class Informer(Generic[T]):
     """Keeps a store like what an API server has of one scope.
 
-    `synced` is set after the first listing. `relisted` is called after each later one: events were missed before it.
-    `contact` is called at each sign of life of the API server, `failed` after each failure, before a pause of 0.1 to
-    2 seconds; by default failures are logged, but for outages.
+    `synced` is set after the first list. With `watches` False it lists only, from the API server's cache after the
+    first time, every `resync` seconds, a tenth more or less at random; a watched scope is listed again when a watch
+    ends and `resync` seconds have passed. `contact` is called at each sign of life of the API server, `failed` after
+    each failure, before a pause of 0.1 to 2 seconds; by default failures are logged, but for outages.
     """
 
     def __init__(
@@ -56,7 +59,8 @@ class Informer(Generic[T]):
         scope: Scope[T],
         store: Store[T],
         *,
-        relisted: Callable[[], None] = lambda: None,
+        watches: bool = True,
+        resync: float = RESYNC_SECONDS,
         contact: Callable[[], None] = lambda: None,
         failed: Callable[[ApiError], None] | None = None,
         random: Callable[[], float] = randomness.random,
@@ -64,11 +68,14 @@ class Informer(Generic[T]):
         self._kube = kube
         self._scope = scope
         self._store = store
-        self._relisted = relisted
+        self._watches = watches
+        self._resync = resync
         self._contact = contact
         self._failed = failed or self._log
+        self._random = random
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
+        self._listed, self._listed_at = "", 0.0
         self._said = ""
         self.synced = asyncio.Event()
 
@@ -77,9 +84,10 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
+        step = self._list_and_watch if self._watches else self._list_and_rest
         while True:
             try:
-                await self._list_and_watch()
+                await step()
             except Gone:
                 self._version = None
             except ApiError as error:
@@ -87,29 +95,52 @@ class Informer(Generic[T]):
             # after a stream that ended well too: an API server that ends each at once is not asked without a pause
             await asyncio.sleep(self._backoff.after(0.0))
 
+    def observe(self, type_: str | None, item: T) -> Done:
+        """Take in one event of a watch that somebody else holds: ADDED, MODIFIED, DELETED, or None for an object that
+        was listed.
+        """
+        return self._store.deleted(item) if type_ == "DELETED" else self._store.changed(item)
+
     async def _list_and_watch(self) -> None:
-        if self._version is None:
-            objects, version = await self._kube.list(self._scope)
-            self._contact()
-            await _done(self._store.listed(objects))
-            self._version = version
-            if self.synced.is_set():
-                self._relisted()
-            self.synced.set()
+        overdue = asyncio.get_running_loop().time() - self._listed_at >= self._resync
+        if self._version is None or overdue:
+            self._version = await self._list()
         async with aclosing(self._kube.watch(self._scope, self._version, self._contact)) as events:
             async for event in events:
                 self._contact()
                 self._backoff.failures, self._said = 0, ""
                 self._version = event.version or self._version
                 if event.object is not None:
-                    tell = self._store.deleted if event.type == "DELETED" else self._store.changed
-                    await _done(tell(event.object))
+                    await _done(self.observe(event.type, event.object))
+
+    async def _list_and_rest(self) -> None:
+        while True:
+            self._version = await self._list(cached=self.synced.is_set())
+            self._backoff.failures, self._said = 0, ""
+            await asyncio.sleep(self._resync * (0.9 + 0.2 * self._random()))
+
+    async def _list(self, *, cached: bool = False) -> str:
+        """List everything; the version to watch from."""
+        objects, version = await self._kube.list(self._scope, cached=cached)
+        if cached and older(version, self._listed):
+            # the cache of one of several API servers, which lags behind that of another; or everything was restored
+            # from a backup, and then a list that is no cache's tells
+            objects, version = await self._kube.list(self._scope)
+        self._contact()
+        await _done(self._store.listed(objects, version))
+        self._listed, self._listed_at = version, asyncio.get_running_loop().time()
+        self.synced.set()
+        return version
 
     def _log(self, error: ApiError) -> None:
-        if str(error) != self._said and not isinstance(error, Unavailable):
-            self._said = str(error)
-            level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
-            logger.log(level, "tried again: %s", error)
+        outage = isinstance(error, Unavailable)
+        said = "unavailable" if outage else str(error)
+        if said == self._said or (outage and self._watches):  # what a watch misses, the list after it finds
+            return
+        self._said = said
+        level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
+        words = "tried again" if self._watches else "what is deleted meanwhile is not seen until lists succeed"
+        logger.log(level, "%s: %s", words, error)
 
 
 async def _done(work: Done) -> None:

@@ -70,6 +70,7 @@ TOOL_POLICIES: Final = Kind(GROUP, VERSION, "toolpolicies", "ToolPolicy")
 OWN_KINDS: Final = (MCP_SERVERS, LATENCY_TIERS, TOOL_POLICIES)
 
 DEPLOYMENTS: Final = Kind("apps", "v1", "deployments", "Deployment")
+JOBS: Final = Kind("batch", "v1", "jobs", "Job")
 PODS: Final = Kind("", "v1", "pods", "Pod")
 SERVICES: Final = Kind("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Kind("", "v1", "serviceaccounts", "ServiceAccount")
@@ -77,6 +78,8 @@ NETWORK_POLICIES: Final = Kind("networking.k8s.io", "v1", "networkpolicies", "Ne
 DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 WORKLOAD_KINDS: Final = (SERVICE_ACCOUNTS, SERVICES, NETWORK_POLICIES, DISRUPTION_BUDGETS, DEPLOYMENTS)
 """In the order in which they are applied: what pods need first, pods last."""
+DOMAIN_POLICIES: Final = Kind("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
+"""Policies about names of hosts, where Cilium is installed."""
 
 BULKY: Final = 50
 """Objects per page where each may hold a megabyte."""
@@ -89,6 +92,9 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
 )
 SELF_SUBJECT_ACCESS_REVIEWS: Final = Kind(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+SELF_SUBJECT_REVIEWS: Final = Kind(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -20,18 +20,27 @@ pytestmark = pytest.mark.looptime(start=0)
 Script = list[WatchEvent[Json] | Exception | None]
 """Told by the watches: an event, an error that ends one, None where the API server ends one."""
 
+Lists = Sequence[tuple[Sequence[str], str] | Exception]
+
 
 class Scripted(Kube):
-    """An API server that lists nothing at version 1, and whose watches follow a script; after it they stay silent."""
+    """An API server that lists nothing at version 1, and whose watches follow a script; after it they stay silent.
+    `lists` are answers or errors of the first lists.
+    """
 
-    def __init__(self, script: Script, *, forever: bool = False) -> None:
+    def __init__(self, script: Script, *, forever: bool = False, lists: Lists = ()) -> None:
         super().__init__(cast("ApiClient", None))
         self.script, self.forever = script, forever
+        self.lists = [*lists]
         self.asked: list[str] = []
 
-    async def list(self, *_: Any) -> tuple[list[Any], str]:
-        self.asked.append("list")
-        return [], "1"
+    async def list(self, scope: Scope[Any], *, cached: bool = False) -> tuple[list[Any], str]:
+        self.asked.append("list from the cache" if cached else "list")
+        answer = self.lists.pop(0) if self.lists else ([], "1")
+        if isinstance(answer, Exception):
+            raise answer
+        names, version = answer
+        return [{"name": name} for name in names], version
 
     async def watch(
         self, scope: Scope[Any], version: str, opened: Callable[[], None] = lambda: None
@@ -54,7 +63,7 @@ class Names:
     def __init__(self) -> None:
         self.there: list[str] = []
 
-    def listed(self, objects: list[Json]) -> None:
+    def listed(self, objects: list[Json], version: str) -> None:
         self.there = [item["name"] for item in objects]
 
     def changed(self, item: Json) -> None:
@@ -87,12 +96,50 @@ async def test_a_watch_goes_on_from_the_last_version_that_was_seen_bookmarks_inc
     assert names.there == ["a", "b"]
 
 
-async def test_after_an_expired_version_everything_is_listed_again_and_that_is_told() -> None:
-    gaps: list[None] = []
-    kube = Scripted([event("ADDED", 5, "a"), Gone("too old")])
-    names = await followed(kube, 5, relisted=lambda: gaps.append(None))
-    assert kube.asked == ["list", "watch 1", "list", "watch 1"]
-    assert (names.there, gaps) == ([], [None])
+@pytest.mark.parametrize("expiries", [1, 2, 5])
+async def test_after_each_expired_version_everything_is_listed_again_however_often(expiries: int) -> None:
+    script: Script = []
+    for _ in range(expiries):
+        script += [event("ADDED", 5, "a"), Gone("too old")]
+    kube = Scripted(script)
+    names = await followed(kube, 30)
+    assert kube.asked == ["list", "watch 1"] * (expiries + 1)
+    assert names.there == []
+
+
+async def test_a_watched_scope_is_listed_again_once_a_watch_ends_and_resync_seconds_have_passed() -> None:
+    kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
+    await followed(kube, 5, resync=600.0)
+    assert kube.asked == ["list", "watch 1", "watch 4"]
+    kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
+    names = await followed(kube, 5, resync=0.05)
+    assert (kube.asked, names.there) == (["list", "watch 1", "list", "watch 9"], ["b"])
+
+
+async def test_without_a_watch_of_its_own_it_lists_from_the_cache_every_resync_seconds_and_takes_events() -> None:
+    kube, names = Scripted([], lists=[(["a"], "1"), Unavailable("away"), (["a", "b"], "2"), (["c"], "3")]), Names()
+    informer = Informer(kube, Scope(PODS, Json), names, watches=False, resync=20.0, random=lambda: 0.5)
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    informer.observe("ADDED", {"name": "x"})
+    assert names.there == ["a", "x"]
+    await asyncio.sleep(19)
+    assert kube.asked == ["list"]
+    await asyncio.sleep(2)
+    assert (names.there, kube.asked) == (["a", "b"], ["list", "list from the cache", "list from the cache"])
+    await asyncio.sleep(20)
+    assert names.there == ["c"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_list_from_a_cache_that_lags_behind_another_is_asked_for_again() -> None:
+    kube, names = Scripted([], lists=[(["a"], "5"), (["old"], "4"), (["b"], "6")]), Names()
+    task = asyncio.create_task(Informer(kube, Scope(PODS, Json), names, watches=False, resync=1.0).run())
+    await asyncio.sleep(1.5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert (kube.asked[:3], names.there) == (["list", "list from the cache", "list"], ["b"])
 
 
 async def test_an_event_waits_for_the_one_before_it_to_be_taken_in() -> None:

@@ -1,0 +1,52 @@
+"""A request that is cancelled ends as cancelled, also where its time is up at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from kubernetes.aio.client import Configuration
+
+from fairlead_kube.client import READ_TIMEOUT, Kube
+from fairlead_kube.resources import CONFIG_MAPS
+from rawserver import Reply, Request, raw_server
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[tuple[Kube, asyncio.Event]]:
+    """A client of an API server that never answers, and whether it was asked."""
+    asked = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with raw_server(handle) as server:
+        kube = Kube.connect(Configuration(host=f"http://127.0.0.1:{server.port}"))
+        try:
+            yield kube, asked
+        finally:
+            await kube.aclose()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [lambda kube: kube.get(CONFIG_MAPS, "team", "a"), lambda kube: kube.create(CONFIG_MAPS, "team", {})],
+    ids=["read", "write"],
+)
+async def test_a_cancellation_that_meets_the_end_of_a_requests_time_is_not_lost(
+    verb: Callable[[Kube], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost, a task of a leader that stopped would go on, and the operator never end."""
+    loop, late = asyncio.get_running_loop(), 0.0
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + late)
+    async with silent() as (kube, asked):
+        task = asyncio.ensure_future(verb(kube))
+        await asked.wait()
+        late = READ_TIMEOUT + 2.0  # as after a stop of the whole process: everything is due in one turn of the loop
+        loop.call_later(0.0, task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task

@@ -1,0 +1,143 @@
+"""A store that several sources feed: whatever order they tell in, it ends with what exists."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead_api.meta import ServerKey
+from fairlead_kube.resources import Json
+from fairlead_kube.store import DELETIONS, ObjectStore
+
+DEMO = ServerKey("team", "demo")
+Told = tuple[str, Any, Any]
+
+
+def item(version: int, value: int, name: str = "demo", uid: str = "u") -> Json:
+    metadata = {"namespace": "team", "name": name, "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": metadata, "value": value}
+
+
+def store() -> tuple[ObjectStore[int], list[Told]]:
+    told: list[Told] = []
+    found = ObjectStore[int](lambda it: it["value"], lambda key, before, after: told.append((key.name, before, after)))
+    return found, told
+
+
+def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
+    objects, told = store()
+    objects.listed([item(1, 10), item(2, 20, "other")], "2")
+    objects.listed([item(1, 10), item(2, 20, "other")], "3")
+    objects.changed(item(4, 11))
+    objects.changed(item(5, 11))
+    objects.deleted(item(6, 11))
+    objects.listed([], "7")
+    assert told == [
+        ("demo", None, 10), ("other", None, 20), ("demo", 10, 11), ("demo", 11, None), ("other", 20, None),
+    ]  # fmt: skip
+    assert (len(objects), list(objects)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("late", "left"),
+    [
+        pytest.param(lambda it: it.changed(item(9, 0)), 1, id="an-older-event"),
+        pytest.param(lambda it: it.changed(item(10, 0)), 1, id="the-same-reading"),
+        pytest.param(lambda it: it.changed(item(9, 0, uid="before")), 1, id="a-predecessor"),
+        pytest.param(lambda it: it.deleted(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
+        pytest.param(lambda it: it.listed([], "9"), 1, id="a-list-from-before"),
+        pytest.param(lambda it: it.listed([], "10"), None, id="a-list-without-it"),
+        pytest.param(lambda it: it.listed([item(9, 0)], "9"), 1, id="an-older-list"),
+        pytest.param(lambda it: it.changed(item(11, 2)), 2, id="a-newer-event"),
+        pytest.param(lambda it: it.deleted(item(11, 1)), None, id="its-end"),
+        pytest.param(lambda it: it.changed(item(11, 2, uid="successor")), 2, id="a-successor"),
+    ],
+)
+def test_only_what_is_newer_counts(late: Callable[[ObjectStore[int]], object], left: int | None) -> None:
+    objects, _ = store()
+    objects.changed(item(10, 1))
+    late(objects)
+    assert objects.get(DEMO) == left
+
+
+def test_an_object_that_a_list_or_a_deletion_took_away_does_not_return_by_an_older_event() -> None:
+    objects, told = store()
+    objects.listed([item(10, 1)], "10")
+    objects.listed([], "12")
+    objects.changed(item(11, 2))
+    objects.changed(item(13, 3, "other"))
+    objects.deleted(item(15, 3, "other"))
+    objects.changed(item(14, 4, "other"))
+    objects.listed([item(14, 4, "other")], "14")
+    assert told == [("demo", None, 1), ("demo", 1, None), ("other", None, 3), ("other", 3, None)]
+    objects.changed(item(16, 5, "other"))
+    assert objects.get(ServerKey("team", "other")) == 5
+
+
+def test_an_api_server_restored_from_a_backup_is_believed() -> None:
+    objects, _ = store()
+    objects.listed([item(100, 1), item(101, 2, "gone")], "101")
+    objects.deleted(item(120, 1))
+    objects.listed([item(7, 3)], "9")
+    assert objects.values() == [3]
+    objects.changed(item(10, 4))
+    assert objects.values() == [4]
+
+
+def test_an_object_deleted_from_here_is_gone_before_its_event_and_nobody_is_told() -> None:
+    objects, told = store()
+    objects.changed(item(1, 1))
+    objects.forget(DEMO)
+    objects.deleted(item(2, 1))
+    assert (objects.get(DEMO), objects.version(DEMO), told) == (None, "", [("demo", None, 1)])
+
+
+def test_deletions_between_two_lists_are_remembered_up_to_a_bound() -> None:
+    objects, _ = store()
+    for number in range(DELETIONS + 2):
+        objects.deleted(item(number + 10, 0, f"s{number}"))
+    objects.changed(item(1, 1, "s1"))
+    objects.changed(item(1, 1, "s2"))
+    assert list(objects) == [ServerKey("team", "s1")], "the oldest two may return by an event that is older still"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_order_of_events_and_lists_ends_in_what_exists(seed: int) -> None:
+    rng = random.Random(seed)
+    truth: dict[str, Json] = {}
+    sources: list[Callable[[ObjectStore[int]], object]] = []
+
+    def event(of: Json, *, deleted: bool) -> Callable[[ObjectStore[int]], object]:
+        return lambda it: it.deleted(of) if deleted else it.changed(of)
+
+    def listing(of: list[Json], version: str) -> Callable[[ObjectStore[int]], object]:
+        return lambda it: it.listed(of, version)
+
+    lists: list[Callable[[ObjectStore[int]], object]] = []
+    for version in range(1, 40):
+        name = rng.choice("abc")
+        if name in truth and rng.random() < 0.4:
+            gone = truth.pop(name)
+            sources.append(event(item(version, 0, name, gone["metadata"]["uid"]), deleted=True))
+        else:
+            uid = truth[name]["metadata"]["uid"] if name in truth else f"u{version}"
+            truth[name] = item(version, version, name, uid)
+            sources.append(event(truth[name], deleted=False))
+        if rng.random() < 0.2:
+            lists.append(listing(list(truth.values()), str(version)))
+    rng.shuffle(sources)
+    for place, each in zip(sorted(rng.sample(range(len(sources)), len(lists))), lists, strict=True):
+        sources.insert(place, each)  # lists come in their own order, events in any
+    objects, told = store()
+    for tell in sources:
+        tell(objects)
+    wanted = {ServerKey("team", name): found["value"] for name, found in truth.items()}
+    assert {key: objects.get(key) for key in objects} == wanted
+    replayed: dict[str, int | None] = {}
+    for name, before, after in told:
+        assert replayed.get(name) == before, "who follows what is told is never a step behind"
+        replayed[name] = after
+    assert {ServerKey("team", name): value for name, value in replayed.items() if value is not None} == wanted
