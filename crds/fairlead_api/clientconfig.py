@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead_api.clientkeys import LISTS, OWN, OWN_FIELDS, TRANSPORTS, URLS, Remark, remarks
+from fairlead_api.clientkeys import LISTS, OF_URLS, OWN, OWN_FIELDS, TRANSPORTS, URLS, Remark, remarks
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
@@ -32,6 +32,7 @@ _TRANSPORTS: Final = {
 
 _INPUT: Final = re.compile(r"\$\{(?:input|command):")
 """Placeholders for values that an editor asks its user for."""
+_ARGUMENT: Final = re.compile(r"command\[([0-9]+)\]")
 
 
 class EntryProblem(ValueError):
@@ -121,12 +122,12 @@ def translate(entry: ConfiguredServer, environ: Mapping[str, str]) -> Translated
         raise EntryProblem("", "needs command, for a local server, or url, for a remote one, and not both")
     transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
     if url is not None:
-        spec: dict[str, Any] = {"url": url, "transport": transport}
+        spec: dict[str, Any] = {"url": url, "remote": {"transport": transport}}
         credential = Credential(headers=_headers(read))
     else:
-        spec = {"command": [command], "args": read.texts("args"), "transport": transport}
+        spec = {"command": [command, *read.texts("args")]}
         credential = Credential(env=read.mapping("env"))
-    spec |= _own(content.get(OWN))
+    _add_own(spec, _own(content.get(OWN)))
     metadata = {
         "name": resource_name(entry.name),
         "namespace": NAMESPACE,
@@ -139,8 +140,15 @@ def translate(entry: ConfiguredServer, environ: Mapping[str, str]) -> Translated
 def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
     """Translate a validation error of an entry's McpServer into the keys of the entry."""
     field = complaint.field.removeprefix("spec.")
+    field = field.removeprefix("remote.")
+    if field == "remote":  # the rule about it is one of caBundle, as remote stands beside url alone
+        field = "caBundle"
     if field == "command[0]":
         field = "command"
+    elif field == "command" and complaint.message.startswith("should have at most"):
+        field = "args"
+    elif match := _ARGUMENT.fullmatch(field):
+        field = f"args[{int(match[1]) - 1}]"
     if field.partition(".")[0].partition("[")[0] in OWN_FIELDS:
         field = f"{OWN}.{field}"
     for known in (URLS, TRANSPORTS):
@@ -149,6 +157,17 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
     return EntryProblem(
         field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
     )
+
+
+def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Put the fields under `fairlead` where a spec has them."""
+    for name, value in own.items():
+        if name not in OF_URLS:
+            spec[name] = value
+        elif "remote" in spec:
+            spec["remote"][name] = value
+        else:
+            raise EntryProblem(f"{OWN}.{name}", "goes with url")
 
 
 def _own(fields: object) -> dict[str, Any]:

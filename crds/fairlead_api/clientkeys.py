@@ -17,6 +17,8 @@ OWN_FIELDS: Final = (
 )  # fmt: skip
 """Fields of an McpServer's spec that a server sets under `OWN`; the others have keys that clients read too."""
 """The key for fields of the spec that no client has."""
+OF_URLS: Final = ("caBundle", "hostHeader")
+"""Those that a spec has in `remote`."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
 READ: Final = frozenset(

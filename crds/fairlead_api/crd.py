@@ -26,6 +26,13 @@ KINDS: Final[tuple[type[Resource], ...]] = (McpServer, LatencyTier, ToolPolicy)
 _HEADER: Final = "# Generated from crds/fairlead_api by hack/gen; do not edit.\n"
 
 
+class _WithoutAnchors(yaml.SafeDumper):
+    """Writes what occurs twice twice: readers of a CRD do not look up anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 class Column(NamedTuple):
     """One column of `kubectl get`; those with priority 1 show with `-o wide` only."""
 
@@ -39,6 +46,14 @@ def _condition(type_: str, member: str) -> str:
     return f'.status.conditions[?(@.type=="{type_}")].{member}'
 
 
+_SCALE: Final = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+# Messages show with `-o wide` only: they carry their remedy and may have 2,000 characters, and kubectl pads every row
+# to the longest of them, so that one server that fails would break the lines of all. The reason beside Ready says what
+# to do.
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
     McpServer: (
@@ -50,6 +65,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("P95", ".status.latency.p95Ms", "integer", 1),
         Column("Slowest", ".status.latency.slowestTool", "string", 1),
         Column("Endpoint", ".status.endpoint", "string", 1),
+        Column("Message", _condition("Ready", "message"), "string", 1),
         _AGE,
     ),
     LatencyTier: (
@@ -59,6 +75,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Tools", ".status.tools", "integer"),
         Column("Accepted", _condition("Accepted", "status"), "string", 1),
         Column("Reason", _condition("Accepted", "reason"), "string", 1),
+        Column("Message", _condition("Accepted", "message"), "string", 1),
         _AGE,
     ),
     ToolPolicy: (
@@ -66,7 +83,10 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Tools", ".status.tools", "integer"),
         Column("Accepted", _condition("Accepted", "status")),
         Column("Reason", _condition("Accepted", "reason")),
+        Column("Partially Invalid", _condition("PartiallyInvalid", "reason"), "string", 1),
+        Column("Conflicted", _condition("Conflicted", "status"), "string", 1),
         Column("Max Tier", ".spec.tiers.max", "string", 1),
+        Column("Message", _condition("Accepted", "message"), "string", 1),
         _AGE,
     ),
 }
@@ -81,7 +101,7 @@ def crd_files() -> dict[str, str]:
     """CRDs as YAML: file name to content."""
     return {
         f"{manifest['spec']['group']}_{manifest['spec']['names']['plural']}.yaml": _HEADER
-        + yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=110)
+        + yaml.dump(manifest, Dumper=_WithoutAnchors, sort_keys=False, allow_unicode=True, width=110)
         for manifest in crd_manifests()
     }
 
@@ -109,7 +129,7 @@ def _manifest(kind: type[Resource]) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": _object_schema(kind)},
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, **({"scale": _SCALE} if kind is McpServer else {})},
                     "additionalPrinterColumns": [_column(column) for column in COLUMNS[kind]],
                 }
             ],

@@ -1,4 +1,5 @@
-"""Latency that the author of a tool declares in its definition, merged with what the McpServer says. Pure.
+"""Latency, tier floor and length of results that a tool's author declares in its definition, merged with the
+McpServer's. Pure.
 
 Authors put it where their SDK lets them: `_meta` of the tool (MCP, `Tool._meta`), beside `name`, among `annotations`,
 or inside `inputSchema`. Each place is read, in this order; in each a prefixed key counts before a plain one.
@@ -13,18 +14,23 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from pydantic import TypeAdapter, ValidationError
 
 from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_api.v1alpha1.common import Duration, TierName
 from fairlead_api.v1alpha1.mcpserver import ToolLatency
 
 PREFIX: Final = "fairlead.dev/"
 OBJECT: Final = f"{PREFIX}latency"
-"""Key of an object that holds all members, in camelCase as `spec.tools[].latency` has them."""
+"""Key of an object that holds all members, in camelCase: `estimatedDurationMs`."""
 PLACES: Final = ("_meta", "", "annotations", "inputSchema")
 """Members of a definition that may hold latency; empty: the definition itself."""
 LONGEST_MS: Final = 2**53
 SHOWN_CHARACTERS: Final = 40
+LEAST_TOKENS: Final = 200
+"""Tokens that a shortened result may be bounded to: fewer hold nothing of it beside what has to be said."""
 
+_TIER_NAME: Final = TypeAdapter(TierName)
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _value = msgspec.json.Decoder().decode
 Place = tuple[str, Mapping[str, Raw]]
@@ -34,9 +40,13 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 @dataclass(frozen=True)
 class Authored:
-    """Latency found in one definition."""
+    """Latency, floor and length of results found in one definition."""
 
     latency: DeclaredLatency
+    min_tier: str | None = None
+    """Name of the fastest latency tier that may show the tool."""
+    result_tokens: int | None = None
+    """Tokens of a result."""
     unusable: tuple[str, ...] = ()
     """A sentence for each value that cannot be used, with its place."""
 
@@ -63,7 +73,9 @@ def authored_latency(definition: bytes | Raw) -> Authored:
         idempotent=first("idempotent", _truth, "true or false"),
         cacheable_seconds=first("cacheable_seconds", _number, "a number of seconds"),
     )
-    return Authored(latency, tuple(unusable))
+    min_tier = first("min_tier", _tier_name, "the name of a latency tier")
+    result_tokens = first("result_tokens", _tokens, f"a number of tokens, {LEAST_TOKENS} or more")
+    return Authored(latency, min_tier, result_tokens, tuple(unusable))
 
 
 def effective_latency(
@@ -73,13 +85,22 @@ def effective_latency(
 
     The author's `idempotent` counts only where the server's annotations are `trusted`: it has calls repeated.
     """
+    stated = stated or ToolLatency()
     merged = DeclaredLatency(
-        estimated_duration_ms=_first(stated and stated.estimated_duration_ms, authored.estimated_duration_ms),
-        max_duration_ms=_first(stated and stated.max_duration_ms, authored.max_duration_ms),
-        idempotent=_first(stated and stated.idempotent, authored.idempotent if trusted else None),
-        cacheable_seconds=_first(stated and stated.cacheable_seconds, authored.cacheable_seconds),
+        estimated_duration_ms=_first(_ms(stated.estimated), authored.estimated_duration_ms),
+        max_duration_ms=_first(_ms(stated.max), authored.max_duration_ms),
+        idempotent=_first(stated.idempotent, authored.idempotent if trusted else None),
+        cacheable_seconds=_first(_seconds(stated.cacheable), authored.cacheable_seconds),
     )
     return merged if merged != DeclaredLatency() else None
+
+
+def _ms(stated: Duration | None) -> int | None:
+    return None if stated is None else stated.milliseconds
+
+
+def _seconds(stated: Duration | None) -> int | None:
+    return None if stated is None else stated.milliseconds // 1000
 
 
 def _places(definition: bytes | Raw) -> Iterator[Place]:
@@ -135,6 +156,18 @@ def _number(value: Any) -> int | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LONGEST_MS:
         return round(value)
     return None
+
+
+def _tokens(value: Any) -> int | None:
+    found = _number(value)
+    return None if found is None or found < LEAST_TOKENS else found
+
+
+def _tier_name(value: Any) -> str | None:
+    try:
+        return _TIER_NAME.validate_python(value, strict=True)
+    except ValidationError:
+        return None
 
 
 def _truth(value: Any) -> bool | None:

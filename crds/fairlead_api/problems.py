@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fairlead_api.structural import structural_schema
-from fairlead_api.v1alpha1.rules import RULE_ERROR
+from fairlead_api.v1alpha1.rules import RULE_ERROR, VALIDATIONS
 
 Place = tuple[str | int, ...]
 
@@ -53,6 +53,8 @@ _TYPES: Final = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+_WAS_TEXT: Final = {"ImageSource": "image: {name: …}"}
+"""Objects that earlier manifests have as a text, by model."""
 _BOUNDS: Final = {
     "greater_than_equal": "should be greater than or equal to {ge}",
     "less_than_equal": "should be less than or equal to {le}",
@@ -89,6 +91,9 @@ def _sentence(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     kind, value = details["type"], details["input"]
     if kind == "missing":
         return "Required value"
+    if kind in ("model_type", "model_attributes_type") and context.get("class_name") in _WAS_TEXT:
+        name = _WAS_TEXT[context["class_name"]]
+        return f"must be a mapping, not {_shown(value)}: write {name}, or have fairlead migrate FILE rewrite it"
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {_shown(value)}"
     if kind in _BOUNDS:
@@ -114,6 +119,8 @@ def _shown(value: Any) -> str:
 def _unknown(place: Place, model: type[BaseModel]) -> str:
     """Message about a member that does not exist, with the one that was probably meant."""
     known = _members(_schema(model), place[:-1])
+    if (moved := known.get(str(place[-1]))) is not None:  # in the schema, not in the model: see `moved`
+        return str(moved[VALIDATIONS][0]["message"])
     near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.6)
     return f"unknown field; did you mean {near[0]}?" if near else "unknown field"
 
@@ -123,7 +130,7 @@ def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
     return structural_schema(model)
 
 
-def _members(schema: Mapping[str, Any], place: Sequence[str | int]) -> list[str]:
+def _members(schema: Mapping[str, Any], place: Sequence[str | int]) -> Mapping[str, Any]:
     for step in place:
         schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
-    return list(schema.get("properties", ()))
+    return dict(schema.get("properties", {}))

@@ -12,10 +12,11 @@ from pydantic import BaseModel
 
 _KEPT: Final = (
     "type", "format", "description", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required",
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", "nullable",
 )  # fmt: skip
 _DROPPED: Final = ("title", "$defs", "additionalProperties", "properties", "items", "const", "$ref", "anyOf")
 _VENDOR: Final = "x-kubernetes-"
+_LIST_TYPE: Final = f"{_VENDOR}list-type"
 
 
 class NotStructural(Exception):
@@ -50,6 +51,8 @@ def _convert(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str
     result = {key: schema[key] for key in _KEPT if key in schema}
     if "description" in result:
         result["description"] = " ".join(result["description"].split())
+    if result.get("type") == "integer":
+        result.setdefault("format", _width(result))
     if "const" in schema:
         result["enum"] = [schema["const"]]
     if "properties" in schema:
@@ -58,9 +61,17 @@ def _convert(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str
         }
     if "items" in schema:
         result["items"] = _convert(schema["items"], defs, (*path, "[]"))
+        result[_LIST_TYPE] = "atomic"  # unless the field says otherwise: what an API server assumes
     result |= _map_values(schema, defs, path)
     result |= {key: value for key, value in schema.items() if key.startswith(_VENDOR)}
     return _with_plain_default(result)
+
+
+def _width(schema: Mapping[str, Any]) -> str:
+    """Format of an integer by its bounds: the API conventions know these two, and generated clients go by it."""
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    bounded = lowest is not None and highest is not None and lowest >= -(2**31) and highest < 2**31
+    return "int32" if bounded else "int64"
 
 
 def _map_values(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

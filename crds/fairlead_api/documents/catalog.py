@@ -112,12 +112,18 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     latency: DeclaredLatency | None = None
+    min_tier: str | None = None
+    """The fastest tier that may show it, by the McpServer; None: any."""
+    authored_min_tier: str | None = None
+    """By its definition. The slower of both counts."""
     probe_arguments: dict[str, Any] | None = None
     """Arguments that are safe to call it with; None = none were given."""
     calls_per_minute: int | None = None
     """Calls per minute of all agents together; None = no limit."""
     concurrency: int | None = None
     """Calls in flight of all agents together, at each gateway replica; None = no limit."""
+    result_tokens: int | None = None
+    """Tokens of a result; None = no limit."""
     requires: tuple[str, ...] = ()
     """Client capabilities without which the server neither lists nor knows it, such as `sampling`."""
 
@@ -181,6 +187,14 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     resources: tuple[Definition, ...] = ()
     resource_templates: tuple[Definition, ...] = ()
     prompts: tuple[Definition, ...] = ()
+    skills: tuple[Definition, ...] = ()
+    """Entries of `skills/list` by the URI of their `SKILL.md` (SEP-2640)."""
+    pinned: bool = False
+    """Whether only what was approved may be served: files of skills are compared with the digests in their entries."""
+    announced: dict[str, str] = msgspec.field(default_factory=dict)
+    """Lists ("tools", "prompts", "resources") to the time, RFC 3339, when the server last announced that they have
+    changed: its clients are notified then, whether or not the definitions are others.
+    """
     hash: str = ""
     """Over the sorted hashes of all definitions: an unchanged server costs one comparison."""
     updated_at: str = ""
@@ -230,6 +244,7 @@ def list_hash(catalog: Catalog) -> str:
         + [f"resource {d.name} {d.hash}" for d in catalog.resources]
         + [f"template {d.name} {d.hash}" for d in catalog.resource_templates]
         + [f"prompt {d.name} {d.hash}" for d in catalog.prompts]
+        + [f"skill {d.name} {d.hash}" for d in catalog.skills]
     )
 
 

@@ -16,8 +16,10 @@ from fairlead_api.documents.catalog import Catalog, Definition, definition_hash
 from fairlead_api.meta import ServerKey
 
 PINS: Final = "pins"
+APPROVALS: Final = 10
+"""Approvals that are remembered of one server."""
 
-Sort = Literal["tool", "resource", "resource template", "prompt", "instructions"]
+Sort = Literal["tool", "resource", "resource template", "prompt", "skill", "instructions"]
 
 
 class Pinned(DocumentStruct, kw_only=True, frozen=True):
@@ -33,6 +35,18 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
         return self.sort, self.name
 
 
+class GivenApproval(DocumentStruct, kw_only=True, frozen=True):
+    """One approval that let definitions through."""
+
+    hash: str
+    at: str
+    """RFC 3339, in whole seconds."""
+    by: str = ""
+    """User who gave it; empty where nobody said."""
+    definitions: int = 0
+    """Number of definitions that it let through."""
+
+
 class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS):
     """Approved and held-back definitions of one server with `pin: true`."""
 
@@ -45,6 +59,8 @@ class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS
     not served: if the server lists it again unchanged, nobody has to approve it again."""
     held: tuple[Pinned, ...] = ()
     """Definitions that differ from the approved one of their place, or have none."""
+    approvals: tuple[GivenApproval, ...] = ()
+    """The last `APPROVALS` approvals, newest first."""
 
     @property
     def key(self) -> ServerKey:
@@ -78,4 +94,5 @@ def _beside(catalog: Catalog) -> tuple[tuple[Sort, tuple[Definition, ...]], ...]
         ("resource", catalog.resources),
         ("resource template", catalog.resource_templates),
         ("prompt", catalog.prompts),
+        ("skill", catalog.skills),
     )

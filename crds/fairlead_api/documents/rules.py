@@ -56,6 +56,14 @@ class Rule(DocumentStruct, kw_only=True, frozen=True):
     annotations: dict[str, bool] = msgspec.field(default_factory=dict)
     arguments: dict[str, Any] | None = None
     """JSON Schema over the arguments of a call."""
+    min_tier: str | None = None
+    """The fastest tier in which it allows the tools; None: any."""
+    name: str | None = None
+    """Name within the policy; None: it has none."""
+
+    def called(self, place: int) -> str:
+        """Name for people: its own, else its place in the policy."""
+        return str(place) if self.name is None else self.name
 
 
 class Subject(DocumentStruct, kw_only=True, frozen=True):
@@ -79,6 +87,7 @@ class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
     tool_tokens: int | None = None
     calls_per_minute: int | None = None
     concurrency: int | None = None
+    result_tokens: int | None = None
 
 
 class Policy(DocumentStruct, kw_only=True, frozen=True):

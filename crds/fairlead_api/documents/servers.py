@@ -42,6 +42,8 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     """One of the constants above; a reader takes one that it does not know for `failed`."""
     reason: str = ""
     """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
+    cause: str = ""
+    """Observation in one word of `fairlead_api.v1alpha1.causes`; empty where it is not known."""
     message: str = ""
     """A sentence that may quote what the server wrote to standard error: for administrators."""
     removed: bool = False

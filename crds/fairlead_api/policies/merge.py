@@ -8,12 +8,12 @@ caller, nothing is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from fairlead_api.documents.rules import Policy, PolicyLimits
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule
 from fairlead_api.policies.index import ToolIndex
 from fairlead_api.slices import finish
 
@@ -82,6 +82,8 @@ class Merged(msgspec.Struct, frozen=True):
     """Servers whose denied calls are answered with the reason."""
     escaping: frozenset[str] = frozenset()
     """Servers whose control characters are made visible: one policy that says so is enough."""
+    floors: tuple[tuple[int, str], ...] = ()
+    """Visible tools that only some tiers show, and the fastest of these; each tool once."""
     bare: frozenset[str] = frozenset()
     """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
 
@@ -117,13 +119,17 @@ def merging(
         selected |= selected_by(index, policy)
     allowed = denied = free = pinned = 0
     constrained = []
+    floors = _Floors(ranks or {})
     heard = heard_by(policies, speaking)
     for place, policy in heard.items():
         reach = selected_by(index, policy)
         pinned |= index.named(policy.pinned) & reach
+        allowing = []
         for number, rule in enumerate(policy.rules):
             bits = index.matching(rule) & reach
             yield
+            if rule.action != DENY:
+                allowing.append((bits, rule))
             if rule.action == DENY:
                 denied |= bits
             elif rule.action != ALLOW:
@@ -133,6 +139,7 @@ def merging(
             else:
                 allowed |= bits
                 constrained.append((bits, RuleRef(place, number)))
+        floors.add(allowing)
     closed = index.of_servers(unjudged) | denied
     unselected = index.all & ~selected if allow_by_default else 0
     free = (free & ~closed) | unselected
@@ -150,6 +157,7 @@ def merging(
         _tiers(index, heard, ranks or {}),
         _explaining(index, heard),
         _escaping(index, heard),
+        floors.of(visible),
         _bare(index, heard),
     )
 
@@ -215,6 +223,45 @@ def selected_by(index: ToolIndex, policy: Policy) -> int:
 def selects(policy: Policy, server: str) -> bool:
     """Whether a policy selects a server of its namespace."""
     return policy.every or server in policy.servers
+
+
+class _Floors:
+    """Tier floors of tools, as bits. Of one policy the fastest floor of the rules that allow a tool counts, of several
+    policies the slowest. A tier that does not exist is slower than all others: it was meant as a bound.
+    """
+
+    def __init__(self, ranks: Mapping[str, int]) -> None:
+        self._ranks = ranks
+        self._slowest: dict[str, int] = {}
+        """Floor to the tools for which some policy says it."""
+
+    def add(self, rules: Sequence[tuple[int, Rule]]) -> None:
+        """Take the rules of one policy that do not deny, with the tools that each matches. Those with arguments count
+        where no other allows the tool, and of them the slowest: a floor must not fall by what a call may not do.
+        """
+        if all(rule.min_tier is None for _, rule in rules):
+            return
+        free = [(bits, rule.min_tier) for bits, rule in rules if rule.arguments is None]
+        bounded = [(bits, rule.min_tier) for bits, rule in rules if rule.arguments is not None]
+        taken = 0
+        for bits, tier in (*sorted(free, key=self._rank), *sorted(bounded, key=self._rank, reverse=True)):
+            if tier is not None:
+                self._slowest[tier] = self._slowest.get(tier, 0) | bits & ~taken
+            taken |= bits
+
+    def of(self, visible: int) -> tuple[tuple[int, str], ...]:
+        """Floors of the visible tools."""
+        found, taken = [], 0
+        for tier, bits in sorted(self._slowest.items(), key=lambda each: self._rank((each[1], each[0])), reverse=True):
+            own = bits & visible & ~taken
+            taken |= own
+            if own:
+                found.append((own, tier))
+        return tuple(found)
+
+    def _rank(self, each: tuple[int, str | None]) -> tuple[int, str]:
+        tier = each[1]
+        return (-1, "") if tier is None else (self._ranks.get(tier, len(self._ranks)), tier)
 
 
 def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:

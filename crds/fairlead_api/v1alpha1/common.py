@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -26,6 +27,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.lists import MAP_TYPE
+from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import VALIDATIONS, ValidationRule, enforce
 
 DURATION_PATTERN: Final = r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"
@@ -69,7 +72,7 @@ class Duration(str):
 def duration_rule(least: str, example: str) -> ValidationRule:
     """The rule of a duration field: well-formed and not shorter than `least`."""
     floor = Duration(least).milliseconds
-    wanted = f"a duration of at least {least}" if floor > 1 else "a duration longer than zero"
+    wanted = ("a duration", "a duration longer than zero")[floor] if floor < 2 else f"a duration of at least {least}"
 
     def holds(text: str) -> bool:
         return re.fullmatch(DURATION_PATTERN, text) is not None and Duration(text).milliseconds >= floor
@@ -86,6 +89,7 @@ class Model(BaseModel):
 
     model_config = ConfigDict(
         alias_generator=to_camel,
+        defer_build=True,  # most processes validate two kinds, and validators of parts are made for nothing
         extra="ignore",
         frozen=True,
         populate_by_name=True,
@@ -95,13 +99,19 @@ class Model(BaseModel):
 
     guards: ClassVar[tuple[ValidationRule, ...]] = ()
     """Rules that hold between the fields of this object."""
+    moved: ClassVar[tuple[MovedField, ...]] = ()
+    """Fields of earlier manifests, each refused with its new place."""
+    removable: ClassVar[frozenset[str]] = frozenset()
+    """Wire names of members whose null says something: it takes away what the operator would set (`nullable`)."""
+    atomic: ClassVar[bool] = False
+    """Whether several writers replace it as a whole instead of member by member (`x-kubernetes-map-type`)."""
 
     @model_validator(mode="before")
     @classmethod
     def _absent_if_null(cls, value: Any) -> Any:
-        """An API server prunes nulls; so does a reader of manifests."""
+        """An API server prunes nulls of what is not nullable; so does a reader of manifests."""
         if isinstance(value, Mapping):
-            return {key: member for key, member in value.items() if member is not None}
+            return {key: member for key, member in value.items() if member is not None or key in cls.removable}
         return value
 
     @model_validator(mode="after")
@@ -112,8 +122,15 @@ class Model(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         described = handler(schema)
-        if cls.guards:
-            handler.resolve_ref_schema(described)[VALIDATIONS] = [rule.as_validation() for rule in cls.guards]
+        if cls.guards or cls.moved or cls.atomic or cls.removable:
+            own = handler.resolve_ref_schema(described)
+            if cls.guards:
+                own[VALIDATIONS] = [rule.as_validation() for rule in cls.guards]
+            if cls.atomic:
+                own[MAP_TYPE] = "atomic"
+            own["properties"] = {**own.get("properties", {}), **{field.name: field.schema() for field in cls.moved}}
+            for name in cls.removable:
+                own["properties"][name]["nullable"] = True
         return described
 
     def to_wire(self) -> dict[str, Any]:
@@ -129,19 +146,26 @@ Time = Annotated[AwareDatetime, PlainSerializer(_wire_time, return_type=str, whe
 """A moment with a time zone; on the wire RFC 3339 in UTC with whole seconds, as `metav1.Time`."""
 
 
+@dataclass(frozen=True)
 class _OneRefusal:
     """Tells what is wanted instead of why each member of a union refused."""
 
+    text: str
+    """Example of a text that is taken."""
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
-            handler(source), "quantity", custom_error_message="must be a whole number, or text such as 100m or 64Mi"
+            handler(source), "quantity", custom_error_message=f"must be a whole number, or text such as {self.text}"
         )
 
 
-Quantity = Annotated[int | str, _OneRefusal()]
+Quantity = Annotated[int | str, _OneRefusal("100m or 64Mi")]
 """A Kubernetes quantity, such as `2`, `100m` or `64Mi`."""
+IntOrString = Annotated[int | str, _OneRefusal("mcp")]
+"""Number or name of a port."""
 
 ShortText = Annotated[str, Field(min_length=1, max_length=253)]
+TierName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
@@ -174,13 +198,13 @@ class Condition(Model):
     """One observation about the resource, in the form of `metav1.Condition`."""
 
     type: str = Field(min_length=1, max_length=64)
-    """Aspect that is observed: `Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Calibrated` or `Ready`."""
+    """Aspect that is observed, such as `Accepted` or `Ready`."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: str = Field(min_length=1, max_length=64)
-    """One CamelCase word for why; the words are listed with what to do in the documentation."""
+    """One CamelCase word for why: what a person does next. The words are listed in the documentation."""
     message: str = Field(default="", max_length=4096)
-    """Reason in a sentence, with advice where something has to be done."""
+    """Cause in a word where it says more than the reason, a sentence, and advice where something has to be done."""
     observed_generation: int = 0
     """`metadata.generation` that this was observed for."""
     last_transition_time: Time

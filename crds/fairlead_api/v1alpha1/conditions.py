@@ -1,24 +1,32 @@
-"""The conditions of all kinds: their types and reasons. What each reason means stands in `reasons`.
+"""The conditions of all kinds: their types and reasons. The exact causes behind a reason stand in `causes`.
 
 The operator writes these constants and nothing else. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Final, Literal
 
 Status = Literal["True", "False", "Unknown"]
 
 
 class ConditionType(StrEnum):
-    """Type of a condition. For all of them `True` is the good value; an absent condition means `Unknown`."""
+    """Type of a condition. `True` is the good value, and an absent condition means `Unknown`; but for those of
+    `ABNORMAL`, which are there, and `True`, only while something is amiss.
+    """
 
     ACCEPTED = "Accepted"
-    """The spec makes sense here: it is valid, its prefix is its own, this installation can run it.
+    """The resource is valid and in force here, as far as `PARTIALLY_INVALID` and `CONFLICTED` do not say otherwise.
 
-    Set at first sight, before anything is done. LatencyTier and ToolPolicy have this condition alone.
+    Set at first sight, before anything is done.
     """
+    PARTIALLY_INVALID = "PartiallyInvalid"
+    """Parts of the spec have no effect; all else is in force (as in Gateway API). Does not count for `Ready`."""
+    CONFLICTED = "Conflicted"
+    """Another resource says otherwise or was there before, and the rest is in force. Does not count for `Ready`."""
     RESOLVED_REFS = "ResolvedRefs"
     """Every Secret that the spec refers to exists, may be used, and may be sent to the server's host."""
     PROGRAMMED = "Programmed"
@@ -35,8 +43,11 @@ class ConditionType(StrEnum):
     approved definitions are served meanwhile."""
     DEFINITIONS_CLEAN = "DefinitionsClean"
     """Nothing is hidden in what the server lists, and nothing in it speaks to the model. Does not count for `Ready`."""
+    NETWORK_POLICY_ENFORCED = "NetworkPolicyEnforced"
+    """The cluster enforces the NetworkPolicies of the server's pods; only where the installation probes that. Does not
+    count for `Ready`."""
     READY = "Ready"
-    """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified` are True; never set on its own.
+    """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified` that the kind has are True; never set on its own.
 
     Otherwise it carries status, reason and message of the first of them that is False, else of the first Unknown.
     """
@@ -51,141 +62,65 @@ READY_DEPENDS_ON: Final[tuple[ConditionType, ...]] = (
 """In the order in which they are looked at for the reason of `Ready`."""
 
 
+ABNORMAL: Final = frozenset({ConditionType.PARTIALLY_INVALID, ConditionType.CONFLICTED})
+"""Types whose `True` is bad."""
+
+
 class Reason(StrEnum):
-    """One CamelCase word for why a condition is as it is. Added to over time, never renamed.
+    """One CamelCase word for what a person does about a condition. At most 25; never renamed."""
 
-    The reasons of failed conversations are those of the wire's error tree: `Reason(error.reason)` is the condition's.
-    """
-
-    # Accepted
-    ACCEPTED = "Accepted"
+    AS_EXPECTED = "AsExpected"
+    PENDING = "Pending"
     INVALID = "Invalid"
-    PREFIX_TAKEN = "PrefixTaken"
-    NOT_SUPPORTED_HERE = "NotSupportedHere"
-    POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
-    DEFAULT_TAKEN = "DefaultTaken"
-    NOTHING_SELECTED = "NothingSelected"
-    RULES_MATCH_NOTHING = "RulesMatchNothing"
+    NOT_ALLOWED = "NotAllowed"
     CONFLICTED = "Conflicted"
-    UNKNOWN_TIER = "UnknownTier"
-
-    # ResolvedRefs
-    RESOLVED_REFS = "ResolvedRefs"
-    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a word about secrets
-    SECRET_NOT_LABELLED = "SecretNotLabelled"  # noqa: S105 - a word about secrets
-    SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105 - a word about secrets
-    SECRET_VALUE_INVALID = "SecretValueInvalid"  # noqa: S105 - a word about secrets
-    HOST_NOT_ALLOWED = "HostNotAllowed"
-    REFS_UNREADABLE = "RefsUnreadable"
-
-    # Programmed
-    PROGRAMMED = "Programmed"
-    WAITING_FOR_REFS = "WaitingForRefs"
-    DEPLOYING = "Deploying"
-    INSTALLING = "Installing"
+    NOTHING_MATCHED = "NothingMatched"
+    INVALID_REF = "InvalidRef"
+    REF_NOT_PERMITTED = "RefNotPermitted"
     STOPPED = "Stopped"
     DEPLOYMENT_FAILED = "DeploymentFailed"
-    UNSCHEDULABLE = "Unschedulable"
-    IMAGE_PULL_FAILED = "ImagePullFailed"
-    CRASH_LOOPING = "CrashLooping"
-    RUN_AS_ROOT_REFUSED = "RunAsRootRefused"
-    INSTALL_FAILED = "InstallFailed"
-    REGISTRY_UNREACHABLE = "RegistryUnreachable"
-    APPLY_REFUSED = "ApplyRefused"
-    APPLY_FAILED = "ApplyFailed"
-
-    # Programmed or Verified: starting a process
+    FETCH_FAILED = "FetchFailed"
     START_FAILED = "StartFailed"
-    START_TIMEOUT = "StartTimeout"
-    COMMAND_NOT_FOUND = "CommandNotFound"
-    BACKING_OFF = "BackingOff"
-    SILENT = "Silent"
-
-    # Verified
-    VERIFIED = "Verified"
-    VERIFIED_IN_PART = "VerifiedInPart"
-    DUPLICATE_NAMES = "DuplicateNames"
-    INVALID_NAMES = "InvalidNames"
-    UNUSUAL_NAMES = "UnusualNames"
-    INVALID_SCHEMAS = "InvalidSchemas"
-    INVALID_DEFINITIONS = "InvalidDefinitions"
-    DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
-    LISTING_INCOMPLETE = "ListingIncomplete"
-    PENDING = "Pending"
-    NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"
-    ADDRESS_NOT_ALLOWED = "AddressNotAllowed"
-    INVALID_URL = "InvalidUrl"
-    INVALID_HEADER = "InvalidHeader"
-    CONNECTION_REFUSED = "ConnectionRefused"
-    UNKNOWN_HOST = "UnknownHost"
-    CONNECT_TIMEOUT = "ConnectTimeout"
-    TLS_FAILED = "TlsFailed"
-    CONNECTION_LOST = "ConnectionLost"
-    CLOSED_MID_ANSWER = "ClosedMidAnswer"
-    PROCESS_EXITED = "ProcessExited"
-    CLOSED = "Closed"
-    TIMEOUT = "Timeout"
-    QUEUE_TIMEOUT = "QueueTimeout"
-    POOL_FULL = "PoolFull"
-    TOO_MANY_PROCESSES = "TooManyProcesses"
-    TRANSPORT_ERROR = "TransportError"
-    ANSWER_TOO_LARGE = "AnswerTooLarge"
-    HEADERS_TOO_LARGE = "HeadersTooLarge"
-    BAD_HTTP = "BadHttp"
-    NOT_MCP = "NotMcp"
-    HTML_INSTEAD_OF_MCP = "HtmlInsteadOfMcp"
-    EMPTY_ANSWER = "EmptyAnswer"
-    WRONG_ANSWER_ID = "WrongAnswerId"
-    BAD_JSON = "BadJson"
-    TRUNCATED_JSON = "TruncatedJson"
-    PROTOCOL_ERROR = "ProtocolError"
-    UNSUPPORTED_VERSION = "UnsupportedVersion"
-    BAD_LISTING = "BadListing"
-    PAGE_LOOP = "PageLoop"
-    TOO_MANY_PAGES = "TooManyPages"
-    TOO_MANY_ITEMS = "TooManyItems"
-    LISTING_TOO_LARGE = "ListingTooLarge"
+    TLS_FAILED = "TLSFailed"
+    NOT_MCP = "NotMCP"
     UNAUTHORIZED = "Unauthorized"
-    FORBIDDEN = "Forbidden"
-    NOT_FOUND = "NotFound"
-    METHOD_NOT_ALLOWED = "MethodNotAllowed"
-    NOT_ACCEPTABLE = "NotAcceptable"
-    REQUEST_TOO_LARGE = "RequestTooLarge"
-    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"
-    MISDIRECTED_REQUEST = "MisdirectedRequest"
-    TOO_MANY_REQUESTS = "TooManyRequests"
-    LOOP_DETECTED = "LoopDetected"
-    REDIRECTED = "Redirected"
-    SERVER_ERROR = "ServerError"
-    HTTP_REFUSED = "HttpRefused"
-    RPC_ERROR = "RpcError"
-    MCP_ERROR = "McpError"
-
-    # Calibrated
-    CALIBRATED = "Calibrated"
+    OVERLOADED = "Overloaded"
+    TOO_LARGE = "TooLarge"
+    SERVER_FAILED = "ServerFailed"
+    VERIFIED_IN_PART = "VerifiedInPart"
     NOT_CALIBRATED = "NotCalibrated"
-    CALIBRATION_DISABLED = "CalibrationDisabled"
-    NOTHING_TO_PROBE = "NothingToProbe"
-    PROBES_FAILED = "ProbesFailed"
-
-    # Approved
-    APPROVED = "Approved"
     CHANGES_HELD_BACK = "ChangesHeldBack"
-
-    # DefinitionsClean
-    DEFINITIONS_CLEAN = "DefinitionsClean"
-    HIDDEN_CHARACTERS = "HiddenCharacters"
-    SPEAKS_TO_THE_MODEL = "SpeaksToTheModel"
     SUSPICIOUS_DEFINITIONS = "SuspiciousDefinitions"
+    NOT_ENFORCED = "NotEnforced"
 
 
-class ReasonExplanation(NamedTuple):
-    """Meaning of a reason, and its remedy."""
-
-    status: Status
-    """The status that goes with it."""
-    meaning: str
-    """Sentence about the observation."""
-    remedy: str = ""
-    """Action that a person takes; empty where all is well."""
+ACTIONS: Final[Mapping[Reason, str]] = MappingProxyType(
+    {
+        Reason.AS_EXPECTED: "Nothing.",
+        Reason.PENDING: "Wait: it is on its way, or tried again by itself.",
+        Reason.INVALID: "Correct the resource: a field breaks a rule, or this installation cannot do what it says.",
+        Reason.NOT_ALLOWED: "Do without what the message names, or have it allowed in the installation or cluster.",
+        Reason.CONFLICTED: "Change this resource or the one that the message names; the older one, and denial, win.",
+        Reason.NOTHING_MATCHED: "Correct selector or patterns, or wait for what they are meant for.",
+        Reason.INVALID_REF: "Create or correct what is referred to, or the reference.",
+        Reason.REF_NOT_PERMITTED: "If the Secret is meant for this server, say so by its label and annotation.",
+        Reason.STOPPED: "Set replicas to start it.",
+        Reason.DEPLOYMENT_FAILED: "Look at the events of its Deployment and pods, and at the room on the nodes.",
+        Reason.FETCH_FAILED: "Check name and version of image or package, and the way to its registry.",
+        Reason.START_FAILED: "Read what the process printed; correct its command, arguments or environment.",
+        Reason.UNREACHABLE: "Check address and port, that the server runs, and network and policies on the way.",
+        Reason.TLS_FAILED: "Set the authority, or have the certificate mended.",
+        Reason.NOT_MCP: "Correct path, port, transport or host header: what answers there is not MCP for this address.",
+        Reason.UNAUTHORIZED: "Give it a credential with the rights it needs.",
+        Reason.OVERLOADED: "Raise replicas or limits, or call it less.",
+        Reason.TOO_LARGE: "Offer fewer or smaller definitions.",
+        Reason.SERVER_FAILED: "Read the server's log; update the server.",
+        Reason.VERIFIED_IN_PART: "Mend the definitions that the message names, in the server; the others are served.",
+        Reason.NOT_CALIBRATED: "Give probe arguments that work, or leave it at the calls of agents.",
+        Reason.CHANGES_HELD_BACK: "Look at them (fairlead diff); approve them (fairlead approve) or have them undone.",
+        Reason.SUSPICIOUS_DEFINITIONS: "Read the texts that it names; if harmful, hide the tool or remove the server.",
+        Reason.NOT_ENFORCED: "Have the cluster enforce NetworkPolicies, or keep others from running pods in it.",
+    }
+)
+"""The next step of a person, by reason."""

@@ -12,17 +12,12 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import DURATION_PATTERN, Condition, Duration, Model, Resource, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Quantile = Literal["p50", "p90", "p95", "p99"]
 ConversationState = Literal["FirstTurn", "RapidExchange"]
 Phrase = Annotated[str, Field(min_length=1, max_length=128)]
-
-HYSTERESIS: Final = ValidationRule(
-    cel="self >= 0.0 && self <= 1.0",
-    message="must be a ratio from 0 to 1, such as 0.1 for a tenth",
-    holds=lambda ratio: 0 <= ratio <= 1,
-)
 
 
 class LatencyTierSelection(Model):
@@ -55,13 +50,16 @@ class LatencyTierSpec(Model):
     """Whether agents that name no tier get this one; where no tier has it, they are offered every tool. On one tier
     only; of several the oldest has it.
     """
-    hysteresis: Annotated[float, HYSTERESIS] = 0.0
-    """A call counts as late above `maxLatency` times (1 + this ratio)."""
+    hysteresis_percent: int = Field(default=0, ge=0, le=100)
+    """A call counts as late only this many percent above `maxLatency`."""
     call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
     """The longest that a call made in this tier may take. Absent: what the server and the tool allow."""
     selection: LatencyTierSelection | None = None
     """Conditions on a conversation that choose this tier. Absent: it is chosen by name, or as the default."""
 
+    moved: ClassVar[tuple[MovedField, ...]] = (
+        MovedField("hysteresis", "number", "hysteresisPercent, in percent: 0.1 is 10"),
+    )
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
             cel="!has(self.callTimeout) || !has(self.maxLatency) || "
@@ -82,7 +80,7 @@ class LatencyTierStatus(Model):
     """Observations."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted`: False with `DefaultTaken` on a second default."""
+    """`Accepted` and `Ready`; `Conflicted` on a tier that asks to be the default beside another one."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     tools: int | None = Field(default=None, ge=0)

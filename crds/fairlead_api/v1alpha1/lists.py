@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.alias_generators import to_snake
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fairlead_api.v1alpha1.rules import RULE_ERROR
 
 LIST_TYPE: Final = "x-kubernetes-list-type"
+MAP_TYPE: Final = "x-kubernetes-map-type"
 LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """No two items are the same: by the member `key` (wire name and attribute alike), or as a whole without one."""
+    """No two items are the same: by the member of the wire name `key`, or as a whole without one."""
 
     key: str = ""
 
@@ -43,5 +45,5 @@ class Distinct:
         return items
 
     def _identity(self, item: Any) -> str:
-        value = {self.key: getattr(item, self.key)} if isinstance(item, BaseModel) else item
+        value = {self.key: getattr(item, to_snake(self.key))} if isinstance(item, BaseModel) else item
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,6 +1,6 @@
-"""Table of all reasons, with meaning and remedy, for the documentation and the conditions' messages.
+"""Table of all causes, with meaning and remedy, for the documentation and the conditions' messages.
 
-One entry per member of `Reason`; the tests hold the two together. Pure.
+One entry per member of `Cause`; the tests hold the two together. Pure.
 """
 
 from __future__ import annotations
@@ -9,89 +9,101 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason, ReasonExplanation
+from fairlead_api.v1alpha1.causes import Cause, CauseExplanation
+from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.reasons_verified import VERIFIED
 
 _ACCEPTED: Final = {
-    Reason.ACCEPTED: ReasonExplanation("True", "The resource is valid and in force here."),
-    Reason.INVALID: ReasonExplanation(
+    Cause.ACCEPTED: CauseExplanation("True", "The resource is valid and in force here."),
+    Cause.INVALID: CauseExplanation(
         "False",
         "The spec breaks a rule that the message names; it is older than the rule, or was written past it.",
         "Correct the field and apply again.",
     ),
-    Reason.PREFIX_TAKEN: ReasonExplanation(
+    Cause.NOT_SUPPORTED_HERE: CauseExplanation(
         "False",
-        "An older server has the same prefix. This one is served at its own endpoint only.",
-        "Set spec.prefix to one that is free.",
+        "This installation cannot run such a server: an image off a cluster, a local command on one, a "
+        "transport that this version does not have, or domainNames where Cilium is not installed.",
+        "Use another source or transport, or cidrs; the message says which.",
     ),
-    Reason.NOT_SUPPORTED_HERE: ReasonExplanation(
+    Cause.POD_TEMPLATE_NOT_ALLOWED: CauseExplanation(
         "False",
-        "This installation cannot run such a server: an image off a cluster, a local command on one, or a "
-        "transport that this version does not have.",
-        "Use another source or transport.",
-    ),
-    Reason.POD_TEMPLATE_NOT_ALLOWED: ReasonExplanation(
-        "False",
-        "spec.podTemplate sets a field, or a value, that this installation does not let servers set. Nothing is "
+        "spec.unrestrictedPodTemplate is set, which this installation does not let servers do. Nothing is "
         "deployed or changed and the tools are not offered; pods that ran before are left running.",
-        "docs/pod-templates.md lists what may be set, and says how an installation allows more.",
+        "Use spec.podTemplate; docs/pod-templates.md says how an installation allows more.",
     ),
-    Reason.DEFAULT_TAKEN: ReasonExplanation(
-        "False",
-        "Another LatencyTier is the default already; this one works under its own name.",
-        "Leave default: true on one tier only.",
+}
+
+_PARTIALLY_INVALID: Final = {
+    Cause.RULE_INVALID: CauseExplanation(
+        "True",
+        "A rule's arguments are no usable JSON Schema, so it allows nothing; the other rules are in force.",
+        "Correct the schema that the message names.",
     ),
-    Reason.NOTHING_SELECTED: ReasonExplanation(
-        "Unknown",
+    Cause.UNKNOWN_TIER: CauseExplanation(
+        "True",
+        "The policy, or minTier of a tool, names a LatencyTier that does not exist. As max it leaves the fastest tier "
+        "only, as minTier the slowest only, as default it says nothing; all else is in force.",
+        "Correct the field that the message names, or create the tier.",
+    ),
+    Cause.NOTHING_SELECTED: CauseExplanation(
+        "True",
         "The policy's selector matches no McpServer of its namespace.",
         "Correct spec.servers, or label a server; a policy written ahead of its servers is fine.",
     ),
-    Reason.RULES_MATCH_NOTHING: ReasonExplanation(
-        "Unknown",
-        "Some rules match no tool; status.unmatchedRules has their places.",
+    Cause.RULES_MATCH_NOTHING: CauseExplanation(
+        "True",
+        "Some rules match no tool; status.unmatchedRules names them.",
         "Correct the patterns, or wait for the servers that have these tools.",
     ),
-    Reason.CONFLICTED: ReasonExplanation(
-        "Unknown",
+}
+
+_CONFLICTED: Final = {
+    Cause.PREFIX_TAKEN: CauseExplanation(
+        "True",
+        "An older server has the same prefix. This one is served at its own endpoint only.",
+        "Set spec.prefix to one that is free.",
+    ),
+    Cause.DEFAULT_TAKEN: CauseExplanation(
+        "True",
+        "Another LatencyTier is the default already; this one works under its own name.",
+        "Leave default: true on one tier only.",
+    ),
+    Cause.CONFLICTED: CauseExplanation(
+        "True",
         "Another policy says otherwise about the same tools; status.conflicts says which. Deny wins.",
         "Change one of the two, if that is not what is meant.",
-    ),
-    Reason.UNKNOWN_TIER: ReasonExplanation(
-        "False",
-        "The policy names a LatencyTier that does not exist. As max it leaves the fastest tier only, as default it "
-        "says nothing; the rest of the policy is in force.",
-        "Correct spec.tiers, or create the tier.",
     ),
 }
 
 _RESOLVED_REFS: Final = {
-    Reason.RESOLVED_REFS: ReasonExplanation(
+    Cause.RESOLVED_REFS: CauseExplanation(
         "True", "Everything that the spec refers to exists and may be used, or it refers to nothing."
     ),
-    Reason.SECRET_NOT_FOUND: ReasonExplanation(
+    Cause.SECRET_NOT_FOUND: CauseExplanation(
         "False", "There is no Secret of that name in the namespace.", "Create it, or correct the name in the reference."
     ),
-    Reason.SECRET_NOT_LABELLED: ReasonExplanation(
+    Cause.SECRET_NOT_LABELLED: CauseExplanation(
         "False",
         "The Secret exists but is not marked as a credential for Fairlead, so it is neither sent to the server nor "
         "given to its pods.",
         "If it is meant for this server: kubectl label secret NAME fairlead.dev/credential=true",
     ),
-    Reason.SECRET_KEY_MISSING: ReasonExplanation(
+    Cause.SECRET_KEY_MISSING: CauseExplanation(
         "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."
     ),
-    Reason.SECRET_VALUE_INVALID: ReasonExplanation(
+    Cause.SECRET_VALUE_INVALID: CauseExplanation(
         "False",
         "The value cannot be sent in an HTTP header: it holds control characters.",
         "Store the bare token, without a line break inside.",
     ),
-    Reason.HOST_NOT_ALLOWED: ReasonExplanation(
+    Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",
         "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so nothing is "
         "sent to it. An entry without a scheme stands for https.",
         "Add what the message names to the annotation, if the credential is meant for it; better, use https.",
     ),
-    Reason.REFS_UNREADABLE: ReasonExplanation(
+    Cause.REFS_UNREADABLE: CauseExplanation(
         "Unknown",
         "The Secrets could not be read now; the values known last stay in use.",
         "Usually nothing: it is tried again. If it stays, check the operator's permissions on Secrets.",
@@ -99,82 +111,94 @@ _RESOLVED_REFS: Final = {
 }
 
 _PROGRAMMED: Final = {
-    Reason.PROGRAMMED: ReasonExplanation("True", "It runs as the spec wants it, or there is nothing to run."),
-    Reason.WAITING_FOR_REFS: ReasonExplanation(
+    Cause.PROGRAMMED: CauseExplanation("True", "It runs as the spec wants it, or there is nothing to run."),
+    Cause.WAITING_FOR_REFS: CauseExplanation(
         "Unknown",
         "Its pods are neither started nor changed, as a Secret that they would read is missing or not meant for them.",
         "Look at the condition ResolvedRefs: it names the Secret.",
     ),
-    Reason.DEPLOYING: ReasonExplanation(
+    Cause.DEPLOYING: CauseExplanation(
         "Unknown", "It has been started and is not up yet.", "Wait; without progress this becomes DeploymentFailed."
     ),
-    Reason.INSTALLING: ReasonExplanation(
+    Cause.INSTALLING: CauseExplanation(
         "Unknown", "The package is being fetched and installed.", "Wait; the first start takes longest."
     ),
-    Reason.STOPPED: ReasonExplanation(
+    Cause.STOPPED: CauseExplanation(
         "False", "The spec asks for 0 replicas.", "Set spec.replicas to 1 or more to start it."
     ),
-    Reason.DEPLOYMENT_FAILED: ReasonExplanation(
+    Cause.DEPLOYMENT_FAILED: CauseExplanation(
         "False",
         "Its pods do not come up; the message says what is known.",
         "Look at the events and the pods of the server's Deployment.",
     ),
-    Reason.UNSCHEDULABLE: ReasonExplanation(
-        "False", "No node takes its pod.", "Lower spec.resources, or make room on the nodes."
+    Cause.UNSCHEDULABLE: CauseExplanation(
+        "False", "No node has room for its pod.", "Lower spec.resources, or make room on the nodes."
     ),
-    Reason.IMAGE_PULL_FAILED: ReasonExplanation(
+    Cause.VOLUME_UNAVAILABLE: CauseExplanation(
+        "False",
+        "No node takes its pod, as a volume that spec.podTemplate names is missing, is not provided, or is on a node "
+        "that does not fit.",
+        "Look at the claim with kubectl describe pvc: create it, or name a StorageClass and node that can provide it.",
+    ),
+    Cause.NODES_EXCLUDED: CauseExplanation(
+        "False",
+        "No node takes its pod, as none fits its nodeSelector, affinity or tolerations, or all that do are cordoned.",
+        "Correct nodeSelector, affinity or tolerations in spec.podTemplate.spec, or the labels and taints of the "
+        "nodes.",
+    ),
+    Cause.IMAGE_PULL_FAILED: CauseExplanation(
         "False",
         "The image cannot be fetched.",
         "Check name, tag and registry; for a private one set imagePullSecrets in spec.podTemplate.spec, and "
         "label the Secret fairlead.dev/credential=true.",
     ),
-    Reason.CRASH_LOOPING: ReasonExplanation(
+    Cause.CRASH_LOOPING: CauseExplanation(
         "False",
         "The server ends soon after each start; the message has its last words where they are known.",
         "Read its whole log with kubectl logs.",
     ),
-    Reason.RUN_AS_ROOT_REFUSED: ReasonExplanation(
+    Cause.RUN_AS_ROOT_REFUSED: CauseExplanation(
         "False",
         "The image insists on the root user, which the restricted security context does not allow.",
-        "Set runAsUser in spec.podTemplate.spec.securityContext; to let it run as root, servers.podTemplates of the "
-        "chart has to be Any.",
+        "Set runAsUser in spec.podTemplate.spec.securityContext; to let it run as root, use "
+        "spec.unrestrictedPodTemplate, which servers.podTemplates: Any of the chart allows.",
     ),
-    Reason.INSTALL_FAILED: ReasonExplanation(
+    Cause.INSTALL_FAILED: CauseExplanation(
         "False",
         "The package could not be installed.",
         "Check name and version of the package, and package.allowBuild where it would have to be built.",
     ),
-    Reason.REGISTRY_UNREACHABLE: ReasonExplanation(
+    Cause.REGISTRY_UNREACHABLE: CauseExplanation(
         "False",
         "The package could not be fetched, because its registry cannot be reached; tried again by itself.",
         "Give the pods a way to the registry, or name a mirror in spec.env: UV_DEFAULT_INDEX or npm_config_registry.",
     ),
-    Reason.APPLY_REFUSED: ReasonExplanation(
+    Cause.APPLY_REFUSED: CauseExplanation(
         "False",
         "The API server refused an object of this server.",
         "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
     ),
-    Reason.APPLY_FAILED: ReasonExplanation(
+    Cause.APPLY_FAILED: CauseExplanation(
         "Unknown", "The objects of this server could not be written now.", "Usually nothing: it is tried again."
     ),
 }
 
 _PROGRAMMED_OR_VERIFIED: Final = {
-    Reason.START_FAILED: ReasonExplanation(
+    Cause.START_FAILED: CauseExplanation(
         "False", "The process could not be started, or ended at once.", "See all that it printed with fairlead logs."
     ),
-    Reason.START_TIMEOUT: ReasonExplanation(
+    Cause.START_TIMEOUT: CauseExplanation(
         "False",
         "The process was started, or is being fetched, and did not answer in time.",
         "See all that it printed with fairlead logs; run its command in a terminal, to see what it waits for.",
     ),
-    Reason.COMMAND_NOT_FOUND: ReasonExplanation(
+    Cause.COMMAND_NOT_FOUND: CauseExplanation(
         "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
     ),
-    Reason.BACKING_OFF: ReasonExplanation(
+    Cause.BACKING_OFF: CauseExplanation(
         "False", "The process ended several times; the next start waits.", "See fairlead logs."
     ),
-    Reason.SILENT: ReasonExplanation(
+    Cause.SILENT: CauseExplanation(
         "Unknown",
         "It was started, or asked for its tools, 10 s ago and has said nothing since.",
         "Wait where a first start still downloads the server. Else run its command by hand: it may wait for input, or "
@@ -183,24 +207,24 @@ _PROGRAMMED_OR_VERIFIED: Final = {
 }
 
 _CALIBRATED: Final = {
-    Reason.CALIBRATED: ReasonExplanation("True", "Every tool that may be probed has been probed."),
-    Reason.NOT_CALIBRATED: ReasonExplanation(
+    Cause.CALIBRATED: CauseExplanation("True", "Every tool that may be probed has been probed."),
+    Cause.NOT_CALIBRATED: CauseExplanation(
         "Unknown",
         "Nothing has been measured yet.",
         "Wait; it is probed while it answers, as far as spec.calibration.probe allows.",
     ),
-    Reason.CALIBRATION_DISABLED: ReasonExplanation(
-        "Unknown",
+    Cause.CALIBRATION_DISABLED: CauseExplanation(
+        "False",
         "The spec allows no probes; calls of agents are measured all the same.",
-        "Nothing, if that is meant; else set spec.calibration.probe to Declared, and remove spec.calibration.enabled.",
+        "Nothing, if that is meant; else set spec.calibration.probe to Declared.",
     ),
-    Reason.NOTHING_TO_PROBE: ReasonExplanation(
-        "Unknown",
+    Cause.NOTHING_TO_PROBE: CauseExplanation(
+        "False",
         "No tool is called unasked; its tools are measured by the calls of agents.",
         "Nothing, if that is enough; else give probe.arguments for a tool in spec.tools, or allow those with "
         "readOnlyHint by spec.calibration.probe: ReadOnly and spec.trustAnnotations: true.",
     ),
-    Reason.PROBES_FAILED: ReasonExplanation(
+    Cause.PROBES_FAILED: CauseExplanation(
         "False",
         "Probes got errors instead of results.",
         "Give working probe.arguments for these tools.",
@@ -208,8 +232,8 @@ _CALIBRATED: Final = {
 }
 
 _APPROVED: Final = {
-    Reason.APPROVED: ReasonExplanation("True", "What the server lists is what was approved, or what it listed first."),
-    Reason.CHANGES_HELD_BACK: ReasonExplanation(
+    Cause.APPROVED: CauseExplanation("True", "What the server lists is what was approved, or what it listed first."),
+    Cause.CHANGES_HELD_BACK: CauseExplanation(
         "False",
         "The server lists definitions that differ from the approved ones, or new ones. They are not served; what was "
         "approved is. The message names some of them and the hash of all.",
@@ -218,24 +242,24 @@ _APPROVED: Final = {
 }
 
 _DEFINITIONS_CLEAN: Final = {
-    Reason.DEFINITIONS_CLEAN: ReasonExplanation(
+    Cause.DEFINITIONS_CLEAN: CauseExplanation(
         "True", "No text that the server lists holds hidden characters or words that speak to the model."
     ),
-    Reason.HIDDEN_CHARACTERS: ReasonExplanation(
+    Cause.HIDDEN_CHARACTERS: CauseExplanation(
         "False",
         "Texts of the server hold characters that people do not see: invisible ones, some that turn text around, "
         "escape sequences, or blanks that move text out of view. They are served as they are.",
         "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
         "the server.",
     ),
-    Reason.SPEAKS_TO_THE_MODEL: ReasonExplanation(
+    Cause.SPEAKS_TO_THE_MODEL: CauseExplanation(
         "False",
         "Texts of the server hold what is meant for a model and not for its user, such as tags of a prompt or orders "
         "to ignore instructions. They are served as they are.",
         "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
         "the server.",
     ),
-    Reason.SUSPICIOUS_DEFINITIONS: ReasonExplanation(
+    Cause.SUSPICIOUS_DEFINITIONS: CauseExplanation(
         "False",
         "Texts of the server hold hidden characters, and others speak to the model. They are served as they are.",
         "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
@@ -243,9 +267,29 @@ _DEFINITIONS_CLEAN: Final = {
     ),
 }
 
-EXPLANATIONS: Final[Mapping[Reason, ReasonExplanation]] = MappingProxyType(
+_NETWORK_POLICY_ENFORCED: Final = {
+    Cause.NETWORK_POLICY_ENFORCED: CauseExplanation("True", "A NetworkPolicy held a probe back, both ways."),
+    Cause.NETWORK_POLICY_NOT_ENFORCED: CauseExplanation(
+        "False",
+        "The API server takes NetworkPolicies and nothing enforces them: a probe connected where none allows it. Any "
+        "pod of the cluster can connect to the server's pods, or spec.network.egress has no effect; the message says "
+        "which.",
+        "Install a network plugin that enforces NetworkPolicies, such as Calico or Cilium; until then let nobody run "
+        "pods in the cluster who may not call its servers.",
+    ),
+    Cause.NETWORK_POLICY_NOT_PROBED: CauseExplanation(
+        "Unknown",
+        "The probe had no answer; the message says why.",
+        "Mend what the message names. The probe runs again a day after the last one, or minutes after the ConfigMap "
+        "fairlead-network-policies of the release's namespace is deleted.",
+    ),
+}
+
+EXPLANATIONS: Final[Mapping[Cause, CauseExplanation]] = MappingProxyType(
     {
         **_ACCEPTED,
+        **_PARTIALLY_INVALID,
+        **_CONFLICTED,
         **_RESOLVED_REFS,
         **_PROGRAMMED,
         **_PROGRAMMED_OR_VERIFIED,
@@ -253,13 +297,16 @@ EXPLANATIONS: Final[Mapping[Reason, ReasonExplanation]] = MappingProxyType(
         **_CALIBRATED,
         **_APPROVED,
         **_DEFINITIONS_CLEAN,
+        **_NETWORK_POLICY_ENFORCED,
     }
 )
-"""Every reason."""
+"""Every cause."""
 
-BELONGS_TO: Final[Mapping[ConditionType, tuple[Reason, ...]]] = MappingProxyType(
+BELONGS_TO: Final[Mapping[ConditionType, tuple[Cause, ...]]] = MappingProxyType(
     {
         ConditionType.ACCEPTED: (*_ACCEPTED,),
+        ConditionType.PARTIALLY_INVALID: (*_PARTIALLY_INVALID,),
+        ConditionType.CONFLICTED: (*_CONFLICTED,),
         ConditionType.RESOLVED_REFS: (*_RESOLVED_REFS,),
         ConditionType.PROGRAMMED: (
             *_PROGRAMMED,
@@ -272,6 +319,7 @@ BELONGS_TO: Final[Mapping[ConditionType, tuple[Reason, ...]]] = MappingProxyType
         ConditionType.CALIBRATED: (*_CALIBRATED,),
         ConditionType.APPROVED: (*_APPROVED,),
         ConditionType.DEFINITIONS_CLEAN: (*_DEFINITIONS_CLEAN,),
+        ConditionType.NETWORK_POLICY_ENFORCED: (*_NETWORK_POLICY_ENFORCED,),
     }
 )
-"""Which reasons a condition may have. `Ready` has those of the condition that it follows."""
+"""Causes that a condition may have. `Ready` has those of the condition that it follows."""

@@ -7,238 +7,239 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_api.v1alpha1.conditions import Reason, ReasonExplanation
+from fairlead_api.v1alpha1.causes import Cause, CauseExplanation
 
 VERIFIED: Final = {
-    Reason.VERIFIED: ReasonExplanation("True", "The server answered tools/list; its answer is the catalog."),
-    Reason.VERIFIED_IN_PART: ReasonExplanation(
+    Cause.VERIFIED: CauseExplanation("True", "The server answered tools/list; its answer is the catalog."),
+    Cause.VERIFIED_IN_PART: CauseExplanation(
         "True",
         "The server answered, and more than one thing is wrong with what it lists; what is right is offered.",
         "Update the server; the page of reasons has advice on each.",
     ),
-    Reason.DUPLICATE_NAMES: ReasonExplanation(
+    Cause.DUPLICATE_NAMES: CauseExplanation(
         "True",
         "The server lists a name more than once. The first definition is offered, the others are left out.",
         "Give each a name of its own in the server: a call could not tell them apart.",
     ),
-    Reason.INVALID_NAMES: ReasonExplanation(
+    Cause.INVALID_NAMES: CauseExplanation(
         "True",
         "Names are empty, too long (over 256 characters, URIs over 2,048) or hold control characters or characters "
         "that are not seen. These definitions are left out.",
         "Rename them in the server.",
     ),
-    Reason.UNUSUAL_NAMES: ReasonExplanation(
+    Cause.UNUSUAL_NAMES: CauseExplanation(
         "True",
         "Names do not follow the rule of MCP (1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'). They are offered as they "
         "are; the formats of model providers get a name that they take.",
         "Nothing, unless a client refuses them: then rename them in the server.",
     ),
-    Reason.INVALID_SCHEMAS: ReasonExplanation(
+    Cause.INVALID_SCHEMAS: CauseExplanation(
         "True",
         'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or an '
         "x-mcp-header in it that breaks the rules of MCP 2026-07-28. They are left out: clients refuse them, or even "
         "the whole list for one of them, and a model would have to guess the arguments.",
         'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
     ),
-    Reason.INVALID_DEFINITIONS: ReasonExplanation(
+    Cause.INVALID_DEFINITIONS: CauseExplanation(
         "True",
         "Definitions are not objects in UTF-8, or members of them have another type than MCP gives them. They are "
         "left out: clients refuse the whole list for one of them.",
         "Correct these members in the server.",
     ),
-    Reason.DEFINITIONS_TOO_LARGE: ReasonExplanation(
+    Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",
         "Definitions are larger than 256 KiB, which no model's context can hold. They are left out.",
         "Shorten their descriptions and schemas in the server.",
     ),
-    Reason.LISTING_INCOMPLETE: ReasonExplanation(
+    Cause.LISTING_INCOMPLETE: CauseExplanation(
         "True",
         "The tools are listed, but prompts, resources or resource templates, which the server declares, are not.",
         "Have the server answer that listing, or not declare the capability.",
     ),
-    Reason.PENDING: ReasonExplanation(
+    Cause.PENDING: CauseExplanation(
         "Unknown", "It has not been asked yet: what comes before is not done.", "Look at the other conditions."
     ),
-    Reason.NOT_DISCOVERED: ReasonExplanation("Unknown", "It is being asked for the first time.", "Wait."),
-    Reason.UNREACHABLE: ReasonExplanation(
+    Cause.NOT_DISCOVERED: CauseExplanation("Unknown", "It is being asked for the first time.", "Wait."),
+    Cause.UNREACHABLE: CauseExplanation(
         "False", "There is no way to its address.", "Check the address, the network and its policies."
     ),
-    Reason.ADDRESS_NOT_ALLOWED: ReasonExplanation(
+    Cause.ADDRESS_NOT_ALLOWED: CauseExplanation(
         "False",
         "The server's url leads to where servers of this installation may not be: this machine, link-local addresses, "
         "the API server, or a Service of another namespace. Nothing is sent there.",
         "Use an address that is meant for it; or have the installation allow it, in FAIRLEAD_ALLOWED_URLS of operator "
         "and gateway.",
     ),
-    Reason.INVALID_URL: ReasonExplanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
-    Reason.INVALID_HEADER: ReasonExplanation(
+    Cause.INVALID_URL: CauseExplanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
+    Cause.INVALID_HEADER: CauseExplanation(
         "False",
         "A header for it holds characters that HTTP does not allow, so nothing was sent.",
-        "Correct spec.hostHeader, or the credential in the Secret behind spec.auth.",
+        "Correct spec.remote.hostHeader or spec.image.hostHeader, or the credential in the Secret behind spec.auth.",
     ),
-    Reason.CONNECTION_REFUSED: ReasonExplanation(
+    Cause.CONNECTION_REFUSED: CauseExplanation(
         "False",
         "Nothing listens at its address and port.",
-        "Check spec.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
+        "Check spec.image.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
     ),
-    Reason.UNKNOWN_HOST: ReasonExplanation(
+    Cause.UNKNOWN_HOST: CauseExplanation(
         "False", "Its host name does not resolve.", "Check spec.url; on a cluster, the name as seen from inside."
     ),
-    Reason.CONNECT_TIMEOUT: ReasonExplanation(
+    Cause.CONNECT_TIMEOUT: CauseExplanation(
         "False", "No connection came about in time.", "Check firewalls and network policies on the way."
     ),
-    Reason.TLS_FAILED: ReasonExplanation(
+    Cause.TLS_FAILED: CauseExplanation(
         "False",
         "Its certificate could not be verified, or TLS failed otherwise.",
-        "Set spec.caBundle for an authority of your own; check the host name and the dates of the certificate.",
+        "Set spec.remote.caBundle for an authority of your own; check the host name and the dates of the certificate.",
     ),
-    Reason.CONNECTION_LOST: ReasonExplanation(
+    Cause.CONNECTION_LOST: CauseExplanation(
         "False", "The connection went away before an answer came.", "Read the server's log: it may have ended."
     ),
-    Reason.CLOSED_MID_ANSWER: ReasonExplanation(
+    Cause.CLOSED_MID_ANSWER: CauseExplanation(
         "False",
         "The connection went away in the middle of an answer.",
         "Read the server's log: it may have ended, or a proxy on the way may cut answers off.",
     ),
-    Reason.PROCESS_EXITED: ReasonExplanation(
+    Cause.PROCESS_EXITED: CauseExplanation(
         "False", "Its process ended before an answer came.", "Read its log, and its last words where they are given."
     ),
-    Reason.CLOSED: ReasonExplanation(
+    Cause.CLOSED: CauseExplanation(
         "False", "The connection was closed by Fairlead itself, while stopping.", "Nothing."
     ),
-    Reason.TIMEOUT: ReasonExplanation(
+    Cause.TIMEOUT: CauseExplanation(
         "False",
         "It took the request and did not answer in time.",
         "Read the server's log: it may hang. One that is slow on purpose gets more time by "
         "FAIRLEAD_DISCOVERY_TIMEOUT on the operator.",
     ),
-    Reason.QUEUE_TIMEOUT: ReasonExplanation(
+    Cause.QUEUE_TIMEOUT: CauseExplanation(
         "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."
     ),
-    Reason.TOO_MANY_PROCESSES: ReasonExplanation(
+    Cause.TOO_MANY_PROCESSES: CauseExplanation(
         "False",
         "As many processes of the server run in its pod as may, one for each connection.",
         "Raise spec.limits.processes and the memory of its pods, or spec.replicas.",
     ),
-    Reason.POOL_FULL: ReasonExplanation(
+    Cause.POOL_FULL: CauseExplanation(
         "False",
         "Too many requests wait for a connection to it already.",
         "It is busy or hangs: raise its replicas, or read its log.",
     ),
-    Reason.TRANSPORT_ERROR: ReasonExplanation(
+    Cause.TRANSPORT_ERROR: CauseExplanation(
         "False",
         "The network failed in a way without a name of its own; the message has it.",
         "Check the way to the server and what stands on it.",
     ),
-    Reason.ANSWER_TOO_LARGE: ReasonExplanation(
+    Cause.ANSWER_TOO_LARGE: CauseExplanation(
         "False",
         "Its answer was larger than the bound and was not read to its end.",
         "Offer fewer or smaller definitions.",
     ),
-    Reason.HEADERS_TOO_LARGE: ReasonExplanation(
+    Cause.HEADERS_TOO_LARGE: CauseExplanation(
         "False", "Its answer's headers were larger than the bound.", "Check what stands at that address."
     ),
-    Reason.BAD_HTTP: ReasonExplanation(
+    Cause.BAD_HTTP: CauseExplanation(
         "False",
         "What answered does not speak HTTP/1.1.",
         "Check port and transport; a server on stdio needs transport: stdio.",
     ),
-    Reason.NOT_MCP: ReasonExplanation(
+    Cause.NOT_MCP: CauseExplanation(
         "False",
         "What answered is not an MCP server; the message has the start of its answer.",
-        "Check spec.path or the path in spec.url, and spec.transport.",
+        "Check spec.image.path or the path in spec.url, and transport.",
     ),
-    Reason.HTML_INSTEAD_OF_MCP: ReasonExplanation(
+    Cause.HTML_INSTEAD_OF_MCP: CauseExplanation(
         "False",
         "A web page came instead of an MCP answer.",
-        "Check spec.path or the path in spec.url: often /mcp. A login page means that a proxy stands before it.",
+        "Check spec.image.path or the path in spec.url: often /mcp. A login page means that a proxy stands before it.",
     ),
-    Reason.EMPTY_ANSWER: ReasonExplanation("False", "The answer was empty.", "Check spec.path and spec.transport."),
-    Reason.WRONG_ANSWER_ID: ReasonExplanation(
+    Cause.EMPTY_ANSWER: CauseExplanation("False", "The answer was empty.", "Check spec.image.path and transport."),
+    Cause.WRONG_ANSWER_ID: CauseExplanation(
         "False", "The answer belongs to another request.", "The server is at fault: update it."
     ),
-    Reason.BAD_JSON: ReasonExplanation(
+    Cause.BAD_JSON: CauseExplanation(
         "False",
         "The answer is not valid JSON.",
         "The server is at fault: update it, or read its log. On stdio, nothing but MCP may go to standard output.",
     ),
-    Reason.TRUNCATED_JSON: ReasonExplanation(
+    Cause.TRUNCATED_JSON: CauseExplanation(
         "False",
         "The answer's JSON ends too early.",
         "Read the server's log: it or a proxy on the way cuts answers off.",
     ),
-    Reason.PROTOCOL_ERROR: ReasonExplanation(
+    Cause.PROTOCOL_ERROR: CauseExplanation(
         "False", "It answers, but not by the protocol; the message says what was seen.", "Update the server."
     ),
-    Reason.UNSUPPORTED_VERSION: ReasonExplanation(
+    Cause.UNSUPPORTED_VERSION: CauseExplanation(
         "False", "It speaks no protocol revision that Fairlead speaks.", "Update the server."
     ),
-    Reason.BAD_LISTING: ReasonExplanation("False", "Its listing does not follow the protocol.", "Update the server."),
-    Reason.PAGE_LOOP: ReasonExplanation(
+    Cause.BAD_LISTING: CauseExplanation("False", "Its listing does not follow the protocol.", "Update the server."),
+    Cause.PAGE_LOOP: CauseExplanation(
         "False", "Its pages of tools/list come back to one that was there before.", "The server is at fault: update it."
     ),
-    Reason.TOO_MANY_PAGES: ReasonExplanation(
+    Cause.TOO_MANY_PAGES: CauseExplanation(
         "False", "Its listing has more pages than the bound.", "Offer fewer tools, or larger pages."
     ),
-    Reason.TOO_MANY_ITEMS: ReasonExplanation(
+    Cause.TOO_MANY_ITEMS: CauseExplanation(
         "False", "It lists more definitions than the bound.", "Offer fewer tools, or split the server."
     ),
-    Reason.LISTING_TOO_LARGE: ReasonExplanation(
+    Cause.LISTING_TOO_LARGE: CauseExplanation(
         "False", "Its definitions are larger than the bound, together.", "Offer fewer or smaller definitions."
     ),
-    Reason.UNAUTHORIZED: ReasonExplanation(
+    Cause.UNAUTHORIZED: CauseExplanation(
         "False",
         "It wants a credential, or refuses the one it got (HTTP 401).",
         "Set spec.auth, or renew the value in its Secret.",
     ),
-    Reason.FORBIDDEN: ReasonExplanation(
+    Cause.FORBIDDEN: CauseExplanation(
         "False",
         "It knows the credential and refuses it (HTTP 403).",
-        "Give the credential the rights it needs; or set spec.hostHeader, if the server refuses the Host or Origin.",
+        "Give the credential the rights it needs; or set spec.remote.hostHeader or "
+        "spec.image.hostHeader, if the server refuses the Host or Origin.",
     ),
-    Reason.NOT_FOUND: ReasonExplanation(
-        "False", "Nothing is at that path (HTTP 404).", "Check spec.path or the path in spec.url: often /mcp."
+    Cause.NOT_FOUND: CauseExplanation(
+        "False", "Nothing is at that path (HTTP 404).", "Check spec.image.path or the path in spec.url: often /mcp."
     ),
-    Reason.METHOD_NOT_ALLOWED: ReasonExplanation(
+    Cause.METHOD_NOT_ALLOWED: CauseExplanation(
         "False",
         "The path takes no POST (HTTP 405).",
-        "Check spec.path and spec.transport: a server of the older kind needs transport: sse.",
+        "Check spec.image.path and transport: a server of the older kind needs transport: sse.",
     ),
-    Reason.NOT_ACCEPTABLE: ReasonExplanation(
-        "False", "It refuses the content types that MCP requires (HTTP 406).", "Check spec.path and spec.transport."
+    Cause.NOT_ACCEPTABLE: CauseExplanation(
+        "False", "It refuses the content types that MCP requires (HTTP 406).", "Check spec.image.path and transport."
     ),
-    Reason.REQUEST_TOO_LARGE: ReasonExplanation(
+    Cause.REQUEST_TOO_LARGE: CauseExplanation(
         "False", "It refuses the request as too large (HTTP 413).", "Check the limits of a proxy on the way."
     ),
-    Reason.UNSUPPORTED_MEDIA_TYPE: ReasonExplanation(
-        "False", "It refuses JSON (HTTP 415).", "Check spec.path and spec.transport."
+    Cause.UNSUPPORTED_MEDIA_TYPE: CauseExplanation(
+        "False", "It refuses JSON (HTTP 415).", "Check spec.image.path and transport."
     ),
-    Reason.MISDIRECTED_REQUEST: ReasonExplanation(
+    Cause.MISDIRECTED_REQUEST: CauseExplanation(
         "False",
         "It does not answer to this host name (HTTP 421).",
-        "Set spec.hostHeader to a name that it answers to, such as localhost.",
+        "Set spec.remote.hostHeader or spec.image.hostHeader to a name that it answers to, such as localhost.",
     ),
-    Reason.TOO_MANY_REQUESTS: ReasonExplanation(
-        "False", "It asks for fewer requests (HTTP 429).", "Raise its limits, or set spec.limits.callsPerSecond."
+    Cause.TOO_MANY_REQUESTS: CauseExplanation(
+        "False", "It asks for fewer requests (HTTP 429).", "Raise its limits, or set spec.limits.callsPerMinute."
     ),
-    Reason.LOOP_DETECTED: ReasonExplanation(
+    Cause.LOOP_DETECTED: CauseExplanation(
         "False",
         "Its address leads back to the gateway that would call it, or through too many gateways (HTTP 508).",
         "Point spec.url at the server itself, or delete the McpServer.",
     ),
-    Reason.REDIRECTED: ReasonExplanation(
+    Cause.REDIRECTED: CauseExplanation(
         "False",
         "It points to another address (HTTP 3xx); Fairlead does not follow, as a credential might go astray.",
         "Put the final address into spec.url.",
     ),
-    Reason.SERVER_ERROR: ReasonExplanation("False", "It failed (HTTP 5xx).", "Read the server's log."),
-    Reason.HTTP_REFUSED: ReasonExplanation(
+    Cause.SERVER_ERROR: CauseExplanation("False", "It failed (HTTP 5xx).", "Read the server's log."),
+    Cause.HTTP_REFUSED: CauseExplanation(
         "False", "It refused with an HTTP status that the message names.", "Read the server's log."
     ),
-    Reason.RPC_ERROR: ReasonExplanation(
+    Cause.RPC_ERROR: CauseExplanation(
         "False", "It answered tools/list with a JSON-RPC error.", "Read the server's log."
     ),
-    Reason.MCP_ERROR: ReasonExplanation(
+    Cause.MCP_ERROR: CauseExplanation(
         "False", "Talking to it failed in a way without a name of its own.", "Read the operator's log."
     ),
 }

@@ -1,4 +1,4 @@
-"""Advice about a condition's reason, in the words of the file that its reader wrote: a manifest or an `mcp.json`.
+"""Advice about a condition's cause, in the words of the file that its reader wrote: a manifest or an `mcp.json`.
 
 `reasons` speaks of fields of an McpServer and of a cluster. On a laptop there are no pods, and an `mcp.json` has no
 `spec`. Pure.
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from fairlead_api.clientkeys import OWN, OWN_FIELDS
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 
 Form = Literal["cluster", "local", "client-configuration"]
@@ -24,92 +24,96 @@ _HIDE: Final = (
 )
 _LOG: Final = "Read its log: fairlead logs SERVER."
 
-_LOCAL: Final[Mapping[Reason, str]] = MappingProxyType(
+_LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
-        Reason.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
-        Reason.CRASH_LOOPING: _LOG,
-        Reason.BACKING_OFF: _LOG,
-        Reason.PROCESS_EXITED: _LOG,
-        Reason.SERVER_ERROR: "Read the server's log; of one that runs here: fairlead logs SERVER.",
-        Reason.REGISTRY_UNREACHABLE: "Check the network, or name a mirror in the environment of fairlead up: "
+        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
+        Cause.CRASH_LOOPING: _LOG,
+        Cause.BACKING_OFF: _LOG,
+        Cause.PROCESS_EXITED: _LOG,
+        Cause.SERVER_ERROR: "Read the server's log; of one that runs here: fairlead logs SERVER.",
+        Cause.REGISTRY_UNREACHABLE: "Check the network, or name a mirror in the environment of fairlead up: "
         "UV_DEFAULT_INDEX or npm_config_registry.",
-        Reason.TIMEOUT: "It may hang, or wait for input: read its log (fairlead logs SERVER), and run its command by "
+        Cause.TIMEOUT: "It may hang, or wait for input: read its log (fairlead logs SERVER), and run its command by "
         "hand.",
-        Reason.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise spec.limits.concurrency.",
-        Reason.POOL_FULL: "It is busy or hangs: read its log.",
-        Reason.MCP_ERROR: "Run fairlead up --verbose, and read what it prints.",
-        Reason.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
-        Reason.ADDRESS_NOT_ALLOWED: "Use an address that is meant for it; or allow it in FAIRLEAD_ALLOWED_URLS of "
+        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise spec.limits.concurrency.",
+        Cause.POOL_FULL: "It is busy or hangs: read its log.",
+        Cause.MCP_ERROR: "Run fairlead up --verbose, and read what it prints.",
+        Cause.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
+        Cause.ADDRESS_NOT_ALLOWED: "Use an address that is meant for it; or allow it in FAIRLEAD_ALLOWED_URLS of "
         "fairlead up.",
-        Reason.CONNECTION_REFUSED: "Check spec.url and its port, and that the server runs.",
-        Reason.UNKNOWN_HOST: "Check the host name in spec.url.",
-        Reason.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as spec.calibration.probe and --probe "
+        Cause.CONNECTION_REFUSED: "Check spec.url and its port, and that the server runs.",
+        Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
+        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as spec.calibration.probe and --probe "
         "allow.",
     }
 )
 
-_CLIENT: Final[Mapping[Reason, str]] = MappingProxyType(
+_CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
     {
-        Reason.INVALID: "Correct the key in the file.",
-        Reason.PREFIX_TAKEN: 'Rename one of the two, or set "fairlead": {"prefix": …} to one that is free.',
-        Reason.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
-        Reason.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
-        Reason.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has all that it printed.",
-        Reason.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise fairlead.limits.concurrency.",
-        Reason.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
-        Reason.UNKNOWN_HOST: "Check the host name in url.",
-        Reason.INVALID_URL: "Correct url.",
-        Reason.INVALID_HEADER: "Correct headers or fairlead.hostHeader: one of them holds what cannot be sent.",
-        Reason.BAD_HTTP: "Check the port in url; a server that speaks over stdio needs command.",
-        Reason.NOT_MCP: 'Check the path in url, and type: an older server needs "type": "sse".',
-        Reason.HTML_INSTEAD_OF_MCP: "Check the path in url: often /mcp. A login page means that a proxy stands before "
+        Cause.INVALID: "Correct the key in the file.",
+        Cause.PREFIX_TAKEN: 'Rename one of the two, or set "fairlead": {"prefix": …} to one that is free.',
+        Cause.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
+        Cause.UNKNOWN_TIER: "Correct minTier in fairlead.tools, or create the tier.",
+        Cause.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
+        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has all that it printed.",
+        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise fairlead.limits.concurrency.",
+        Cause.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
+        Cause.UNKNOWN_HOST: "Check the host name in url.",
+        Cause.INVALID_URL: "Correct url.",
+        Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader: one of them holds what cannot be sent.",
+        Cause.BAD_HTTP: "Check the port in url; a server that speaks over stdio needs command.",
+        Cause.NOT_MCP: 'Check the path in url, and type: an older server needs "type": "sse".',
+        Cause.HTML_INSTEAD_OF_MCP: "Check the path in url: often /mcp. A login page means that a proxy stands before "
         "it.",
-        Reason.EMPTY_ANSWER: "Check the path in url, and type.",
-        Reason.TLS_FAILED: "Check the host name in url and the dates of the certificate; an authority of your own "
+        Cause.EMPTY_ANSWER: "Check the path in url, and type.",
+        Cause.TLS_FAILED: "Check the host name in url and the dates of the certificate; an authority of your own "
         "goes into fairlead.caBundle.",
-        Reason.UNAUTHORIZED: 'Add its credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
-        Reason.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
+        Cause.UNAUTHORIZED: 'Add its credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
+        Cause.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
         "server refuses the Host or Origin.",
-        Reason.NOT_FOUND: "Check the path in url: often /mcp.",
-        Reason.METHOD_NOT_ALLOWED: 'Check the path in url; a server of the older kind needs "type": "sse".',
-        Reason.NOT_ACCEPTABLE: "Check the path in url, and type.",
-        Reason.UNSUPPORTED_MEDIA_TYPE: "Check the path in url, and type.",
-        Reason.MISDIRECTED_REQUEST: "Set fairlead.hostHeader to a name that it answers to, such as localhost.",
-        Reason.TOO_MANY_REQUESTS: "Raise its limits, or set fairlead.limits.callsPerSecond.",
-        Reason.LOOP_DETECTED: "Point url at the server itself, or remove the server.",
-        Reason.REDIRECTED: "Put the final address into url.",
-        Reason.HIDDEN_CHARACTERS: _HIDE,
-        Reason.SPEAKS_TO_THE_MODEL: _HIDE,
-        Reason.SUSPICIOUS_DEFINITIONS: _HIDE,
-        Reason.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as fairlead.calibration.probe and --probe "
+        Cause.NOT_FOUND: "Check the path in url: often /mcp.",
+        Cause.METHOD_NOT_ALLOWED: 'Check the path in url; a server of the older kind needs "type": "sse".',
+        Cause.NOT_ACCEPTABLE: "Check the path in url, and type.",
+        Cause.UNSUPPORTED_MEDIA_TYPE: "Check the path in url, and type.",
+        Cause.MISDIRECTED_REQUEST: "Set fairlead.hostHeader to a name that it answers to, such as localhost.",
+        Cause.TOO_MANY_REQUESTS: "Raise its limits, or set fairlead.limits.callsPerMinute.",
+        Cause.LOOP_DETECTED: "Point url at the server itself, or remove the server.",
+        Cause.REDIRECTED: "Put the final address into url.",
+        Cause.HIDDEN_CHARACTERS: _HIDE,
+        Cause.SPEAKS_TO_THE_MODEL: _HIDE,
+        Cause.SUSPICIOUS_DEFINITIONS: _HIDE,
+        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as fairlead.calibration.probe and --probe "
         "allow.",
-        Reason.CALIBRATION_DISABLED: "Nothing, if that is meant; else set fairlead.calibration.probe to Declared.",
-        Reason.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
+        Cause.CALIBRATION_DISABLED: "Nothing, if that is meant; else set fairlead.calibration.probe to Declared.",
+        Cause.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
         "or start fairlead up --probe.",
-        Reason.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
+        Cause.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
     }
 )
 ON_A_CLUSTER: Final = frozenset(
     {
-        Reason.POD_TEMPLATE_NOT_ALLOWED, Reason.DEFAULT_TAKEN, Reason.NOTHING_SELECTED, Reason.RULES_MATCH_NOTHING,
-        Reason.CONFLICTED, Reason.UNKNOWN_TIER, Reason.SECRET_NOT_FOUND, Reason.SECRET_NOT_LABELLED,
-        Reason.SECRET_KEY_MISSING, Reason.SECRET_VALUE_INVALID, Reason.HOST_NOT_ALLOWED, Reason.REFS_UNREADABLE,
-        Reason.WAITING_FOR_REFS, Reason.DEPLOYING, Reason.STOPPED, Reason.DEPLOYMENT_FAILED, Reason.UNSCHEDULABLE,
-        Reason.IMAGE_PULL_FAILED, Reason.RUN_AS_ROOT_REFUSED, Reason.INSTALL_FAILED, Reason.APPLY_REFUSED,
-        Reason.APPLY_FAILED, Reason.TOO_MANY_PROCESSES,
+        Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.RULE_INVALID, Cause.DEFAULT_TAKEN, Cause.NOTHING_SELECTED,
+        Cause.RULES_MATCH_NOTHING,
+        Cause.CONFLICTED, Cause.SECRET_NOT_FOUND, Cause.SECRET_NOT_LABELLED,
+        Cause.SECRET_KEY_MISSING, Cause.SECRET_VALUE_INVALID, Cause.HOST_NOT_ALLOWED, Cause.REFS_UNREADABLE,
+        Cause.WAITING_FOR_REFS, Cause.DEPLOYING, Cause.STOPPED, Cause.DEPLOYMENT_FAILED, Cause.UNSCHEDULABLE,
+        Cause.VOLUME_UNAVAILABLE, Cause.NODES_EXCLUDED,
+        Cause.IMAGE_PULL_FAILED, Cause.RUN_AS_ROOT_REFUSED, Cause.INSTALL_FAILED, Cause.APPLY_REFUSED,
+        Cause.APPLY_FAILED, Cause.TOO_MANY_PROCESSES, Cause.NETWORK_POLICY_ENFORCED, Cause.NETWORK_POLICY_NOT_ENFORCED,
+        Cause.NETWORK_POLICY_NOT_PROBED,
     }
 )  # fmt: skip
-"""Reasons that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""
-_FIELD: Final = re.compile(rf"\bspec\.(?=(?:{'|'.join(OWN_FIELDS)})\b)")
+"""Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""
+_FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
-def remedy(reason: Reason, form: Form) -> str:
+def remedy(cause: Cause, form: Form) -> str:
     """Advice to the person who declared the server; empty where nothing is amiss."""
-    if form == "client-configuration" and reason in _CLIENT:
-        return _CLIENT[reason]
-    if form != "cluster" and reason in _LOCAL:
-        return _LOCAL[reason]
-    return EXPLANATIONS[reason].remedy
+    if form == "client-configuration" and cause in _CLIENT:
+        return _CLIENT[cause]
+    if form != "cluster" and cause in _LOCAL:
+        return _LOCAL[cause]
+    return EXPLANATIONS[cause].remedy
 
 
 def in_words_of(message: str, form: Form) -> str:

@@ -25,7 +25,8 @@ class ValidationRule:
     """A condition on one object or value. As metadata of an annotated type it guards that value."""
 
     cel: str
-    """Over `self`, as Kubernetes evaluates it. Bounded in cost: an API server refuses a schema that is not."""
+    """Over `self`, as Kubernetes evaluates it. Bounded in cost: an API server refuses a schema that is not. Members
+    called like a word of CEL are escaped (`__package__`), which API servers before 1.33 ask for."""
     message: str
     """One sentence that says what to do. No line breaks, no figures computed at run time."""
     holds: Callable[[Any], bool] | None

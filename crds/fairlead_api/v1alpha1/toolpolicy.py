@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from fairlead_api.v1alpha1.common import Condition, Model, Resource
+from fairlead_api.v1alpha1.common import Condition, Model, Resource, TierName
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Word = Annotated[str, Field(min_length=1, max_length=63)]
+RuleName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 Glob = Annotated[str, Field(min_length=1, max_length=320)]
-TierName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Field(max_length=63)]
 
@@ -43,6 +43,8 @@ class LabelRequirement(Model):
 
 class ServerSelector(Model):
     """McpServers by their labels; all requirements must hold. Empty: every server of the namespace."""
+
+    atomic: ClassVar[bool] = True
 
     match_labels: dict[str, LabelValue] = Field(default={}, max_length=32)
     """Labels with exactly these values."""
@@ -79,7 +81,7 @@ class PolicySubject(Model):
             path=".name",
         ),
         ValidationRule(
-            cel="!has(self.namespace) || self.kind == 'ServiceAccount'",
+            cel="!has(self.__namespace__) || self.kind == 'ServiceAccount'",
             message="subjects: namespace goes with kind ServiceAccount only",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
             path=".namespace",
@@ -118,6 +120,9 @@ class ToolAnnotations(Model):
 class PolicyRule(Model):
     """Allows or denies tools. All members given must match; within a list one match is enough."""
 
+    name: RuleName | None = None
+    """Name of the rule within the policy, by which the status, refusals and the audit log speak of it. Absent: its
+    place in the list, from 0, stands for it."""
     action: Literal["Allow", "Deny"]
     """Effect on the tools that match. Deny wins over Allow, in any order."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
@@ -132,6 +137,10 @@ class PolicyRule(Model):
     arguments: dict[str, Any] | None = None
     """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
     listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
+    min_tier: TierName | None = None
+    """The fastest latency tier in which the rule allows the tools to subjects who are in a tier; with `Allow` only. Of
+    several rules of a policy that allow a tool the fastest counts, those with `arguments` last; of several policies,
+    and of the tool's own floor, the slowest."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -146,6 +155,12 @@ class PolicyRule(Model):
             message="rules: arguments go with action Allow only: a tool is listed before its arguments are known",
             holds=lambda rule: rule.arguments is None or rule.action == "Allow",
             path=".arguments",
+        ),
+        ValidationRule(
+            cel="!has(self.minTier) || self.action == 'Allow'",
+            message="rules: minTier goes with action Allow only: a tool that is denied is in no tier",
+            holds=lambda rule: rule.min_tier is None or rule.action == "Allow",
+            path=".minTier",
         ),
     )
 
@@ -170,6 +185,9 @@ class SubjectLimits(Model):
     """Calls started per minute."""
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight."""
+    result_tokens: int | None = Field(default=None, ge=200, le=10000000)
+    """Tokens of one tool's result. A longer one is kept for the subject, who gets its beginning, end and shape, and
+    the tool `read_result` to read on."""
 
 
 class ToolPolicySpec(Model):
@@ -196,6 +214,15 @@ class ToolPolicySpec(Model):
     shown as text, as in `\\u001b`, with marks that change the direction of text; not tabs and line ends.
     """
 
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            cel="self.rules.all(r, !has(r.name) || self.rules.exists_one(o, has(o.name) && o.name == r.name))",
+            message="rules: each name may stand on one rule only",
+            holds=lambda spec: len(named := [r.name for r in spec.rules if r.name is not None]) == len(set(named)),
+            path=".rules",
+        ),
+    )
+
 
 class PolicyConflict(Model):
     """Two policies that say different things about the same tools."""
@@ -210,7 +237,7 @@ class ToolPolicyStatus(Model):
     """Observations."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted`."""
+    """`Accepted` and `Ready`; `PartiallyInvalid` and `Conflicted` where there is something to say."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     servers: int | None = Field(default=None, ge=0)
@@ -219,8 +246,10 @@ class ToolPolicyStatus(Model):
     """Tools of these that its own rules allow. Absent: not known yet."""
     conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
     """Policies that say otherwise."""
-    unmatched_rules: list[int] = Field(default=[], max_length=256)
-    """Places in `spec.rules`, from 0, of rules that match no tool."""
+    unmatched_rules: list[Annotated[str, Field(max_length=63), BeforeValidator(str)]] = Field(
+        default=[], max_length=256
+    )
+    """Rules that match no tool, by name; those without one by their place in `spec.rules`, from 0."""
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type; None where it was not reported."""

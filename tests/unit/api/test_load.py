@@ -46,10 +46,17 @@ def said(text: str) -> list[str]:
             'm.yaml:8: spec.tools[1]: Duplicate value: {"name":"a"}',
         ),
         (
-            "  url: https://a/b\n  transport: http",
+            "  image:\n    name: a\n    transport: http",
             (
-                'm.yaml:6: spec.transport: Unsupported value: "http": '
+                'm.yaml:7: spec.image.transport: Unsupported value: "http": '
                 'supported values: "streamable-http", "sse", "stdio"'
+            ),
+        ),
+        (
+            "  image: a:1",
+            (
+                'm.yaml:5: spec.image: must be a mapping, not "a:1": write image: {name: …}, '
+                "or have fairlead migrate FILE rewrite it"
             ),
         ),
         ("  url: https://a/b\n  max_result_bytes: 1", "m.yaml:6: spec.max_result_bytes: unknown field"),
@@ -58,11 +65,11 @@ def said(text: str) -> list[str]:
             "m.yaml:6: spec.trust_annotations: unknown field; did you mean trustAnnotations?",
         ),
         (
-            "  image: a\n  resources: {limits: {cpu: [1]}}",
+            "  image: {name: a}\n  resources: {limits: {cpu: [1]}}",
             "m.yaml:6: spec.resources.limits.cpu: must be a whole number, or text such as 100m or 64Mi",
         ),
         ("  command: []", "m.yaml:5: spec.command: should have at least 1 items, and has 0"),
-        ("  url: https://a/b\n  limits: {callsPerSecond: .inf}", "m.yaml:1: cannot be expressed in JSON: "),
+        ("  url: https://a/b\n  limits: {callsPerMinute: .inf}", "m.yaml:1: cannot be expressed in JSON: "),
     ],
 )  # fmt: skip
 def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> None:
@@ -100,10 +107,13 @@ def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None
 
 
 def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_rules() -> None:
-    assert said(HEAD + "spec:\n  args: [a]\n  port: 80\n") == [
-        "m.yaml:4: spec: set exactly one of image, package, url, or command alone: it says where the server runs",
-        "m.yaml:5: spec.args: args go with image or command; a package has package.args, a url has none",
-        "m.yaml:6: spec.port: port goes with image only; a url holds its own port",
+    assert said(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
+        (
+            "m.yaml:4: spec: set exactly one of image, package, url, command: it says where the server runs; "
+            "the command of an image is image.command"
+        ),
+        "m.yaml:6: spec.remote: remote goes with url, and its caBundle with an https url",
+        "m.yaml:4: spec: replicas, resources and pod templates describe pods: they go with image or package",
     ]
 
 

@@ -11,7 +11,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, McpServerStatus
 
 URL = {"url": "https://tools.example.com/mcp"}
-IMAGE = {"image": "ghcr.io/example/server:1.2.3"}
+IMAGE = {"image": {"name": "ghcr.io/example/server:1.2.3"}}
 PACKAGE = {"package": {"registry": "npm", "name": "@scope/server", "version": "1.2.3"}}
 COMMAND = {"command": ["npx", "server"]}
 
@@ -25,7 +25,6 @@ def spec(**members: Any) -> McpServerSpec:
     [
         (URL, "url", "streamable-http", False),
         (IMAGE, "image", "streamable-http", True),
-        (IMAGE | COMMAND, "image", "streamable-http", True),
         (PACKAGE, "package", "stdio", True),
         (COMMAND, "command", "stdio", True),
     ],
@@ -45,12 +44,12 @@ def test_trust_can_be_given_and_taken_away() -> None:
 
 @pytest.mark.parametrize(("members", "path"), [({}, "/mcp"), ({"transport": "sse"}, "/sse"), ({"path": "/x"}, "/x")])
 def test_an_image_has_the_usual_path_of_its_transport(members: dict[str, Any], path: str) -> None:
-    assert spec(**IMAGE, **members).effective_path == path
+    assert spec(image={**IMAGE["image"], **members}).effective_path == path
 
 
 def test_an_image_has_one_replica_on_port_8080_unless_it_says_otherwise() -> None:
     assert (spec(**IMAGE).effective_port, spec(**IMAGE).effective_replicas) == (8080, 1)
-    chosen = spec(**IMAGE, port=9, replicas=0)
+    chosen = spec(image={"name": "x", "port": 9}, replicas=0)
     assert (chosen.effective_port, chosen.effective_replicas) == (9, 0)
 
 
@@ -115,9 +114,9 @@ def test_a_package_without_a_version_is_refused() -> None:
 
 def test_all_rules_that_are_broken_are_named_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
-        spec(args=["x"], port=80)
+        spec(remote={}, env=[], replicas=1)
 
-    assert [path for path, _ in caught.value.errors()[0]["ctx"]["violations"]] == ["", ".args", ".port"]
+    assert [path for path, _ in caught.value.errors()[0]["ctx"]["violations"]] == ["", ".remote", ""]
 
 
 def test_a_null_member_is_an_absent_one() -> None:

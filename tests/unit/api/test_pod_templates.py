@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from fairlead_api.podtemplates import refused, sentence
-from podtemplates import ALLOWED, TEMPLATES
+from fairlead_api.crd import crd_manifests
+from fairlead_api.load import LoadedManifests, load_text
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from podtemplates import ALLOWED, NULLS, TEMPLATES, pod
+
+
+def loaded(template: Any) -> LoadedManifests:
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
+    return load_text(json.dumps({**head, "spec": {"image": {"name": "demo:1"}, "podTemplate": template}}))
+
+
+def overlay(template: Any) -> Any:
+    found = loaded(template)
+    assert found.problems == []
+    (server,) = found.of_kind(McpServer)
+    return None if server.spec.pod_template is None else server.spec.pod_template.overlay()
 
 
 @pytest.mark.parametrize(("path", "template"), TEMPLATES)
 def test_a_field_that_gives_pods_more_is_refused_by_its_path(path: str, template: dict[str, Any]) -> None:
-    assert refused(template) == f"spec.podTemplate.{path}"
+    assert {problem.field for problem in loaded(template).problems} == {f"spec.podTemplate.{path}"}
 
 
 @pytest.mark.parametrize("template", ALLOWED.values(), ids=ALLOWED.keys())
-def test_what_keeps_a_pod_restricted_may_be_set(template: dict[str, Any]) -> None:
-    assert refused(template) is None
+def test_what_keeps_a_pod_restricted_is_laid_over_it_as_it_was_written(template: dict[str, Any]) -> None:
+    assert overlay(template) == template
 
 
-def test_the_sentence_names_the_field_and_the_switch() -> None:
-    assert sentence("spec.podTemplate.spec.hostPID") == (
-        "this installation does not let a server set spec.podTemplate.spec.hostPID, or not to that value: leave it "
-        "out, or have servers.podTemplates of the chart set to Any (FAIRLEAD_POD_TEMPLATES of the operator)"
-    )
+@pytest.mark.parametrize("template", NULLS, ids=json.dumps)
+def test_a_null_takes_away_nothing_that_holds_a_pod(template: dict[str, Any]) -> None:
+    assert "null" not in json.dumps(overlay(template))
+
+
+def test_a_typo_is_answered_with_the_field_that_was_meant() -> None:
+    (problem,) = loaded(pod(nodeSelectr={"disk": "ssd"})).problems
+    assert problem.message == "unknown field; did you mean nodeSelector?"
+
+
+def test_a_sandbox_in_the_template_is_refused_with_its_place_and_does_not_vanish() -> None:
+    (problem,) = loaded(pod(runtimeClassName="gvisor")).problems
+    assert problem.message.startswith("runtimeClassName is now spec.runtimeClassName")
+
+
+def test_the_definition_is_small_enough_for_kubectl_apply() -> None:
+    """Which keeps a copy in an annotation, of 262,144 bytes at most."""
+    assert max(len(json.dumps(each)) for each in crd_manifests()) < 160_000

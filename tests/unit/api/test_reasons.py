@@ -1,59 +1,80 @@
-"""Every reason is explained, and the wire's reasons are among them."""
+"""Every reason and every cause is explained, and the wire's reasons are among them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason
+from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause, cause_of, worded
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import ABNORMAL, ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
 from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
 from fairlead_mcp import errors
 
 PAGE = Path(__file__).parents[3] / "crds" / "REASONS.md"
-IN_PART = {
-    Reason.VERIFIED_IN_PART, Reason.DUPLICATE_NAMES, Reason.INVALID_NAMES, Reason.UNUSUAL_NAMES,
-    Reason.INVALID_SCHEMAS, Reason.INVALID_DEFINITIONS, Reason.DEFINITIONS_TOO_LARGE, Reason.LISTING_INCOMPLETE,
-}  # fmt: skip
-"""Reasons of a server that is usable and has something to mend."""
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 
-def test_every_reason_is_explained() -> None:
-    assert set(EXPLANATIONS) == set(Reason)
+def test_there_are_few_reasons_each_with_its_action_and_its_causes() -> None:
+    assert len(Reason) <= 25
+    assert set(ACTIONS) == set(Reason) == set(CAUSES)
+    assert len(set(ACTIONS.values())) == len(Reason), "a person would act on each differently"
 
 
-def test_every_reason_belongs_to_a_condition() -> None:
-    assert {reason for reasons in BELONGS_TO.values() for reason in reasons} == set(Reason)
+def test_every_cause_is_explained_and_has_one_reason_and_a_condition() -> None:
+    assert set(EXPLANATIONS) == set(Cause)
+    assert sorted(cause for causes in CAUSES.values() for cause in causes) == sorted(Cause)
+    assert {cause for causes in BELONGS_TO.values() for cause in causes} == set(Cause)
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-def test_a_reason_that_is_not_good_says_what_to_do(reason: Reason) -> None:
-    explanation = EXPLANATIONS[reason]
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_cause_that_is_not_good_says_what_to_do(cause: Cause) -> None:
+    explanation = EXPLANATIONS[cause]
 
     assert explanation.meaning.endswith(".")
-    all_is_well = explanation.status == "True" and reason not in IN_PART
+    all_is_well = REASON_OF[cause] is Reason.AS_EXPECTED
     assert bool(explanation.remedy) is not all_is_well
     assert not explanation.remedy or explanation.remedy.endswith((".", "=true"))
 
 
-def test_the_page_has_every_reason_and_no_other_each_with_its_advice() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \| (.*) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert {row[0] for row in rows} == {str(reason) for reason in Reason}
-    for name, status, meaning, remedy in rows:
-        assert (status, meaning, remedy) == EXPLANATIONS[Reason(name)]
+def test_unknown_is_for_what_is_on_its_way_and_for_nothing_else() -> None:
+    unknown = {cause for cause in Cause if EXPLANATIONS[cause].status == "Unknown"}
+    assert {REASON_OF[cause] for cause in unknown} == {Reason.PENDING}
+    abnormal = {cause for kind in ABNORMAL for cause in BELONGS_TO[kind]}
+    assert {EXPLANATIONS[cause].status for cause in abnormal} == {"True"}
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-def test_a_reason_has_the_form_that_kubernetes_demands(reason: Reason) -> None:
-    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", reason)
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_message_carries_its_cause_and_gives_it_back(cause: Cause) -> None:
+    kind = next(kind for kind, causes in BELONGS_TO.items() if cause in causes)
+    status = EXPLANATIONS[cause].status
+    message = worded(cause, "it: was seen")
+    condition = Condition(type=kind, status=status, reason=REASON_OF[cause], message=message, last_transition_time=NOW)
+    assert cause_of(condition) == (cause, "it: was seen")
+
+
+def test_the_page_has_every_reason_and_every_cause_each_with_its_advice() -> None:
+    page = PAGE.read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (True|False|Unknown) \| (.+) \| (.*) \|$", page, re.MULTILINE)
+    assert {row[0] for row in rows} == {str(cause) for cause in Cause}
+    for name, reason, *rest in rows:
+        assert (reason, tuple(rest)) == (REASON_OF[Cause(name)], EXPLANATIONS[Cause(name)])
+    assert re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", page, re.MULTILINE) == [*ACTIONS.items()]
+
+
+@pytest.mark.parametrize("word", [*Reason, *Cause])
+def test_a_word_has_the_form_that_kubernetes_demands(word: str) -> None:
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", word)
 
 
 def test_each_condition_that_ready_rests_on_has_a_reason_to_be_true() -> None:
     for condition in READY_DEPENDS_ON:
-        good = [reason for reason in BELONGS_TO[condition] if EXPLANATIONS[reason].status == "True"]
-        assert [reason for reason in good if reason not in IN_PART] == [Reason(condition.value)]
+        good = [cause for cause in BELONGS_TO[condition] if REASON_OF[cause] is Reason.AS_EXPECTED]
+        assert good == [Cause(condition.value)]
     assert ConditionType.READY not in BELONGS_TO
 
 

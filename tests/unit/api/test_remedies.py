@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_api.v1alpha1.remedies import ON_A_CLUSTER, in_words_of, remedy
 
@@ -15,21 +15,21 @@ NO_WORDS_OF_AN_MCP_JSON = re.compile(
 )
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in ON_A_CLUSTER])
-def test_advice_on_a_server_of_an_mcp_json_names_keys_that_an_mcp_json_has(reason: Reason) -> None:
-    advice = remedy(reason, "client-configuration")
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in ON_A_CLUSTER])
+def test_advice_on_a_server_of_an_mcp_json_names_keys_that_an_mcp_json_has(cause: Cause) -> None:
+    advice = remedy(cause, "client-configuration")
     assert not NO_WORDS_OF_AN_MCP_JSON.search(advice)
-    assert bool(advice) == bool(EXPLANATIONS[reason].remedy)
+    assert bool(advice) == bool(EXPLANATIONS[cause].remedy)
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in ON_A_CLUSTER])
-def test_advice_on_a_laptop_speaks_of_no_cluster(reason: Reason) -> None:
-    assert not re.search(r"kubectl|\bpods?\b|replicas|operator", remedy(reason, "local"))
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in ON_A_CLUSTER])
+def test_advice_on_a_laptop_speaks_of_no_cluster(cause: Cause) -> None:
+    assert not re.search(r"kubectl|\bpods?\b|replicas|operator", remedy(cause, "local"))
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_advice_on_a_cluster_is_that_of_the_page_of_reasons(reason: Reason) -> None:
-    assert remedy(reason, "cluster") == EXPLANATIONS[reason].remedy
+@pytest.mark.parametrize("cause", Cause)
+def test_advice_on_a_cluster_is_that_of_the_page_of_reasons(cause: Cause) -> None:
+    assert remedy(cause, "cluster") == EXPLANATIONS[cause].remedy
 
 
 def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:

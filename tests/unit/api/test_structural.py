@@ -41,7 +41,7 @@ class Whole(Model):
 def test_a_model_becomes_a_structural_schema() -> None:
     part = {
         "type": "object",
-        "properties": {"size": {"type": "integer", "default": 3, "description": "How large."}},
+        "properties": {"size": {"type": "integer", "format": "int64", "default": 3, "description": "How large."}},
     }
     assert structural_schema(Whole) == {
         "type": "object",
@@ -74,6 +74,15 @@ def test_a_model_becomes_a_structural_schema() -> None:
         },
         "x-kubernetes-validations": [{"rule": "has(self.plain)", "message": "no plain"}],
     }
+
+
+def test_an_integer_says_how_wide_it_is() -> None:
+    class Bounds(BaseModel):
+        port: int = Field(ge=1, le=65535)
+        tokens: int = Field(ge=1, le=2**31)
+
+    properties = structural_schema(Bounds)["properties"]
+    assert {name: each["format"] for name, each in properties.items()} == {"port": "int32", "tokens": "int64"}
 
 
 def test_a_status_has_no_defaults_at_any_depth() -> None:

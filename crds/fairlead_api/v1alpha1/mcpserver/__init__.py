@@ -1,6 +1,7 @@
 """The McpServer kind: one MCP server, where it runs and what Fairlead does with it.
 
-Parts: `spec` with `spec_rules`, `container`, `auth`, `operation`, `tools`; `status`. Import the names from here.
+Parts: `spec` with `spec_rules`, `source`, `container`, `podtemplate`, `auth`, `operation`, `tools`; `status`.
+Import names from here.
 """
 
 from __future__ import annotations
@@ -11,9 +12,18 @@ from typing import ClassVar, Final, Literal
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver.auth import Auth, BearerAuth, CredentialSource, HeaderAuth
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
-from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, ProbePolicy, ServerLimits
+from fairlead_api.v1alpha1.mcpserver.operation import (
+    Calibration,
+    DefinitionApproval,
+    Discovery,
+    ProbePolicy,
+    ServerLimits,
+)
+from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
+from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
 from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
 from fairlead_api.v1alpha1.mcpserver.status import (
+    ApprovalRecord,
     CatalogReference,
     LatencySummary,
     McpServerStatus,
@@ -25,22 +35,27 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 
 __all__ = [
     "DEFAULT_PORT",
+    "ApprovalRecord",
     "Auth",
     "BearerAuth",
     "Calibration",
     "CatalogReference",
     "CredentialSource",
+    "DefinitionApproval",
     "Discovery",
     "EnvFromSource",
     "EnvVar",
     "HeaderAuth",
+    "ImageSource",
     "LatencySummary",
     "McpServer",
     "McpServerSpec",
     "McpServerStatus",
     "Package",
+    "PodTemplateOverlay",
     "Probe",
     "ProbePolicy",
+    "RemoteSource",
     "ResourceRequirements",
     "ServerInfo",
     "ServerLimits",
@@ -59,7 +74,7 @@ class McpServer(Resource):
 
     kind_name: ClassVar[str] = "McpServer"
     plural: ClassVar[str] = "mcpservers"
-    short_name: ClassVar[str] = "mcp"
+    short_name: ClassVar[str] = "mcps"
 
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["McpServer"] = "McpServer"

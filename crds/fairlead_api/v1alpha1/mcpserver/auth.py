@@ -35,6 +35,8 @@ class CredentialSource(Model):
     `http://tools.example.com:8080`, without which it is sent in clear to Services of the cluster and loopback alone.
     """
 
+    atomic: ClassVar[bool] = True
+
     name: SecretName
     """Name of the Secret."""
     key: SecretKey = "token"

@@ -61,6 +61,8 @@ class Package(Model):
 class SecretKeySelector(Model):
     """One key of a Secret of the same namespace."""
 
+    atomic: ClassVar[bool] = True
+
     name: SecretName
     """Name of the Secret."""
     key: SecretKey
@@ -71,6 +73,8 @@ class SecretKeySelector(Model):
 
 class ConfigMapKeySelector(Model):
     """One key of a ConfigMap of the same namespace."""
+
+    atomic: ClassVar[bool] = True
 
     name: SecretName
     """Name of the ConfigMap."""
@@ -83,6 +87,8 @@ class ConfigMapKeySelector(Model):
 class FieldSelector(Model):
     """A field of the pod, such as `metadata.namespace`."""
 
+    atomic: ClassVar[bool] = True
+
     field_path: ShortText
     """Path of the field."""
     api_version: ShortText | None = None
@@ -91,6 +97,8 @@ class FieldSelector(Model):
 
 class ResourceFieldSelector(Model):
     """A resource figure of the container, such as `limits.memory`."""
+
+    atomic: ClassVar[bool] = True
 
     resource: ShortText
     """Which figure."""
@@ -143,6 +151,8 @@ class EnvVar(Model):
 
 class EnvFromReference(Model):
     """A Secret or ConfigMap of the same namespace, as a whole."""
+
+    atomic: ClassVar[bool] = True
 
     name: SecretName
     """Its name."""

@@ -5,18 +5,12 @@ Pure.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
-from fairlead_api.v1alpha1.rules import ValidationRule
-
-POSITIVE_RATE = ValidationRule(
-    cel="self > 0.0",
-    message="must be more than 0; leave it out for no limit",
-    holds=lambda rate: rate > 0,
-)
+from fairlead_api.v1alpha1.moved import MovedField
 
 
 class Discovery(Model):
@@ -39,16 +33,26 @@ class Calibration(Model):
     """`Never`: none. `Declared`: tools for which `spec.tools` has `probe.arguments`.
     `ReadOnly`: also tools with `readOnlyHint` of a trusted server, with arguments made from their schemas.
     Absent: `Declared`, under `fairlead up --probe` `ReadOnly`."""
-    enabled: bool | None = None
-    """Replaced by `probe`. `false` is read as `probe: Never`, whatever `probe` says; `true` is ignored."""
     samples: int = Field(default=5, ge=1, le=50)
     """Calls per tool and round."""
     interval: Annotated[Duration, duration_rule("1m", "1h")] = Duration("1h")
     """Time between two rounds; at least `1m`."""
 
+    moved: ClassVar[tuple[MovedField, ...]] = (MovedField("enabled", "boolean", "probe: false is Never"),)
+
     def allows(self, default: ProbePolicy) -> ProbePolicy:
         """The policy in force, where `default` is that of the installation."""
-        return "Never" if self.enabled is False else self.probe or default
+        return self.probe or default
+
+
+class DefinitionApproval(Model):
+    """Approval of definitions that `pin: true` holds back: of exactly those, and of none that come later."""
+
+    hash: str = Field(min_length=1, max_length=128)
+    """Hash of what is held back, as the condition `Approved` and `fairlead diff` show it."""
+    by: str = Field(default="", max_length=256)
+    """User who gives it; kept in `status.approvals`. Where the chart's admission policy is in force, nobody can write
+    another name than their own."""
 
 
 class ServerLimits(Model):
@@ -56,10 +60,10 @@ class ServerLimits(Model):
 
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight. Absent: no limit of its own."""
-    calls_per_second: Annotated[float, POSITIVE_RATE] | None = None
-    """Calls started per second; fractions are fine. Absent: no limit."""
+    calls_per_minute: int | None = Field(default=None, ge=1, le=6000000)
+    """Calls started per minute, spread evenly: after a pause those of one second may come at once. Absent: no limit."""
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
-    """The longest that one call may take; a tool's `maxDurationMs` and a tier's `callTimeout` may shorten it."""
+    """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it."""
     retries: int = Field(default=1, ge=0, le=5)
     """Further attempts after one that failed. Where the server may have got the request, only for tools that are
     idempotent.
@@ -74,3 +78,12 @@ class ServerLimits(Model):
     """Processes of a server on stdio in one pod, over all gateways: each gateway replica needs one and the operator one
     more, or with `session: PerClient` one for each client. 128 by default; further connections are refused.
     """
+
+    moved: ClassVar[tuple[MovedField, ...]] = (
+        MovedField("callsPerSecond", "number", "callsPerMinute, 60 times as much: 0.5 is 30"),
+    )
+
+    @property
+    def calls_per_second(self) -> float | None:
+        """`callsPerMinute` as a rate; None for no limit."""
+        return None if self.calls_per_minute is None else self.calls_per_minute / 60

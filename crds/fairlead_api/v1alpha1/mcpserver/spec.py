@@ -19,10 +19,14 @@ from fairlead_api.v1alpha1.mcpserver.container import (
     Package,
     ResourceRequirements,
 )
-from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, ServerLimits
-from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE, HOST_HEADER, IMAGE, PATH, PREFIX, SPEC, URL
+from fairlead_api.v1alpha1.mcpserver.network import Network
+from fairlead_api.v1alpha1.mcpserver.operation import Calibration, DefinitionApproval, Discovery, ServerLimits
+from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
+from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
+from fairlead_api.v1alpha1.mcpserver.spec_rules import PREFIX, SPEC, URL
 from fairlead_api.v1alpha1.mcpserver.status import Transport
 from fairlead_api.v1alpha1.mcpserver.tools import ToolOverride
+from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 SourceKind = Literal["image", "package", "url", "command"]
@@ -32,29 +36,18 @@ _DEFAULT_PATHS: Final = {"streamable-http": "/mcp", "sse": "/sse", "stdio": ""}
 
 
 class McpServerSpec(Model):
-    """Exactly one of `image`, `package`, `url`, or `command` alone says where the server runs."""
+    """Exactly one of `image`, `package`, `url` and `command` says where the server runs."""
 
-    image: Annotated[str, Field(min_length=1, max_length=512), IMAGE] | None = None
+    image: ImageSource | None = None
     """Container image of the server, which the operator deploys. On a cluster only."""
     package: Package | None = None
     """Published package of the server: run in a runner image on a cluster, as a child process off one."""
     url: Annotated[str, Field(min_length=1, max_length=2048), URL] | None = None
     """Address of a server that runs elsewhere, with its path: `https://tools.example.com/mcp`."""
-    command: list[Argument] | None = Field(default=None, min_length=1, max_length=64)
-    """With `image`: what its container runs, instead of the image's own entry point.
-    Alone: a local child process speaking stdio, for `fairlead up` only."""
-    args: list[Argument] = Field(default=[], max_length=128)
-    """Arguments, one per item; no shell reads them. A package has arguments of its own."""
-
-    transport: Transport | None = None
-    """How the server speaks MCP.
-    Absent: `streamable-http` for `image` and `url`, `stdio` for `package` and `command`."""
-    port: int | None = Field(default=None, ge=1, le=65535)
-    """Port that an image listens on. Absent: 8080."""
-    path: Annotated[str, Field(min_length=1, max_length=1024), PATH] | None = None
-    """Path of the MCP endpoint of an image. Absent: `/mcp`, for `sse` `/sse`."""
-    host_header: Annotated[str, Field(min_length=1, max_length=253), HOST_HEADER] | None = None
-    """Sent as `Host`, for servers that answer to certain names only. Absent: the address that is dialled."""
+    remote: RemoteSource | None = None
+    """How the server behind `url` is reached. Absent: over streamable HTTP, by the host and certificate of its URL."""
+    command: list[Argument] | None = Field(default=None, min_length=1, max_length=129)
+    """Program and arguments of a local child process that speaks stdio, one per item, for `fairlead up` only."""
 
     env: Annotated[list[EnvVar], Distinct(key="name")] = Field(default=[], max_length=256)
     """Environment variables of a server that Fairlead starts."""
@@ -63,16 +56,22 @@ class McpServerSpec(Model):
     resources: ResourceRequirements | None = None
     """Resources of the container. Absent: the namespace's defaults."""
     replicas: int | None = Field(default=None, ge=0, le=1000)
-    """Pods; 0 stops the server. Absent: 1."""
-    pod_template: dict[str, Any] | None = None
-    """Overlay on the generated pod template (`metadata`, `spec`), merged strategically:
-    nodes, volumes, security context."""
+    """Pods; 0 stops the server. `kubectl scale` and an autoscaler of this object set it. Absent: 1, or what an
+    autoscaler of the Deployment says."""
+    pod_template: PodTemplateOverlay | None = None
+    """Overlay on the generated pod template, merged strategically: nodes, volumes, other containers, users. Holds what
+    keeps pods within the Pod Security Standard "restricted"."""
+    unrestricted_pod_template: dict[str, Any] | None = None
+    """Overlay of any fields of a pod template, laid over `podTemplate`. Only where the installation allows it
+    (`servers.podTemplates: Any` or `servers.anyPodTemplatesIn` of the chart), as it can give pods the node."""
+
+    network: Network | None = None
+    """Connections that the pods of an image or package may make, on a cluster. Absent: any."""
+    runtime_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+    """RuntimeClass of the pods of an image or package, such as one of gVisor or Kata. Absent: the nodes' default."""
 
     auth: Auth | None = None
     """Credential that is sent to the server. Absent: none. A server on stdio takes it from `env` instead."""
-    ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
-    """Certificates (PEM) that an https server is verified against. Absent: the authorities of the system."""
-
     prefix: Annotated[str, Field(min_length=1, max_length=40), PREFIX] | None = None
     """Put before the names of its tools: `PREFIX__TOOL`.
     Absent: the resource's name, or `namespace-name`, as installed."""
@@ -81,8 +80,11 @@ class McpServerSpec(Model):
     `calibration.probe: ReadOnly`, probes.
     Absent: true for `image`, `package` and `command`, false for `url`."""
     pin: bool = False
-    """Whether definitions that change are held back until the annotation `fairlead.dev/approve` names their hash.
+    """Whether definitions that change are held back until `approval` names their hash.
     What was approved, or listed first, is served meanwhile."""
+    approval: DefinitionApproval | None = None
+    """The last approval of definitions that were held back, as `fairlead approve` writes it.
+    Absent: none was given; the annotation `fairlead.dev/approve` counts as a hash, too."""
     discovery: Discovery = Discovery()
     """When the server's tools are listed, and what becomes of them when it is gone."""
     calibration: Calibration = Calibration()
@@ -95,6 +97,14 @@ class McpServerSpec(Model):
     tools: Annotated[list[ToolOverride], Distinct(key="name")] = Field(default=[], max_length=1000)
     """Overrides for single tools; a tool that is not named here is offered as the server lists it."""
 
+    moved: ClassVar[tuple[MovedField, ...]] = (
+        MovedField("args", "array", "image.args, or stands in command after the program"),
+        MovedField("transport", "string", "image.transport or remote.transport"),
+        MovedField("port", "integer", "image.port"),
+        MovedField("path", "string", "image.path"),
+        MovedField("hostHeader", "string", "image.hostHeader or remote.hostHeader"),
+        MovedField("caBundle", "string", "remote.caBundle"),
+    )
     guards: ClassVar[tuple[ValidationRule, ...]] = SPEC
 
     @property
@@ -108,20 +118,34 @@ class McpServerSpec(Model):
 
     @property
     def effective_transport(self) -> Transport:
-        """`transport`, or its default for the source."""
-        if self.transport is not None:
-            return self.transport
-        return "streamable-http" if self.source_kind in ("image", "url") else "stdio"
+        """Transport of an image or a URL, or its default; others speak stdio."""
+        if self.image is not None:
+            return self.image.transport or "streamable-http"
+        if self.url is not None:
+            return (self.remote and self.remote.transport) or "streamable-http"
+        return "stdio"
 
     @property
     def effective_port(self) -> int:
-        """Port of an image's container."""
-        return DEFAULT_PORT if self.port is None else self.port
+        """Port of the server's container."""
+        return DEFAULT_PORT if self.image is None or self.image.port is None else self.image.port
 
     @property
     def effective_path(self) -> str:
         """Path of an image's endpoint; empty for stdio."""
-        return _DEFAULT_PATHS[self.effective_transport] if self.path is None else self.path
+        own = None if self.image is None else self.image.path
+        return _DEFAULT_PATHS[self.effective_transport] if own is None else own
+
+    @property
+    def host_header(self) -> str | None:
+        """`hostHeader` of the image or the URL."""
+        source = self.image or self.remote
+        return None if source is None else source.host_header
+
+    @property
+    def ca_bundle(self) -> str | None:
+        """Certificates that the server is verified against; None = the system's authorities."""
+        return None if self.remote is None else self.remote.ca_bundle
 
     @property
     def effective_replicas(self) -> int:

@@ -59,85 +59,67 @@ CA_BUNDLE: Final = ValidationRule(
 
 
 def _sources(spec: Any) -> int:
-    alone = spec.command is not None and spec.image is None
-    return sum((spec.image is not None, spec.package is not None, spec.url is not None, alone))
+    return sum(source is not None for source in (spec.image, spec.package, spec.url, spec.command))
+
+
+def _remote_fits(spec: Any) -> bool:
+    if spec.remote is None:
+        return True
+    return spec.url is not None and (spec.remote.ca_bundle is None or spec.url.startswith("https://"))
+
+
+def _speaks_http(spec: Any) -> bool:
+    return spec.url is not None or (spec.image is not None and spec.image.transport != "stdio")
+
+
+def _of_pods(spec: Any) -> tuple[Any, ...]:
+    return (spec.replicas, spec.resources, spec.pod_template, spec.unrestricted_pod_template)
 
 
 def _pod_fields(spec: Any) -> bool:
-    return any(value is not None for value in (spec.replicas, spec.resources, spec.pod_template))
+    return any(value is not None for value in _of_pods(spec))
 
+
+def _image_fits(image: Any) -> bool:
+    return image.transport != "stdio" or (
+        image.command is not None and image.path is None and image.host_header is None
+    )
+
+
+IMAGE_SOURCE: Final = ValidationRule(
+    cel="!has(self.transport) || self.transport != 'stdio' || "
+    "(has(self.command) && !has(self.path) && !has(self.hostHeader))",
+    message="an image with transport stdio needs command, the program to start for each connection, "
+    "and has neither path nor hostHeader",
+    holds=_image_fits,
+)
 
 SPEC: Final = (
     ValidationRule(
-        cel="[has(self.image), has(self.package), has(self.url), has(self.command) && !has(self.image)]"
-        ".filter(x, x).size() == 1",
-        message="set exactly one of image, package, url, or command alone: it says where the server runs",
+        cel="[has(self.image), has(self.__package__), has(self.url), has(self.command)].filter(x, x).size() == 1",
+        message="set exactly one of image, package, url, command: it says where the server runs; "
+        "the command of an image is image.command",
         holds=lambda spec: _sources(spec) == 1,
     ),
     ValidationRule(
-        cel="!has(self.command) || has(self.image) || has(self.package) || has(self.url)",
-        message="command alone runs a local child process, which a cluster has no place for: "
-        "set image beside it, or use package or url",
+        cel="!has(self.command)",
+        message="command runs a local child process, which a cluster has no place for: use image, package or url",
         holds=None,
         path=".command",
         reason="FieldValueForbidden",
     ),
     ValidationRule(
-        cel="!has(self.args) || size(self.args) == 0 || has(self.image) || has(self.command)",
-        message="args go with image or command; a package has package.args, a url has none",
-        holds=lambda spec: not spec.args or spec.image is not None or spec.command is not None,
-        path=".args",
+        cel="!has(self.remote) || (has(self.url) && (!has(self.remote.caBundle) || self.url.startsWith('https://')))",
+        message="remote goes with url, and its caBundle with an https url",
+        holds=_remote_fits,
+        path=".remote",
     ),
     ValidationRule(
-        cel="!has(self.transport) || self.transport != 'stdio' || !has(self.url)",
-        message="a url is reached over HTTP: set transport to streamable-http or sse, or leave it out",
-        holds=lambda spec: spec.transport != "stdio" or spec.url is None,
-        path=".transport",
-    ),
-    ValidationRule(
-        cel="!has(self.transport) || self.transport == 'stdio' || has(self.image) || has(self.url)",
-        message="a package or a local command speaks stdio: set transport to stdio, or leave it out",
-        holds=lambda spec: spec.transport in (None, "stdio") or spec.image is not None or spec.url is not None,
-        path=".transport",
-    ),
-    ValidationRule(
-        cel="!has(self.transport) || self.transport != 'stdio' || !has(self.image) || has(self.command)",
-        message="an image with transport stdio needs command: the program to start for each connection",
-        holds=lambda spec: spec.transport != "stdio" or spec.image is None or spec.command is not None,
-        path=".command",
-        reason="FieldValueRequired",
-    ),
-    ValidationRule(
-        cel="!has(self.port) || has(self.image)",
-        message="port goes with image only; a url holds its own port",
-        holds=lambda spec: spec.port is None or spec.image is not None,
-        path=".port",
-    ),
-    ValidationRule(
-        cel="!has(self.path) || (has(self.image) && (!has(self.transport) || self.transport != 'stdio'))",
-        message="path goes with an image that speaks HTTP; a url holds its own path",
-        holds=lambda spec: spec.path is None or (spec.image is not None and spec.transport != "stdio"),
-        path=".path",
-    ),
-    ValidationRule(
-        cel="!has(self.hostHeader) || ((has(self.image) || has(self.url)) && "
-        "(!has(self.transport) || self.transport != 'stdio'))",
-        message="hostHeader goes with a server that speaks HTTP: an image or a url",
-        holds=lambda spec: spec.host_header is None or _speaks_http(spec),
-        path=".hostHeader",
-    ),
-    ValidationRule(
-        cel="!has(self.auth) || ((has(self.image) || has(self.url)) && "
-        "(!has(self.transport) || self.transport != 'stdio'))",
+        cel="!has(self.auth) || has(self.url) || "
+        "(has(self.image) && (!has(self.image.transport) || self.image.transport != 'stdio'))",
         message="auth goes out as an HTTP header; a server on stdio takes its credential from env",
         holds=lambda spec: spec.auth is None or _speaks_http(spec),
         path=".auth",
-    ),
-    ValidationRule(
-        cel="!has(self.caBundle) || (has(self.url) && self.url.startsWith('https://'))",
-        message="caBundle goes with an https url only",
-        holds=lambda spec: spec.ca_bundle is None or (spec.url or "").startswith("https://"),
-        path=".caBundle",
     ),
     ValidationRule(
         cel="!has(self.url) || ((!has(self.env) || size(self.env) == 0) && "
@@ -147,13 +129,19 @@ SPEC: Final = (
         path=".env",
     ),
     ValidationRule(
-        cel="!(has(self.replicas) || has(self.resources) || has(self.podTemplate)) || "
-        "has(self.image) || has(self.package)",
-        message="replicas, resources and podTemplate describe pods: they go with image or package",
+        cel="!(has(self.replicas) || has(self.resources) || has(self.podTemplate) || "
+        "has(self.unrestrictedPodTemplate)) || "
+        "has(self.image) || has(self.__package__)",
+        message="replicas, resources and pod templates describe pods: they go with image or package",
         holds=lambda spec: not _pod_fields(spec) or spec.image is not None or spec.package is not None,
     ),
+    ValidationRule(
+        cel="!(has(self.network) || has(self.runtimeClassName)) || has(self.image) || has(self.__package__)",
+        message="network and runtimeClassName are about pods: they go with image or package",
+        holds=lambda spec: (
+            (spec.network is None and spec.runtime_class_name is None)
+            or spec.image is not None
+            or spec.package is not None
+        ),
+    ),
 )
-
-
-def _speaks_http(spec: Any) -> bool:
-    return (spec.image is not None or spec.url is not None) and spec.transport != "stdio"

@@ -48,14 +48,32 @@ class LatencySummary(Model):
     """95 of 100 of its calls are at most this long."""
 
 
+class ApprovalRecord(Model):
+    """One approval that put held-back definitions in force."""
+
+    hash: str = Field(max_length=128)
+    """Hash of the definitions that it let through."""
+    at: Time
+    """When they came in force."""
+    by: str = Field(default="", max_length=256)
+    """User who gave it, as `spec.approval` says. Empty: nobody said."""
+    definitions: int = Field(ge=0)
+    """Number of definitions that it let through."""
+
+
 class McpServerStatus(Model):
     """Observations. No `phase`: the conditions say what is and is not."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
     """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, and `Ready`, which follows from them. Beside them
-    `Calibrated`, `DefinitionsClean`, and `Approved` where definitions are pinned."""
+    `Calibrated`, `DefinitionsClean`, `Approved` where definitions are
+    pinned, and `NetworkPolicyEnforced` where the installation probes that."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
+    replicas: int | None = Field(default=None, ge=0)
+    """Pods that there are, ready or not. Absent: none are run here."""
+    selector: str | None = Field(default=None, max_length=512)
+    """Labels of the pods, for an autoscaler. Absent: none are run here."""
     transport: Transport | None = None
     """How the server is spoken to, also where the spec leaves it to its default."""
     tools: int | None = Field(default=None, ge=0)
@@ -70,8 +88,13 @@ class McpServerStatus(Model):
     """MCP revision in use, such as `2025-11-25`."""
     server_info: ServerInfo | None = None
     """How the server introduces itself."""
+    extensions: list[Annotated[str, Field(max_length=128)]] | None = Field(default=None, max_length=32)
+    """Extensions of MCP that the server declares, such as `io.modelcontextprotocol/tasks`; the first 32. Absent: none,
+    or not known yet."""
     catalog: CatalogReference | None = None
     """The published catalog. Absent: none yet."""
+    approvals: list[ApprovalRecord] | None = Field(default=None, max_length=10)
+    """The last approvals of pinned definitions, newest first; ten at most. Absent: none was needed."""
     latency: LatencySummary | None = None
     """Measured durations of the slowest tool. Absent: not measured."""
 

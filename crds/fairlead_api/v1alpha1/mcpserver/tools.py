@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Model
+from fairlead_api.v1alpha1.common import DURATION_PATTERN, Duration, Model, TierName, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Tag = Annotated[str, Field(min_length=1, max_length=63)]
@@ -20,26 +21,31 @@ ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 class ToolLatency(Model):
     """Declared latency of a tool; measured figures replace it when there are enough."""
 
-    estimated_duration_ms: int | None = Field(default=None, ge=0, le=3600000)
-    """Declared median, in milliseconds. Absent: what the tool's own definition declares, if anything."""
-    max_duration_ms: int | None = Field(default=None, ge=1, le=3600000)
-    """Declared upper bound, in milliseconds; a call is cut off here.
-    Absent: what the definition declares, if anything."""
+    estimated: Annotated[Duration, duration_rule("0ms", "300ms")] | None = None
+    """Declared median. Absent: what the tool's own definition declares, if anything."""
+    max: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
+    """Declared upper bound; a call is cut off here. Absent: what the definition declares, if anything."""
     idempotent: bool | None = None
     """Whether a call may be repeated without harm. Absent: what the server says, where its annotations are trusted."""
-    cacheable_seconds: int | None = Field(default=None, ge=0, le=31536000)
-    """How long a result may be served again for the same arguments; 0: never.
+    cacheable: Annotated[Duration, duration_rule("0s", "1m")] | None = None
+    """How long a result may be served again for the same arguments, in whole seconds; `0s`: never.
     Absent: what the definition declares, else never."""
 
+    moved: ClassVar[tuple[MovedField, ...]] = (
+        MovedField("estimatedDurationMs", "integer", "estimated, a duration: 300 is 300ms"),
+        MovedField("maxDurationMs", "integer", "max, a duration: 2000 is 2s"),
+        MovedField("cacheableSeconds", "integer", "cacheable, a duration: 60 is 1m"),
+    )
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel="!has(self.estimatedDurationMs) || !has(self.maxDurationMs) || "
-            "self.estimatedDurationMs <= self.maxDurationMs",
-            message="latency: estimatedDurationMs must not be above maxDurationMs",
+            cel="!has(self.estimated) || !has(self.max) || "
+            f"!self.estimated.matches('{DURATION_PATTERN}') || !self.max.matches('{DURATION_PATTERN}') || "
+            "duration(self.estimated) <= duration(self.max)",
+            message="latency: estimated must not be above max",
             holds=lambda latency: (
-                latency.estimated_duration_ms is None
-                or latency.max_duration_ms is None
-                or latency.estimated_duration_ms <= latency.max_duration_ms
+                latency.estimated is None
+                or latency.max is None
+                or latency.estimated.milliseconds <= latency.max.milliseconds
             ),
         ),
     )
@@ -54,7 +60,7 @@ class Probe(Model):
 
 
 class ToolLimits(Model):
-    """Bounds on the calls of one tool, all agents together. Absent members bound nothing."""
+    """Bounds on the calls of one tool, all agents together, and on its results. Absent members bound nothing."""
 
     calls_per_minute: int | None = Field(default=None, ge=1, le=1000000)
     """Calls started per minute; those of a whole minute may come at once. Of all gateway replicas where they share
@@ -62,6 +68,9 @@ class ToolLimits(Model):
     """
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight, per gateway replica. One beyond it is refused; it does not wait."""
+    result_tokens: int | None = Field(default=None, ge=200, le=10000000)
+    """Tokens of a result. A longer one is kept for its caller, who gets its beginning, end and shape, and the tool
+    `read_result` to read on. Absent: what the definition says as `fairlead.dev/result_tokens`, else any number."""
 
 
 class ToolOverride(Model):
@@ -79,8 +88,11 @@ class ToolOverride(Model):
     """Kinds of tools that it belongs to, such as `web-search`."""
     latency: ToolLatency | None = None
     """Declared latency."""
+    min_tier: TierName | None = None
+    """The fastest latency tier that shows it, however fast it is; measured latency can move it to slower ones only.
+    Absent: what its definition says as `fairlead.dev/min_tier`, if anything. The slower of both counts."""
     limits: ToolLimits | None = None
-    """How often it may be called, by all agents together."""
+    """How often it may be called, by all agents together, and how long its results may be."""
     probe: Probe | None = None
     """How Fairlead may call it by itself, in order to measure it.
     Absent: not at all, except with `calibration.probe: ReadOnly`."""

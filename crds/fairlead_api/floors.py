@@ -1,0 +1,81 @@
+"""Tier floors: the fastest latency tier that may show a tool, however fast it was measured. Pure.
+
+Floors come from the McpServer (`spec.tools[].minTier`), from the tool's own definition (`fairlead.dev/min_tier`) and
+from ToolPolicies (`rules[].minTier`). The slowest of them counts, so that none lowers another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+
+BELOW_FLOOR: Final = "below_min_tier"
+"""First word of the reason why a tier below the floor does not show a tool."""
+Source = Literal["mcpserver", "definition", "policy"]
+
+
+class Floored(Protocol):
+    """A tool as catalogs and snapshots hold it."""
+
+    @property
+    def min_tier(self) -> str | None: ...
+    @property
+    def authored_min_tier(self) -> str | None: ...
+
+
+class Floor(msgspec.Struct, frozen=True):
+    """The fastest tier that may show a tool."""
+
+    tier: str
+    limit_ms: float
+    """Limit of that tier; infinite where it has none. Tiers with a lower limit do not show the tool."""
+    source: Source
+    known: bool = True
+    """False: there is no such tier, and only the slowest tiers show the tool."""
+
+    def hides(self, tier: Tier) -> bool:
+        """Whether the tool is kept out of a tier."""
+        return _limit_ms(tier) < self.limit_ms
+
+    def reason(self, tier: Tier) -> str:
+        """The line for a tier that it keeps the tool out of, as `over_budget` has it."""
+        unknown = "" if self.known else " unknown=min_tier"
+        return f"{BELOW_FLOOR} min_tier={self.tier} tier={tier.max_latency_ms}ms by={self.source}{unknown}"
+
+
+class Floors:
+    """Floors among the tiers of one installation."""
+
+    def __init__(self, tiers: Iterable[Tier]) -> None:
+        self._limits_ms = {tier.name: _limit_ms(tier) for tier in tiers}
+        self._slowest_ms = max(self._limits_ms.values(), default=0.0)
+
+    def floor(self, tier: str | None, source: Source) -> Floor | None:
+        """The floor of that name. A tier that does not exist was meant as a bound: it leaves the slowest tiers, except
+        in a definition, whose author cannot know the tiers of this installation: there it says nothing.
+        """
+        if tier is None:
+            return None
+        limit_ms = self._limits_ms.get(tier)
+        if limit_ms is not None:
+            return Floor(tier, limit_ms, source)
+        return None if source == "definition" else Floor(tier, self._slowest_ms, source, known=False)
+
+    def of(self, tool: Floored) -> Floor | None:
+        """The floor that a catalog gives a tool: of the McpServer's and the author's the slower one."""
+        return slower(self.floor(tool.min_tier, "mcpserver"), self.floor(tool.authored_min_tier, "definition"))
+
+
+def slower(one: Floor | None, other: Floor | None) -> Floor | None:
+    """The slower of two floors; of equals the first."""
+    if one is None or other is None:
+        return one or other
+    return other if other.limit_ms > one.limit_ms else one
+
+
+def _limit_ms(tier: Tier) -> float:
+    return float("inf") if tier.max_latency_ms is None else float(tier.max_latency_ms)

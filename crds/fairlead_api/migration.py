@@ -1,0 +1,202 @@
+"""Rewrites manifests of earlier releases: fields to where they stand now, values to their present form.
+
+Works on any mutable mapping, in place, so that a round-trip reader keeps comments and order. What is not one of our
+kinds, or is current, stays untouched. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, MutableMapping, MutableSequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from fairlead_api.meta import GROUP
+from fairlead_api.problems import complaints
+from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
+
+Members = MutableMapping[str, Any]
+_OF_IMAGES: Final = ("command", "args", "transport", "port", "path", "hostHeader")
+_OF_URLS: Final = ("transport", "hostHeader", "caBundle")
+_MS_PER_UNIT: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+def migrate(document: object) -> list[str]:
+    """Rewrite one parsed document in place; the changes as `old → new` paths, none where it is current."""
+    if not isinstance(document, MutableMapping):
+        return []
+    if isinstance(document.get("mcpServers"), MutableMapping):
+        return list(_configurations(document["mcpServers"]))
+    if str(document.get("apiVersion", "")).partition("/")[0] != GROUP:
+        return []
+    rewrite = _KINDS.get(str(document.get("kind")))
+    spec = document.get("spec")
+    return list(rewrite(spec, "spec")) if rewrite is not None and isinstance(spec, MutableMapping) else []
+
+
+def _configurations(servers: Members) -> Iterator[str]:
+    """Changes of a client configuration: fields of ours stand under `fairlead` in each server."""
+    for name, entry in servers.items():
+        own = entry.get("fairlead") if isinstance(entry, MutableMapping) else None
+        if isinstance(own, MutableMapping):
+            yield from _behaviour(own, f"mcpServers.{name}.fairlead")
+
+
+def _server(spec: Members, at: str) -> Iterator[str]:
+    yield from _source(spec, at)
+    yield from _pod_template(spec, at)
+    yield from _behaviour(spec, at)
+
+
+def _source(spec: Members, at: str) -> Iterator[str]:
+    """Put members that belong to one source under it."""
+    image = spec.get("image")
+    if isinstance(image, str):
+        place = list(spec).index("image")
+        named: Members = type(spec)()
+        _move(spec, "image", named, "name", image)
+        _put(spec, "image", named, place)
+        yield f"{at}.image → {at}.image.name"
+    kind = "image" if "image" in spec else "remote"
+    source = spec.get(kind, type(spec)())
+    wanted = _OF_IMAGES if kind == "image" else _OF_URLS if "url" in spec else ()
+    for name in wanted:
+        if name in spec and isinstance(source, MutableMapping):
+            _move(spec, name, source, name, spec[name])
+            yield f"{at}.{name} → {at}.{kind}.{name}"
+    if kind == "remote" and source and "remote" not in spec:
+        _put(spec, "remote", source, list(spec).index("url") + 1)
+    yield from _of_a_process(spec, at)
+
+
+def _pod_template(spec: Members, at: str) -> Iterator[str]:
+    """Give a template that sets more than everybody may set the name that says so."""
+    template = spec.get("podTemplate")
+    if not isinstance(template, MutableMapping):
+        return
+    pod = template.get("spec")
+    if isinstance(pod, MutableMapping) and "runtimeClassName" in pod:
+        _move(pod, "runtimeClassName", spec, "runtimeClassName", pod["runtimeClassName"])
+        yield f"{at}.podTemplate.spec.runtimeClassName → {at}.runtimeClassName"
+    try:
+        PodTemplateOverlay.model_validate_json(json.dumps(template), strict=True, extra="forbid", by_name=False)
+    except ValidationError as error:
+        field = complaints(error, PodTemplateOverlay)[0].field
+        yield from _renamed(spec, at, "podTemplate", "unrestrictedPodTemplate", lambda value: value)
+        yield f"{at}.podTemplate.{field} is the first field that podTemplate does not take"
+    except (TypeError, ValueError):  # not JSON: an API server never had it
+        return
+
+
+def _of_a_process(spec: Members, at: str) -> Iterator[str]:
+    """Join a local command and its arguments, and drop the only transport that it has, as packages have."""
+    if "image" in spec or "url" in spec:
+        return
+    command, arguments = spec.get("command"), spec.get("args")
+    if isinstance(command, MutableSequence) and isinstance(arguments, MutableSequence):
+        command.extend(arguments)
+        del spec["args"]
+        yield f"{at}.args → {at}.command"
+    if spec.get("transport") == "stdio":
+        del spec["transport"]
+        yield f"{at}.transport: stdio is dropped, as nothing else is spoken there"
+
+
+def _behaviour(spec: Members, at: str) -> Iterator[str]:
+    """Changes of the members that manifests and client configurations have in common."""
+    for limits in _objects(spec.get("limits")):
+        yield from _renamed(limits, f"{at}.limits", "callsPerSecond", "callsPerMinute", _per_minute)
+    for calibration in _objects(spec.get("calibration")):
+        if calibration.get("enabled") is True:
+            del calibration["enabled"]
+            yield f"{at}.calibration.enabled: true is dropped, as it said nothing"
+        elif "enabled" in calibration:
+            calibration.pop("probe", None)
+            yield from _renamed(calibration, f"{at}.calibration", "enabled", "probe", lambda _: "Never")
+    for index, tool in enumerate(_objects(spec.get("tools"))):
+        for latency in _objects(tool.get("latency")):
+            place = f"{at}.tools[{index}].latency"
+            yield from _renamed(latency, place, "estimatedDurationMs", "estimated", _duration)
+            yield from _renamed(latency, place, "maxDurationMs", "max", _duration)
+            yield from _renamed(latency, place, "cacheableSeconds", "cacheable", lambda s: _duration(_times(s, 1000)))
+
+
+def _tier(spec: Members, at: str) -> Iterator[str]:
+    yield from _renamed(spec, at, "hysteresis", "hysteresisPercent", lambda ratio: _rounded(_times(ratio, 100)))
+
+
+def _objects(value: object) -> Iterator[Members]:
+    """The object itself, or those of a list."""
+    if isinstance(value, MutableMapping):
+        yield value
+    elif isinstance(value, MutableSequence):
+        yield from (item for item in value if isinstance(item, MutableMapping))
+
+
+def _renamed(
+    members: Members, at: str, old: str, new: str, convert: Callable[[Any], Any] = lambda value: value
+) -> Iterator[str]:
+    """Give a member its new name and form at its place; where the new one is there too, the old one goes."""
+    if old not in members:
+        return
+    place, value = list(members).index(old), convert(members[old])
+    _move(members, old, members, new, value, place)
+    yield f"{at}.{old} → {at}.{new}"
+
+
+def _put(members: Members, name: str, value: Any, place: int) -> None:
+    """Add a member at a place."""
+    insert = getattr(members, "insert", None)
+    if insert is not None:
+        insert(place, name, value)
+        return
+    after = list(members)[place:]
+    members[name] = value
+    for key in after:  # a plain dict keeps the order in which members came
+        members[key] = members.pop(key)
+
+
+def _move(source: Members, old: str, target: Members, new: str, value: Any, place: int | None = None) -> None:
+    """Take a member out of `source` and put it into `target`, its comment included."""
+    comment = _comments(source).pop(old, None)
+    del source[old]
+    if new in target:
+        return
+    _put(target, new, value, len(target) if place is None else place)
+    if comment is not None:
+        _comments(target)[new] = comment
+
+
+def _comments(members: Members) -> dict[Any, Any]:
+    """Comments by key, as a round-trip reader hangs them on its mappings."""
+    comments = getattr(members, "ca", None)
+    return {} if comments is None else comments.items
+
+
+def _times(value: Any, factor: int) -> Any:
+    return value * factor if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _rounded(value: Any) -> Any:
+    return round(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _per_minute(rate: Any) -> Any:
+    """Calls a second as calls a minute, one at least."""
+    figure = _rounded(_times(rate, 60))
+    return max(1, figure) if isinstance(figure, int) else figure
+
+
+def _duration(milliseconds: Any) -> Any:
+    """Milliseconds as a duration in the largest unit that divides them."""
+    figure = _rounded(milliseconds)
+    if not isinstance(figure, int) or isinstance(figure, bool):
+        return milliseconds
+    for unit, length in _MS_PER_UNIT:
+        if figure and figure % length == 0:
+            return f"{figure // length}{unit}"
+    return f"{figure}ms" if figure else "0s"
+
+
+_KINDS: Final[dict[str, Callable[[Members, str], Iterator[str]]]] = {"McpServer": _server, "LatencyTier": _tier}

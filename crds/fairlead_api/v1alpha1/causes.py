@@ -1,0 +1,261 @@
+"""Causes: the exact words behind the reasons of conditions, and how a condition's message carries them.
+
+A reason says what a person does next, a cause says what was seen: `Unreachable` and `ConnectionRefused`. The message of
+a condition begins with its cause wherever that says more than the reason does, as does the label `cause` of
+`fairlead_operator_servers_ready`. What each cause means stands in `reasons`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
+
+
+class Cause(StrEnum):
+    """One CamelCase word for what was seen. Added to over time, never renamed.
+
+    The causes of failed conversations are the reasons of the wire's error tree: `Cause(error.reason)`.
+    """
+
+    # Accepted
+    ACCEPTED = "Accepted"
+    INVALID = "Invalid"
+    PREFIX_TAKEN = "PrefixTaken"
+    NOT_SUPPORTED_HERE = "NotSupportedHere"
+    POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
+    DEFAULT_TAKEN = "DefaultTaken"
+    RULE_INVALID = "RuleInvalid"
+    NOTHING_SELECTED = "NothingSelected"
+    RULES_MATCH_NOTHING = "RulesMatchNothing"
+    CONFLICTED = "Conflicted"
+    UNKNOWN_TIER = "UnknownTier"
+
+    # ResolvedRefs
+    RESOLVED_REFS = "ResolvedRefs"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a word about secrets
+    SECRET_NOT_LABELLED = "SecretNotLabelled"  # noqa: S105 - a word about secrets
+    SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105 - a word about secrets
+    SECRET_VALUE_INVALID = "SecretValueInvalid"  # noqa: S105 - a word about secrets
+    HOST_NOT_ALLOWED = "HostNotAllowed"
+    REFS_UNREADABLE = "RefsUnreadable"
+
+    # Programmed
+    PROGRAMMED = "Programmed"
+    WAITING_FOR_REFS = "WaitingForRefs"
+    DEPLOYING = "Deploying"
+    INSTALLING = "Installing"
+    STOPPED = "Stopped"
+    DEPLOYMENT_FAILED = "DeploymentFailed"
+    UNSCHEDULABLE = "Unschedulable"
+    VOLUME_UNAVAILABLE = "VolumeUnavailable"
+    NODES_EXCLUDED = "NodesExcluded"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CRASH_LOOPING = "CrashLooping"
+    RUN_AS_ROOT_REFUSED = "RunAsRootRefused"
+    INSTALL_FAILED = "InstallFailed"
+    REGISTRY_UNREACHABLE = "RegistryUnreachable"
+    APPLY_REFUSED = "ApplyRefused"
+    APPLY_FAILED = "ApplyFailed"
+
+    # Programmed or Verified: starting a process
+    START_FAILED = "StartFailed"
+    START_TIMEOUT = "StartTimeout"
+    COMMAND_NOT_FOUND = "CommandNotFound"
+    BACKING_OFF = "BackingOff"
+    SILENT = "Silent"
+
+    # Verified
+    VERIFIED = "Verified"
+    VERIFIED_IN_PART = "VerifiedInPart"
+    DUPLICATE_NAMES = "DuplicateNames"
+    INVALID_NAMES = "InvalidNames"
+    UNUSUAL_NAMES = "UnusualNames"
+    INVALID_SCHEMAS = "InvalidSchemas"
+    INVALID_DEFINITIONS = "InvalidDefinitions"
+    DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
+    LISTING_INCOMPLETE = "ListingIncomplete"
+    PENDING = "Pending"
+    NOT_DISCOVERED = "NotDiscovered"
+    UNREACHABLE = "Unreachable"
+    ADDRESS_NOT_ALLOWED = "AddressNotAllowed"
+    INVALID_URL = "InvalidURL"
+    INVALID_HEADER = "InvalidHeader"
+    CONNECTION_REFUSED = "ConnectionRefused"
+    UNKNOWN_HOST = "UnknownHost"
+    CONNECT_TIMEOUT = "ConnectTimeout"
+    TLS_FAILED = "TLSFailed"
+    CONNECTION_LOST = "ConnectionLost"
+    CLOSED_MID_ANSWER = "ClosedMidAnswer"
+    PROCESS_EXITED = "ProcessExited"
+    CLOSED = "Closed"
+    TIMEOUT = "Timeout"
+    QUEUE_TIMEOUT = "QueueTimeout"
+    POOL_FULL = "PoolFull"
+    TOO_MANY_PROCESSES = "TooManyProcesses"
+    TRANSPORT_ERROR = "TransportError"
+    ANSWER_TOO_LARGE = "AnswerTooLarge"
+    HEADERS_TOO_LARGE = "HeadersTooLarge"
+    BAD_HTTP = "BadHTTP"
+    NOT_MCP = "NotMCP"
+    HTML_INSTEAD_OF_MCP = "HTMLInsteadOfMCP"
+    EMPTY_ANSWER = "EmptyAnswer"
+    WRONG_ANSWER_ID = "WrongAnswerID"
+    BAD_JSON = "BadJSON"
+    TRUNCATED_JSON = "TruncatedJSON"
+    PROTOCOL_ERROR = "ProtocolError"
+    UNSUPPORTED_VERSION = "UnsupportedVersion"
+    BAD_LISTING = "BadListing"
+    PAGE_LOOP = "PageLoop"
+    TOO_MANY_PAGES = "TooManyPages"
+    TOO_MANY_ITEMS = "TooManyItems"
+    LISTING_TOO_LARGE = "ListingTooLarge"
+    UNAUTHORIZED = "Unauthorized"
+    FORBIDDEN = "Forbidden"
+    NOT_FOUND = "NotFound"
+    METHOD_NOT_ALLOWED = "MethodNotAllowed"
+    NOT_ACCEPTABLE = "NotAcceptable"
+    REQUEST_TOO_LARGE = "RequestTooLarge"
+    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"
+    MISDIRECTED_REQUEST = "MisdirectedRequest"
+    TOO_MANY_REQUESTS = "TooManyRequests"
+    LOOP_DETECTED = "LoopDetected"
+    REDIRECTED = "Redirected"
+    SERVER_ERROR = "ServerError"
+    HTTP_REFUSED = "HTTPRefused"
+    RPC_ERROR = "RPCError"
+    MCP_ERROR = "MCPError"
+
+    # Calibrated
+    CALIBRATED = "Calibrated"
+    NOT_CALIBRATED = "NotCalibrated"
+    CALIBRATION_DISABLED = "CalibrationDisabled"
+    NOTHING_TO_PROBE = "NothingToProbe"
+    PROBES_FAILED = "ProbesFailed"
+
+    # Approved
+    APPROVED = "Approved"
+    CHANGES_HELD_BACK = "ChangesHeldBack"
+
+    # DefinitionsClean
+    DEFINITIONS_CLEAN = "DefinitionsClean"
+    HIDDEN_CHARACTERS = "HiddenCharacters"
+    SPEAKS_TO_THE_MODEL = "SpeaksToTheModel"
+    SUSPICIOUS_DEFINITIONS = "SuspiciousDefinitions"
+
+    # NetworkPolicyEnforced
+    NETWORK_POLICY_ENFORCED = "NetworkPolicyEnforced"
+    NETWORK_POLICY_NOT_ENFORCED = "NetworkPolicyNotEnforced"
+    NETWORK_POLICY_NOT_PROBED = "NetworkPolicyNotProbed"
+
+
+class CauseExplanation(NamedTuple):
+    """Meaning of a cause, and its remedy."""
+
+    status: Status
+    """The status of the condition."""
+    meaning: str
+    """Sentence about the observation."""
+    remedy: str = ""
+    """Action that a person takes; empty where all is well."""
+
+
+CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
+    {
+        Reason.AS_EXPECTED: (
+            Cause.ACCEPTED, Cause.RESOLVED_REFS, Cause.PROGRAMMED, Cause.VERIFIED, Cause.CALIBRATED, Cause.APPROVED,
+            Cause.DEFINITIONS_CLEAN, Cause.NETWORK_POLICY_ENFORCED,
+        ),
+        Reason.PENDING: (
+            Cause.PENDING, Cause.REFS_UNREADABLE, Cause.APPLY_FAILED, Cause.WAITING_FOR_REFS, Cause.DEPLOYING,
+            Cause.INSTALLING, Cause.NOT_DISCOVERED, Cause.SILENT, Cause.NOT_CALIBRATED, Cause.CLOSED,
+            Cause.NETWORK_POLICY_NOT_PROBED,
+        ),
+        Reason.INVALID: (
+            Cause.INVALID, Cause.RULE_INVALID, Cause.NOT_SUPPORTED_HERE, Cause.INVALID_URL, Cause.INVALID_HEADER,
+            Cause.LOOP_DETECTED, Cause.REDIRECTED,
+        ),
+        Reason.NOT_ALLOWED: (
+            Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.ADDRESS_NOT_ALLOWED, Cause.APPLY_REFUSED, Cause.RUN_AS_ROOT_REFUSED,
+        ),
+        Reason.CONFLICTED: (Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED),
+        Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
+        Reason.INVALID_REF: (
+            Cause.UNKNOWN_TIER, Cause.SECRET_NOT_FOUND, Cause.SECRET_KEY_MISSING, Cause.SECRET_VALUE_INVALID,
+        ),
+        Reason.REF_NOT_PERMITTED: (Cause.SECRET_NOT_LABELLED, Cause.HOST_NOT_ALLOWED),
+        Reason.STOPPED: (Cause.STOPPED,),
+        Reason.DEPLOYMENT_FAILED: (
+            Cause.DEPLOYMENT_FAILED, Cause.UNSCHEDULABLE, Cause.VOLUME_UNAVAILABLE, Cause.NODES_EXCLUDED,
+        ),
+        Reason.FETCH_FAILED: (Cause.IMAGE_PULL_FAILED, Cause.INSTALL_FAILED, Cause.REGISTRY_UNREACHABLE),
+        Reason.START_FAILED: (
+            Cause.START_FAILED, Cause.START_TIMEOUT, Cause.COMMAND_NOT_FOUND, Cause.BACKING_OFF, Cause.CRASH_LOOPING,
+            Cause.PROCESS_EXITED,
+        ),
+        Reason.UNREACHABLE: (
+            Cause.UNREACHABLE, Cause.CONNECTION_REFUSED, Cause.UNKNOWN_HOST, Cause.CONNECT_TIMEOUT,
+            Cause.CONNECTION_LOST, Cause.TRANSPORT_ERROR,
+        ),
+        Reason.TLS_FAILED: (Cause.TLS_FAILED,),
+        Reason.NOT_MCP: (
+            Cause.NOT_MCP, Cause.HTML_INSTEAD_OF_MCP, Cause.EMPTY_ANSWER, Cause.BAD_HTTP, Cause.NOT_FOUND,
+            Cause.METHOD_NOT_ALLOWED, Cause.NOT_ACCEPTABLE, Cause.UNSUPPORTED_MEDIA_TYPE, Cause.MISDIRECTED_REQUEST,
+        ),
+        Reason.UNAUTHORIZED: (Cause.UNAUTHORIZED, Cause.FORBIDDEN),
+        Reason.OVERLOADED: (
+            Cause.QUEUE_TIMEOUT, Cause.POOL_FULL, Cause.TOO_MANY_PROCESSES, Cause.TOO_MANY_REQUESTS,
+        ),
+        Reason.TOO_LARGE: (
+            Cause.ANSWER_TOO_LARGE, Cause.HEADERS_TOO_LARGE, Cause.TOO_MANY_PAGES, Cause.TOO_MANY_ITEMS,
+            Cause.LISTING_TOO_LARGE, Cause.REQUEST_TOO_LARGE,
+        ),
+        Reason.SERVER_FAILED: (
+            Cause.SERVER_ERROR, Cause.TIMEOUT, Cause.CLOSED_MID_ANSWER, Cause.HTTP_REFUSED, Cause.RPC_ERROR,
+            Cause.MCP_ERROR, Cause.PROTOCOL_ERROR, Cause.UNSUPPORTED_VERSION, Cause.WRONG_ANSWER_ID, Cause.BAD_JSON,
+            Cause.TRUNCATED_JSON, Cause.BAD_LISTING, Cause.PAGE_LOOP,
+        ),
+        Reason.VERIFIED_IN_PART: (
+            Cause.VERIFIED_IN_PART, Cause.DUPLICATE_NAMES, Cause.INVALID_NAMES, Cause.UNUSUAL_NAMES,
+            Cause.INVALID_SCHEMAS, Cause.INVALID_DEFINITIONS, Cause.DEFINITIONS_TOO_LARGE, Cause.LISTING_INCOMPLETE,
+        ),
+        Reason.NOT_CALIBRATED: (Cause.CALIBRATION_DISABLED, Cause.NOTHING_TO_PROBE, Cause.PROBES_FAILED),
+        Reason.CHANGES_HELD_BACK: (Cause.CHANGES_HELD_BACK,),
+        Reason.SUSPICIOUS_DEFINITIONS: (
+            Cause.SUSPICIOUS_DEFINITIONS, Cause.HIDDEN_CHARACTERS, Cause.SPEAKS_TO_THE_MODEL,
+        ),
+        Reason.NOT_ENFORCED: (Cause.NETWORK_POLICY_NOT_ENFORCED,),
+    }
+)  # fmt: skip
+"""Causes of each reason."""
+REASON_OF: Final[Mapping[Cause, Reason]] = MappingProxyType(
+    {cause: reason for reason, causes in CAUSES.items() for cause in causes}
+)
+_WORDS: Final = frozenset(Cause)
+_GOOD: Final[Mapping[str, Cause]] = MappingProxyType(
+    {word: Cause(word) for word in map(str, ConditionType) if word in _WORDS}
+)
+"""Causes of conditions that are as expected, by type."""
+
+
+def worded(cause: Cause, message: str) -> str:
+    """The message of a condition, which begins with the cause where that says more than the reason."""
+    reason = REASON_OF[cause]
+    if reason is Reason.AS_EXPECTED or cause.value == reason.value:
+        return message
+    return f"{cause}: {message}"
+
+
+def cause_of(condition: Condition) -> tuple[Cause | None, str]:
+    """The cause that a condition was written with and its message without it; None for one of another release."""
+    word, colon, rest = condition.message.partition(": ")
+    if colon and word in _WORDS and REASON_OF[Cause(word)] == condition.reason:
+        return Cause(word), rest
+    if condition.reason == Reason.AS_EXPECTED:
+        return _GOOD.get(condition.type, Cause.VERIFIED), condition.message
+    known = condition.reason in _WORDS and REASON_OF[Cause(condition.reason)] == condition.reason
+    return Cause(condition.reason) if known else None, condition.message

@@ -1,0 +1,84 @@
+"""Where the pods of a server may connect to.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Model
+from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.rules import ValidationRule
+
+_CIDR: Final = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$"
+
+CIDR: Final = ValidationRule(
+    cel=f"self.matches(r'{_CIDR}')",
+    message="must be a network with the length of its prefix, such as 10.1.0.0/16 or 203.0.113.7/32",
+    holds=lambda text: re.fullmatch(_CIDR, text) is not None,
+)
+
+_DOMAIN: Final = r"^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+
+DOMAIN: Final = ValidationRule(
+    cel=f"self.matches(r'{_DOMAIN}')",
+    message="must be a domain name in lower case, such as api.example.com, or *.example.com for all right below it",
+    holds=lambda text: re.fullmatch(_DOMAIN, text) is not None,
+)
+
+DomainName = Annotated[str, Field(min_length=1, max_length=253), DOMAIN]
+Cidr = Annotated[str, Field(min_length=1, max_length=64), CIDR]
+Port = Annotated[int, Field(ge=1, le=65535)]
+LabelValue = Annotated[str, Field(max_length=63)]
+
+
+class PodPeer(Model):
+    """Pods of the cluster, by their labels and by those of their namespace."""
+
+    namespace_labels: dict[str, LabelValue] | None = Field(default=None, max_length=16)
+    """Labels of the namespaces; an empty map is every namespace. Absent: the server's own."""
+    labels: dict[str, LabelValue] = Field(default={}, max_length=16)
+    """Labels of the pods. Empty: all of these namespaces."""
+
+
+class EgressRule(Model):
+    """Destinations, each at each of the ports."""
+
+    cidrs: Annotated[list[Cidr], Distinct()] = Field(default=[], max_length=64)
+    """Networks. Addresses at which clouds tell a machine its secrets are left out of them, and so is the API server."""
+    pods: list[PodPeer] = Field(default=[], max_length=32)
+    """Pods of the cluster."""
+    domain_names: Annotated[list[DomainName], Distinct()] = Field(default=[], max_length=64)
+    """Hosts, by the names that the pods look up; `*.example.com` is every one right below it. Needs Cilium."""
+    ports: Annotated[list[Port], Distinct()] = Field(default=[], max_length=64)
+    """TCP ports. Empty: every port and protocol."""
+
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            cel="(has(self.cidrs) && size(self.cidrs) > 0) || (has(self.pods) && size(self.pods) > 0) || "
+            "(has(self.domainNames) && size(self.domainNames) > 0)",
+            message="names no destination: set cidrs, pods or domainNames",
+            holds=lambda rule: bool(rule.cidrs or rule.pods or rule.domain_names),
+        ),
+    )
+
+
+class NetworkEgress(Model):
+    """Everything that the pods may connect to, beside name servers. Empty: nothing else."""
+
+    rules: list[EgressRule] = Field(default=[], max_length=32)
+    """Destinations that are allowed."""
+    kubernetes_api: bool = Field(default=False, alias="kubernetesAPI")
+    """Whether the API server of the cluster is one of them. It asks for a credential all the same, which the pods have
+    none of unless `podTemplate` gives them one."""
+
+
+class Network(Model):
+    """Connections of the pods that are allowed. Counts only where the cluster's network enforces NetworkPolicies."""
+
+    egress: NetworkEgress | None = None
+    """Where the pods may connect to. Absent: anywhere."""
