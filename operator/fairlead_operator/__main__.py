@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import resource
@@ -19,8 +20,11 @@ from typing import Final
 from fairlead_api.logs import set_up
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import NoCluster, load_configuration
+from fairlead_kube.errors import ApiError
 from fairlead_operator.app import Dependencies, Operator, build
-from fairlead_operator.kube.preflight import CannotStart, check_cluster
+from fairlead_operator.kube.account import owners
+from fairlead_operator.kube.installationsecret import InstallationSecret
+from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
 from fairlead_operator.probes import served
 from fairlead_operator.settings import BadSetting, Settings
 
@@ -54,6 +58,8 @@ async def _run(settings: Settings) -> None:
     kube = Kube.connect(configuration)
     try:
         await check_cluster(kube, settings.release_namespace, settings.watch_namespace)
+        if settings.installation_secret:
+            settings = dataclasses.replace(settings, pull_token=await _pull_token(kube, settings))
     finally:
         await kube.aclose()
     operator = build(settings, configuration, wiring=Dependencies(end_process=_end_process))
@@ -65,6 +71,15 @@ async def _run(settings: Settings) -> None:
             raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
         logger.info("metrics and probes on port %d", port)
         await _until_signal(operator)
+
+
+async def _pull_token(kube: Kube, settings: Settings) -> str:
+    """The token of the installation's Secret, which is made where it is missing. Raises CannotStart."""
+    namespace, name = settings.release_namespace, settings.installation_secret
+    try:
+        return await InstallationSecret(kube, namespace, name, owners(settings.owner_token, namespace)).ensure()
+    except ApiError as error:
+        raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 
 
 async def _until_signal(operator: Operator) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from kubernetes.aio.client import Configuration
@@ -23,42 +24,47 @@ from fairlead_kube.errors import ApiError
 from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import (
     CONFIG_MAPS,
-    MCP_SERVERS,
-    OWN_KINDS,
+    DOMAIN_POLICIES,
     PODS,
     SECRETS,
-    TOOL_POLICIES,
     WORKLOAD_KINDS,
     Kind,
     Scope,
 )
+from fairlead_kube.store import ObjectStore
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
+from fairlead_operator.compose import InstallationOptions, Wakeups, composed
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.state import DiscoveryOptions
+from fairlead_operator.enforcement.daily import DailyProbe
+from fairlead_operator.enforcement.probe import ClusterProbe
 from fairlead_operator.gateways.http import HttpGateways
-from fairlead_operator.handlers import EmbeddedKopf
+from fairlead_operator.handlers import handlers
+from fairlead_operator.kopfthread import KopfThread
 from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
     CredentialStore,
-    LabelledSecrets,
+    LabelledSecret,
     Resolver,
     store_key,
 )
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, Timings
-from fairlead_operator.kube.owned import Owned, OwnedStore
+from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
+from fairlead_operator.kube.preflight import knows_domain_policies
+from fairlead_operator.kube.seeds import TierSeeder
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
-from fairlead_operator.server.manifests import Images
 from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 
@@ -139,14 +145,16 @@ class Operator:
         kube = dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count)
         self.telemetry.leader.set(1)
         try:
+            named = await knows_domain_policies(kube)
             leadership = _Leadership(
-                self._configuration, self._wiring, self.telemetry, kube, self.settings, self._given
+                self._configuration, self._wiring, self.telemetry, kube, self.settings, self._given, named
             )
             await leadership.run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
             self.telemetry.pictures.forget()
+            self.telemetry.enforced.clear()
 
 
 class _Leadership:
@@ -160,61 +168,85 @@ class _Leadership:
         kube: Kube,
         settings: Settings,
         given: StartupConfiguration,
+        domain_policies: bool,
     ) -> None:
         release, watched = settings.release_namespace, settings.watch_namespace or None
-        self.owned = Owned(kube, self._enqueue)
-        self.pods = Pods(self._enqueue)
-        self.secrets = LabelledSecrets(self._enqueue_namespace)
-        self.store = CredentialStore(kube, release, self._credential_lost, given.owners)
-        self.documents = KubeDocuments(kube, release, self._disturbed, given.owners)
-        self._list_seconds = settings.list_seconds
-        self.declarations = KubeDeclarations(
-            kube,
-            server_changed=self._enqueue,
-            rules_changed=self._rules_changed,
-            namespace=watched,
-            default_tiers=given.tiers,
+        decided = InstallationOptions(
+            ReconcilerOptions(
+                settings.prefix_style,
+                DiscoveryOptions(settings.discovery_timeout, settings.interval_floor),
+                settings.pod_template_rules,
+            ),
+            ControllerOptions(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
+            default_action=settings.default_action,
+            default_tier=settings.default_tier,
+            environment=settings.environment,
+            now=wiring.now,
+            monotonic=wiring.monotonic,
+            rng=wiring.rng,
         )
+        wakeups = Wakeups.of(decided)
+        queue = wakeups.queue
+        kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
+        self.owned = Owned(kube, queue.add, kinds)
+        self.pods = Pods(queue.add)
+        self.declarations = KubeDeclarations(
+            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers
+        )
+        servers = self.declarations.servers
+
+        def secret_changed(secret: ServerKey, before: object, after: object) -> None:
+            for key in servers:
+                if key.namespace == secret.namespace:
+                    queue.add(key)
+
+        def enforcement_changed() -> None:
+            for key in servers:
+                queue.add(key)
+
+        def credential_lost(entry: str) -> None:
+            for key in servers:
+                if store_key(key) == entry:
+                    queue.add(key)
+
+        def disturbed(name: str, labels: Mapping[str, str]) -> None:
+            self.controller.document_disturbed(name, labels)
+
+        self.secrets = ObjectStore(LabelledSecret.from_object, secret_changed)
+        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name)
+        self.documents = KubeDocuments(kube, release, disturbed, given.owners)
+        self.enforcement: DailyProbe | None = None
+        if settings.network_policy_probe == "Daily":
+            probe = ClusterProbe(kube, release, settings.probe_pods, given.owners)
+            self.enforcement = DailyProbe(
+                kube, release, probe, enforcement_changed, telemetry.enforce, wiring.now, given.owners
+            )
+        name = settings.installation_secret
+        self.installation_secret = InstallationSecret(kube, release, name, given.owners) if name else None
         platform = KubePlatform(
             kube,
-            release,
-            self.declarations.servers,
+            servers,
             self.owned,
-            Resolver(kube, self.secrets),
+            Resolver(kube, self.secrets, settings.credentials_name),
             self.store,
             Events(kube, settings.replica, monotonic=wiring.monotonic),
             self.pods,
-            Images(settings.listener_image, settings.runner_image),
+            dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
+            self.enforcement.verdict if self.enforcement is not None else None,
         )
         connector = NetworkConnector(
             resolve=wiring.resolve, egress=given.egress,
             installation=settings.installation or pseudonym(settings.pull_token),
         )  # fmt: skip
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
-        self.controller = Controller(
-            World(platform, self.documents, connector, self.declarations, self.gateways),
-            options=ReconcilerOptions(
-                settings.prefix_style,
-                DiscoveryOptions(settings.discovery_timeout, settings.interval_floor),
-                settings.pod_template_rules,
-            ),
-            rhythm=ControllerOptions(
-                sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds
-            ),
-            default_action=settings.default_action,
-            default_tier=settings.default_tier,
-            environment=settings.environment,
-            telemetry=telemetry,
-            now=wiring.now,
-            monotonic=wiring.monotonic,
-            rng=wiring.rng,
-        )
-        self.feed = EmbeddedKopf(configuration, self._observe, watched, self._begin)
-        self.informers = [
-            Informer(kube, scope, store, relisted=self._relisted, random=wiring.rng.random)
-            for scope, store in self._scopes(release, watched)
-        ]
+        world = World(platform, self.documents, connector, self.declarations, self.gateways)
+        self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
+        self._kube, self._configuration = kube, configuration
+        self._release, self._watched = release, watched
+        self._list_seconds = settings.list_seconds
+        self._random = wiring.rng.random
+        self._seeder = TierSeeder(kube, given.tiers, optional=watched is not None)
 
     async def run(self, operator: Operator) -> None:
         """Fill the stores, then work from them."""
@@ -224,87 +256,68 @@ class _Leadership:
             await self.gateways.aclose()
 
     async def _work(self, operator: Operator) -> None:
+        self.declarations.reads_tiers = await self._seeder.run()
+        if self.enforcement is not None:
+            await self.enforcement.restore()
+        own = {
+            kind: Informer(self._kube, scope, store, watches=False, resync=self._list_seconds, random=self._random)
+            for kind, (scope, store) in self._own_scopes().items()
+        }
+        informers = [*own.values(), *(Informer(self._kube, *each, random=self._random) for each in self._scopes())]
+
+        def observe(kind: Kind, type_: str | None, item: Json) -> None:
+            own[kind].observe(type_, item)
+
+        feed = KopfThread(
+            self._configuration,
+            partial(handlers, tiers=self.declarations.reads_tiers),
+            observe,
+            self._watched,
+            self._kinds_served,
+        )
         async with asyncio.TaskGroup() as group:
-            for informer in self.informers:
+            for informer in informers:
                 group.create_task(informer.run(), name=repr(informer))
-            for informer in self.informers:
+            for informer in informers:
                 await informer.synced.wait()
-            await self._begin()
-            kinds = OWN_KINDS if self.declarations.reads_tiers else (MCP_SERVERS, TOOL_POLICIES)
-            group.create_task(self.feed.run(kinds), name="kopf feed")
-            group.create_task(self._keep_listing(), name="complete lists")
+            group.create_task(feed.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
+            if self.enforcement is not None:
+                group.create_task(self.enforcement.run(), name="probe of the network")
 
-    async def _begin(self) -> None:
+    async def _kinds_served(self) -> None:
+        """Wait until the API server serves our kinds, and has tiers."""
         while True:
             try:
-                await self.declarations.start()
-                await self.declarations.withdraw_old_defaults()
-                await self.declarations.create_default_tiers()
+                for scope, _ in self._own_scopes().values():
+                    await self._kube.probe(scope)
+                await self._seeder.seed()
                 return
             except ApiError as error:
-                logger.warning("cannot list what is declared: %s", error)
+                logger.warning("kopf is started once our kinds can be listed: %s", error)
                 await asyncio.sleep(LIST_RETRY_SECONDS)
 
-    async def _keep_listing(self) -> None:
-        """Find what Kopf lost: after an outage it reports what exists, and never what was deleted meanwhile."""
-        pause, failing = self._list_seconds, False
-        while True:
-            await asyncio.sleep(pause)
-            try:
-                await self.declarations.refresh()
-            except ApiError as error:
-                if not failing:
-                    logger.warning(
-                        "McpServers, LatencyTiers and ToolPolicies cannot be listed; what is deleted meanwhile stays "
-                        "in force until they can: %s",
-                        error,
-                    )
-                pause, failing = min(LIST_RETRY_SECONDS, self._list_seconds), True
-            else:
-                pause, failing = self._list_seconds, False
+    def _own_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
+        return {
+            kind: (Scope(kind, Json, self._watched if kind.namespaced else None), store)
+            for kind, store in self.declarations.stores().items()
+        }
 
-    def _scopes(self, release: str, watched: str | None) -> list[tuple[Scope[Json], Store[Json]]]:
+    def _scopes(self) -> list[tuple[Scope[Json], Store[Json]]]:
         ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope[Json], Store[Json]]] = [
-            (Scope(kind, Json, watched, ours), OwnedStore(self.owned, kind)) for kind in WORKLOAD_KINDS
+            (Scope(kind, Json, self._watched, ours), store) for kind, store in self.owned.stores.items()
         ]
+        secret = self.installation_secret
         return [
             *workloads,
-            (Scope(PODS, Json, watched, ours), self.pods),
-            (Scope(CONFIG_MAPS, Json, release, LABEL_DOCUMENT), self.documents),
-            (Scope(SECRETS, Json, release, STORE_SELECTOR), self.store),
-            (Scope(SECRETS, Json, watched, SELECTOR), self.secrets),
+            *([(secret.scope, secret)] if secret is not None else []),
+            (Scope(PODS, Json, self._watched, ours), self.pods.store),
+            (Scope(CONFIG_MAPS, Json, self._release, LABEL_DOCUMENT), self.documents.store),
+            (Scope(SECRETS, Json, self._release, STORE_SELECTOR), self.store.store),
+            (Scope(SECRETS, Json, self._watched, SELECTOR), self.secrets),
         ]
-
-    # Called by the stores.
-
-    def _observe(self, plural: str, type_: str | None, item: Json) -> None:
-        if self.declarations.observe(plural, type_, item):
-            self.controller.resync()
-
-    def _rules_changed(self) -> None:
-        self.controller.declarations_changed()
-
-    def _relisted(self) -> None:
-        self.controller.resync()
-
-    def _enqueue(self, key: ServerKey) -> None:
-        self.controller.enqueue(key)
-
-    def _enqueue_namespace(self, namespace: str) -> None:
-        for key in self.declarations.servers:
-            if key.namespace == namespace:
-                self.controller.enqueue(key)
-
-    def _credential_lost(self, entry: str) -> None:
-        for key in self.declarations.servers:
-            if store_key(key) == entry:
-                self.controller.enqueue(key)
-
-    def _disturbed(self, name: str, labels: Mapping[str, str]) -> None:
-        self.controller.document_disturbed(name, labels)
 
 
 def build(settings: Settings, configuration: Configuration, *, wiring: Dependencies | None = None) -> Operator:

@@ -19,7 +19,8 @@ class Done:
 class Waiting:
     """Not there yet, for no fault of the object. `after`: seconds until the next try; None = back off."""
 
-    reason: str
+    cause: str
+    """A constant of `fairlead_api.v1alpha1.causes`, or the API server's word."""
     after: float | None = None
 
 
@@ -27,7 +28,8 @@ class Waiting:
 class Stalled:
     """A person has to change something first: not retried until the object changes or `after` seconds have passed."""
 
-    reason: str
+    cause: str
+    """A constant of `fairlead_api.v1alpha1.causes`, or the API server's word."""
     after: float | None = None
 
 

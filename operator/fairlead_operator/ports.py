@@ -5,6 +5,7 @@ Pure declarations. `kube/` implements them on the Kubernetes API, `local/` on ma
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
-from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause
+from fairlead_api.v1alpha1.common import Condition, Resource
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
@@ -28,6 +31,11 @@ Environment = Literal["cluster", "local"]
 
 class PlatformTrouble(Exception):
     """The platform cannot be read or written now; the caller tries again later. Base of errors off a cluster."""
+
+    @property
+    def reason(self) -> str:
+        """One word for metrics, as an ApiError has it."""
+        return type(self).__name__
 
 
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
@@ -44,9 +52,23 @@ class ConditionVerdict:
 
     ok: bool | None
     """None = not known yet, retried soon."""
-    reason: str
-    """A constant of `fairlead_api.v1alpha1.conditions`."""
+    cause: Cause
     message: str
+
+    @property
+    def reason(self) -> Reason:
+        """Reason of the condition."""
+        return REASON_OF[self.cause]
+
+
+@dataclass(frozen=True)
+class PodCount:
+    """Pods of a server, as its `scale` subresource tells them."""
+
+    replicas: int
+    """Pods that there are, ready or not."""
+    selector: str
+    """Labels that they are selected by, as text."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,10 @@ class Workload:
     """Changes when what runs is replaced: a reason to discover again at once."""
     down: ConditionVerdict | None = None
     """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
+    pods: PodCount | None = None
+    """None where no pods are run."""
+    network: ConditionVerdict | None = None
+    """Whether the NetworkPolicies of its pods are enforced; None where no pods are run, or nobody looks."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +113,11 @@ class Announcement:
     kind: Literal["Normal", "Warning"]
     reason: str
     note: str
+
+    @property
+    def level(self) -> int:
+        """Level of a log entry that says the same."""
+        return logging.INFO if self.kind == "Normal" else logging.WARNING
 
 
 class Platform(Protocol):
@@ -181,6 +212,13 @@ class Declarations(Protocol):
 
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         """Show the status of a policy. Raises PLATFORM_ERRORS."""
+        ...
+
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
+        """Show the conditions of tiers, by name; writes only where they differ from what is shown.
+
+        Raises PLATFORM_ERRORS.
+        """
         ...
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:

@@ -21,7 +21,9 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_mcp.masking import Mask
 from fairlead_operator.calibration.plan import ProbePlan, plan
@@ -45,11 +47,12 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.publish.catalogs import Catalogs
-from fairlead_operator.server.announcements import catalog_news, ready_news
+from fairlead_operator.server.announcements import catalog_news, condition_news
 from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
+from fairlead_operator.server.tierfloors import TierFloors
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +97,7 @@ class _Reconcile:
 
 class Reconciler:
     """Reconciles McpServers, one look at a time. `changed(key)` is called when a server needs another look, `published`
-    with each catalog, `shown` with status and reason of each condition Ready, and with None where the server is gone.
+    with each catalog, `shown` with each condition Ready, and with None where the server is gone.
     `entered` is called with the server's entry for gateways, None for one that is ready or gone.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
@@ -108,7 +111,7 @@ class Reconciler:
         *,
         changed: Callable[[ServerKey], None],
         published: Callable[[Catalog], None] = lambda catalog: None,
-        shown: Callable[[ServerKey, tuple[str, str] | None], None] = lambda key, ready: None,
+        shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None,
         entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
@@ -133,9 +136,10 @@ class Reconciler:
         self._pod_templates = options.pod_templates
         self._probe = options.probe
         self._prefixes = Prefixes(options.prefix_style)
+        self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
-        self._definitions = PinnedDefinitions(documents, held_back)
+        self._definitions = PinnedDefinitions(documents, held_back, now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:
@@ -147,7 +151,7 @@ class Reconciler:
         """Entries of the servers that have no catalog, before the first look. Raises PLATFORM_ERRORS."""
         stored = await self.catalogs.names()
         return [
-            entry_of_new(server.key, self._prefixes.granted(server, NOT_REACHED)[1])
+            entry_of_new(server.key, self._prefixes.granted(server)[1])
             async for server in self._servers()
             if catalog_name(server.key) not in stored
         ]
@@ -191,10 +195,10 @@ class Reconciler:
             return await self._look(server)
         except UnreadableServer as error:
             logger.warning("%s cannot be read: %s", key, error)
-            return Stalled(Reason.INVALID)
+            return Stalled(Cause.INVALID)
         except PLATFORM_ERRORS as error:
             logger.warning("%s: tried again later: %s", key, error)
-            return Waiting(str(getattr(error, "reason", "") or type(error).__name__))
+            return Waiting(error.reason)
 
     async def _gone(self, key: ServerKey) -> Outcome:
         self._rounds.forget(key)
@@ -202,6 +206,7 @@ class Reconciler:
         self._plans.pop(key, None)
         await self._definitions.drop(key)
         self._leave_alone(key)
+        self.floors.forget(key)
         for other in self._prefixes.release(key):
             self._changed(other)
         await self.catalogs.withdraw(key)
@@ -216,19 +221,20 @@ class Reconciler:
         accepted = check(server, self._platform.environment, self._pod_templates)
         if not accepted.ok:
             return await self._refuse(server, accepted)
-        accepted, prefix = self._prefixes.granted(server, accepted)
+        conflicted, prefix = self._prefixes.granted(server)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         look = _Reconcile(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
         calibrated = self._calibrate(look, catalog)
-        of_definitions = self._definitions.verdicts(server.key)
+        beside = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, workload.network
         verified = self._verified(look)
-        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *of_definitions)
+        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *beside)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.shown(server.key) if self._figures is not None else None
-        facts = Facts(workload.endpoint, catalog, left_out, latency)
+        approvals = self._definitions.approvals(server.key)
+        facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pods, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
         self._entered(server.key, self._entry(look, status))
         if (left := self._until_told(look, verdicts)) > 0:
@@ -243,7 +249,7 @@ class Reconciler:
         status = build_status(server, Verdicts(accepted), Facts(), self._now(), self._platform.environment)
         self._entered(server.key, entry_for(server.key, None, status, self._rounds.refreshed(server.key)))
         await self._show(server, status)
-        return Stalled(accepted.reason)
+        return Stalled(accepted.cause)
 
     def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> DiscoveryState | None:
         """Have the server asked where there is something to ask."""
@@ -364,11 +370,9 @@ class Reconciler:
     async def _show(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
-        self._shown(server.key, None if ready is None else (ready.status, ready.reason))
-        news = ready_news(server.status, status)
-        if news is not None:
-            level = logging.INFO if news.kind == "Normal" else logging.WARNING
-            logger.log(level, "%s: %s: %s", server.key, news.reason, news.note)
+        self._shown(server.key, ready)
+        for news in condition_news(server.status, status):
+            logger.log(news.level, "%s: %s: %s", server.key, news.reason, news.note)
             await self._platform.announce(server, news)
 
     def _next(self, look: _Reconcile) -> Outcome:
@@ -376,10 +380,10 @@ class Reconciler:
         trouble = look.workload.verdict if stopped else look.credential.verdict
         # Nobody tells of a Secret without the label, so one that may appear is looked for.
         absent = STALLED_RETRY if look.credential.absent else None
-        if trouble.reason in (Reason.APPLY_FAILED, Reason.REFS_UNREADABLE):
-            return Waiting(trouble.reason)
+        if trouble.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE):
+            return Waiting(trouble.cause)
         if trouble.ok is False:
-            return Stalled(trouble.reason, STALLED_RETRY)
+            return Stalled(trouble.cause, STALLED_RETRY)
         if look.round is None or look.workload.down is not None or trouble.ok is None:
             return Done(absent)  # an event brings the next look
         if look.round.task is None:

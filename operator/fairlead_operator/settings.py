@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from fairlead_mcp.egress import Egress
+from fairlead_operator.enforcement.manifests import ProbePods
 from fairlead_operator.server.checks import PodTemplateChecker
+from fairlead_operator.server.manifests import Images, ManifestContext
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -18,8 +22,10 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 LogFormat = Literal["text", "json"]
 Action = Literal["Allow", "Deny"]
 Style = Literal["name", "namespace-name"]
-Confined = Literal["auto", "yes", "no"]
+Confined = Literal["auto", "always", "never"]
+UserIds = Literal["Fixed", "Assigned"]
 PodTemplateRule = Literal["Restricted", "Any"]
+ProbeRule = Literal["Never", "Daily"]
 
 
 class BadSetting(ValueError):
@@ -56,13 +62,22 @@ class Settings:
     """Image with a static /bin/busybox, which serves stdio servers in pods."""
     runner_image: str = "localhost/fairlead-runner:0.1.0"
     """Image that `package` servers are installed and run in, as hack/images builds it."""
+    credentials_name: str = "fairlead-credentials"
+    """Name of the Secrets that credentials of servers are copied into for the gateways, without their number (`-0` to
+    `-15`)."""
+    api_server_networks: str = ""
+    """Networks that the API server is in, separated by commas, beside the address of its Service: most networks judge
+    by the address behind a Service. `spec.network.egress` leaves them out of what it allows, or in with
+    `kubernetesAPI`."""
+    user_ids: UserIds = "Fixed"
+    """User and group ids of servers' pods: `Fixed`, 65532, or `Assigned` by the cluster, as OpenShift does."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
     pod_templates: PodTemplateRule = "Restricted"
-    """Which fields `spec.podTemplate` of a server may set: `Restricted`, those that keep its pods within the Pod
-    Security Standard "restricted" (docs/pod-templates.md lists them), or `Any`."""
+    """Which fields of its pods a server may set: `Restricted`, those of `spec.podTemplate`, which keep them within the
+    Pod Security Standard "restricted", or `Any`, which allows `spec.unrestrictedPodTemplate` too."""
     any_pod_templates_in: str = ""
-    """Namespaces, separated by commas, whose servers may set any of them all the same."""
+    """Namespaces, separated by commas, whose servers may set any field all the same."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
     interval_floor: float = 30.0
@@ -82,6 +97,9 @@ class Settings:
     `http://127.0.0.1:9464`."""
     pull_token: str = ""
     """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
+    installation_secret: str = ""
+    """Name of a Secret in the release's namespace with the keys `pullToken`, `sessionKey` and `auditKey`, which the
+    operator makes where it is missing and takes `pull_token` from. Empty: `pull_token` is as set."""
     installation: str = ""
     """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which gateways find
     servers that lead back to them. As for the gateways. Empty: it follows from `pull_token`, without one this process
@@ -94,9 +112,15 @@ class Settings:
     denied_networks: str = ""
     """Networks of the cluster's pods and Services, separated by commas: there only Services of a server's own namespace
     may be, and names in `allowed_urls`. As for the gateways."""
+    network_policy_probe: ProbeRule = "Never"
+    """Whether two short-lived pods in the release's namespace find out if the cluster enforces NetworkPolicies:
+    `Never`, or `Daily`, which takes the rights of operator/network-probe.yaml."""
+    image_pull_secrets: str = ""
+    """Names of Secrets in the release's namespace, separated by commas, that the image of these pods is fetched
+    with."""
     confined: Confined = "auto"
-    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `yes`,
-    `no`, or `auto`, which is yes in a pod. As for the gateways."""
+    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
+    `never`, or `auto`, which is always in a pod. As for the gateways."""
     figures_seconds: float = 60.0
     """Shortest time between two writes of measured figures to the status of one McpServer or LatencyTier."""
     metrics_host: str = "0.0.0.0"
@@ -134,12 +158,40 @@ class Settings:
     @property
     def egress(self) -> Egress:
         """Where servers may be. Raises BadEgress."""
-        confined = None if self.confined == "auto" else self.confined == "yes"
+        confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(_listed(self.allowed_urls), _listed(self.denied_networks), confined=confined)
 
     @property
+    def manifest_context(self) -> ManifestContext:
+        """Parameters of the manifests of every server."""
+        return ManifestContext(
+            self.release_namespace,
+            images=Images(self.listener_image, self.runner_image),
+            api_server=tuple(map(str, self._api_server())),
+            assigned_ids=self.user_ids == "Assigned",
+        )
+
+    def _api_server(self) -> list[IPv4Network | IPv6Network]:
+        """Raises BadSetting."""
+        known = []
+        service = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+        with contextlib.suppress(ValueError):
+            known.append(ip_network(service))
+        for text in _listed(self.api_server_networks):
+            try:
+                known.append(ip_network(text))
+            except ValueError as error:
+                raise BadSetting(f"FAIRLEAD_API_SERVER_NETWORKS: {text!r} is no network: {error}") from error
+        return known
+
+    @property
+    def probe_pods(self) -> ProbePods:
+        """Parameters of the pods that probe the network."""
+        return ProbePods(self.listener_image, _listed(self.image_pull_secrets), self.user_ids == "Assigned")
+
+    @property
     def pod_template_rules(self) -> PodTemplateChecker:
-        """Namespaces whose `spec.podTemplate` may set any field."""
+        """Namespaces whose servers may have an `unrestrictedPodTemplate`."""
         return PodTemplateChecker(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
 
     @property
@@ -161,7 +213,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "Action": get_args(Action),
     "Style": get_args(Style),
     "Confined": get_args(Confined),
+    "UserIds": get_args(UserIds),
     "PodTemplateRule": get_args(PodTemplateRule),
+    "ProbeRule": get_args(ProbeRule),
 }
 
 

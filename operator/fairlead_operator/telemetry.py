@@ -14,6 +14,9 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import RUNNING, Report
+from fairlead_api.v1alpha1.causes import cause_of
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.samples import AttemptOutcome
 
@@ -40,7 +43,7 @@ class Telemetry:
             registry=registry,
         )
         self.troubles = Counter(
-            "fairlead_operator_errors", "Looks that did not end in Done, by reason.", ["reason"], registry=registry
+            "fairlead_operator_errors", "Looks that did not end in Done, by cause.", ["cause"], registry=registry
         )
         self.depth = Gauge("fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=registry)
         self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=registry)
@@ -92,6 +95,12 @@ class Telemetry:
             ["what"],
             registry=registry,
         )
+        self.enforced = Gauge(
+            "fairlead_operator_network_policies_enforced",
+            "1 where a probe found that the cluster enforces NetworkPolicies in a direction, 0 where not; else absent.",
+            ["direction"],
+            registry=registry,
+        )
         self.pictures = Pictures()
         registry.register(self.pictures)
 
@@ -102,6 +111,15 @@ class Telemetry:
         else:
             with contextlib.suppress(KeyError):
                 self.held.remove(*key)
+
+    def enforce(self, answer: Enforcement) -> None:
+        """A probe found that of the cluster's network, or one before it."""
+        for direction in DIRECTIONS:
+            if (known := answer.of(direction)) is not None:
+                self.enforced.labels(direction).set(known)
+            else:
+                with contextlib.suppress(KeyError):
+                    self.enforced.remove(direction)
 
     def moved(self, move: Move) -> None:
         """A tool is in other tiers than before."""
@@ -126,6 +144,13 @@ class Telemetry:
                     if known:
                         self._lag.observe(max(0.0, now - attempt.at))
 
+    def shown(self, key: ServerKey, ready: Condition | None) -> None:
+        """A server's condition Ready as it is shown; None where the server is gone."""
+        if ready is None:
+            self.pictures.ready.pop(key, None)
+        else:
+            self.pictures.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
+
     def asked(self, *, answered: bool) -> None:
         """A gateway was asked for its report."""
         self._pulls.labels("answered" if answered else "failed").inc()
@@ -135,8 +160,8 @@ class Pictures(Collector):
     """Gauges that are counted when they are scraped."""
 
     def __init__(self) -> None:
-        self.ready: dict[ServerKey, tuple[str, str]] = {}
-        """Status and reason of each server's condition Ready, as shown last."""
+        self.ready: dict[ServerKey, tuple[str, str, str]] = {}
+        """Status, reason and cause of each server's condition Ready, as shown last."""
         self.heard: set[str] = set()
         """Gateway processes that told of attempts before."""
         self.gateways: Callable[[], Mapping[str, bool]] = dict
@@ -149,10 +174,10 @@ class Pictures(Collector):
         self.gateways = dict
 
     def collect(self) -> Iterable[Metric]:
-        text = "McpServers by their condition Ready and its reason."
-        servers = GaugeMetricFamily("fairlead_operator_servers_ready", text, labels=["ready", "reason"])
-        for (ready, reason), count in Count(list(self.ready.values())).items():
-            servers.add_metric([ready, reason], count)
+        text = "McpServers by their condition Ready, its reason, and the exact cause."
+        servers = GaugeMetricFamily("fairlead_operator_servers_ready", text, labels=["ready", "reason", "cause"])
+        for labels, count in Count(list(self.ready.values())).items():
+            servers.add_metric(labels, count)
         yield servers
         text = "Gateway replicas that are asked for latencies, by whether they answered last."
         gateways = GaugeMetricFamily("fairlead_operator_gateways", text, labels=["state"])

@@ -1,6 +1,6 @@
 """A queue of keys in need of a look: one entry per key, one worker at a time per key, delays, back-off.
 
-The controller feeds it and gives it the function that looks. Knows nothing of Kubernetes. Everything runs in one event
+Knows nothing of Kubernetes. Everything runs in one event
 loop; `add` may be called from it at any time, also before `run`.
 """
 
@@ -48,13 +48,11 @@ class WorkQueue(Generic[K]):
 
     def __init__(
         self,
-        work: Callable[[K], Awaitable[Outcome]],
         *,
         workers: int = 16,
         backoff: ItemBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._work = work
         self._workers = workers
         self._backoff = backoff or ItemBackoff()
         self._rng = rng or random.Random()
@@ -113,12 +111,12 @@ class WorkQueue(Generic[K]):
         """Return once nothing is due or being worked on; delayed keys do not count."""
         await self._idle.wait()
 
-    async def run(self) -> None:
-        """Work until cancelled; then the work under way is cancelled too."""
+    async def run(self, work: Callable[[K], Awaitable[Outcome]]) -> None:
+        """Have each due key worked on until cancelled; then the work under way is cancelled too."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
-                    group.create_task(self._worker(), name=f"queue-worker-{number}")
+                    group.create_task(self._worker(work), name=f"queue-worker-{number}")
         finally:
             for key in list(self._delayed):
                 self._cancel_delay(key)
@@ -128,7 +126,7 @@ class WorkQueue(Generic[K]):
         if handle is not None:
             handle.cancel()
 
-    async def _worker(self) -> None:
+    async def _worker(self, work: Callable[[K], Awaitable[Outcome]]) -> None:
         while True:
             while not self._due:
                 self._wake.clear()
@@ -138,7 +136,7 @@ class WorkQueue(Generic[K]):
             self._active.add(key)
             outcome: Outcome | None = None
             try:
-                outcome = await self._work(key)
+                outcome = await work(key)
             except Exception:
                 logger.exception("looking at %s failed", key)
             finally:

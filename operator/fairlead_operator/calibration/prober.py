@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 32
 """Servers that are probed side by side."""
 APART_S: Final = 0.05
-"""Between two probes of a server; its `callsPerSecond` may make it more."""
+"""Between two probes of a server; its `callsPerMinute` may make it more."""
 LINGER_S: Final = 60.0
 """A session stays open for what is due within this time: a server on stdio would start a process for each."""
 LOOK_S: Final = 60.0

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.calibration.budget import ProbeBudget
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.latency.samples import AttemptOutcome
@@ -31,7 +31,7 @@ MOST_CONFIRMS: Final = 30
 NAMED: Final = 3
 """Tools that a message names."""
 ROUND_TRIPS: Final = 20
-_NEVER: Final = "spec.calibration allows no probes (probe: Never, or enabled: false, which is read the same)"
+_NEVER: Final = "spec.calibration allows no probes (probe: Never)"
 _NOTHING: Final[Mapping[str, str]] = {
     "Declared": "no tool is probed, because none has probe.arguments in spec.tools",
     "ReadOnly": "no tool is probed: none has probe.arguments in spec.tools, and none is trusted as read-only",
@@ -173,17 +173,17 @@ class ProbeSchedule:
         plan = self.plan
         left = f"; no arguments can be made for {_some(plan.refused)}" if plan.refused else ""
         if plan.policy == "Never":
-            return ConditionVerdict(None, Reason.CALIBRATION_DISABLED, _NEVER)
+            return ConditionVerdict(False, Cause.CALIBRATION_DISABLED, _NEVER)
         if not plan.probes:
-            return ConditionVerdict(None, Reason.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{left}")
+            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{left}")
         if self._answers.keys() < self._probes.keys():
             return None
         failed = [tool for tool in self._probes if tool not in self.measured]
         if failed:
             words = self._answers[failed[0]].words
-            return ConditionVerdict(False, Reason.PROBES_FAILED, f"no result from {_some(failed)}: {words}{left}")
+            return ConditionVerdict(False, Cause.PROBES_FAILED, f"no result from {_some(failed)}: {words}{left}")
         count = f"{len(plan.probes)} tool" + "s" * (len(plan.probes) != 1)
-        return ConditionVerdict(True, Reason.CALIBRATED, f"{count} probed{left}")
+        return ConditionVerdict(True, Cause.CALIBRATED, f"{count} probed{left}")
 
 
 def _some(tools: Iterable[str]) -> str:

@@ -12,7 +12,6 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import (
     Catalog,
     CredentialRef,
-    DeclaredLatency,
     Definition,
     Endpoint,
     HttpEndpoint,
@@ -22,7 +21,7 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
-from fairlead_api.latency_metadata import authored_latency, effective_latency
+from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLimits, ToolOverride
 from fairlead_mcp import eras
 from fairlead_operator.discovery.findings import ListingFindings
@@ -30,6 +29,7 @@ from fairlead_operator.discovery.judging import (
     DEFINITION_LIMIT,
     PROMPT,
     RESOURCE,
+    SKILL,
     TEMPLATE,
     TOOL,
     DefinitionFilter,
@@ -96,6 +96,9 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
         resources=_definitions(found.resources, RESOURCE, sieve),
         resource_templates=_definitions(found.resource_templates, TEMPLATE, sieve),
         prompts=_definitions(found.prompts, PROMPT, sieve),
+        skills=_definitions(found.skills, SKILL, sieve),
+        pinned=spec.pin,
+        announced=dict(found.announced),
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
@@ -111,7 +114,7 @@ def _tools(
     for name, raw in sieve.usable(found.tools, TOOL):
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
-        tool = _tool(name, raw, overrides.get(name), authored.latency, trusted=trusted)
+        tool = _tool(name, raw, overrides.get(name), authored, trusted=trusted)
         tools.append(msgspec.structs.replace(tool, requires=found.requires.get(name, ())))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
@@ -127,7 +130,7 @@ def _asks_for_trust(tool: ToolEntry) -> bool:
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
-def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: DeclaredLatency, *, trusted: bool) -> ToolEntry:
+def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: Authored, *, trusted: bool) -> ToolEntry:
     tags = tuple(override.tags) if override else ()
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
@@ -141,10 +144,13 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: Declared
         description=override.description if override else None,
         tags=tags,
         categories=categories,
-        latency=effective_latency(override.latency if override else None, authored, trusted=trusted),
+        latency=effective_latency(override.latency if override else None, authored.latency, trusted=trusted),
+        min_tier=override.min_tier if override else None,
+        authored_min_tier=authored.min_tier,
         probe_arguments=probe.arguments if probe else None,
         calls_per_minute=limits.calls_per_minute,
         concurrency=limits.concurrency,
+        result_tokens=authored.result_tokens if limits.result_tokens is None else limits.result_tokens,
     )
 
 

@@ -11,11 +11,12 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.eras import announced
+from fairlead_mcp import eras
 from fairlead_mcp.errors import McpError
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.discovery.listening import Listeners, ListenTarget
@@ -96,7 +97,7 @@ class Discoverer:
             round_.answering = self._stamp() if round_.wanted else ""
             round_.wanted = False
         self._lines.hold(key, subject.endpoint)
-        if round_.found is not None and announced(round_.found.capabilities):
+        if round_.found is not None and eras.announced(round_.found.capabilities):
             self._listeners.hold(
                 key, ListenTarget(subject.endpoint, subject.credential_hash, subject.revision), credential
             )
@@ -132,11 +133,15 @@ class Discoverer:
         self._forget_round(key)
         self._give_up(key, why)
 
-    def hint(self, key: ServerKey) -> None:
-        """Its lists may have changed: have it asked soon, but no more often than `DiscoveryOptions` allows."""
+    def hint(self, key: ServerKey, announced: str = "") -> None:
+        """Its lists may have changed: have it asked soon, but no more often than `DiscoveryOptions` allows.
+        `announced`: the list that it says has; empty where it says nothing.
+        """
         round_ = self._rounds.get(key)
         if round_ is None:
             return
+        if announced:
+            round_.announced[announced] = self._stamp()
         if round_.task is not None:
             round_.stale = True
             return
@@ -228,6 +233,7 @@ class Discoverer:
         return DiscoveryState(
             subject, found=before.found, listed=before.listed, failure=before.failure, asked=before.asked, up=before.up,
             losses=before.losses, wanted=before.wanted or bool(before.answering), refreshed=before.refreshed,
+            announced=before.announced,
         )  # fmt: skip
 
     @staticmethod
@@ -241,14 +247,15 @@ class Discoverer:
     ) -> None:
         try:
             async with Slot(self._suspects if round_.failures else self._slots):
+                announced = dict(round_.announced)  # what is announced from here on, the next discovery answers
                 outcome = await self._discover(key, round_.subject.endpoint, credential)
             if isinstance(outcome, RawListing):
-                round_.listed = outcome
+                round_.listed = outcome = replace(outcome, announced=announced)
                 outcome = await self._compared_with(key, round_, credential, outcome)
             self._settle(round_, outcome, interval)
         except Exception as error:
             logger.exception("the discovery of %s broke down", key)
-            self._settle(round_, DiscoveryFailure("McpError", f"the discovery broke down: {error!r}"), interval)
+            self._settle(round_, DiscoveryFailure("MCPError", f"the discovery broke down: {error!r}"), interval)
         if self._rounds.get(key) is round_:
             round_.task = None
             self._finished(key)

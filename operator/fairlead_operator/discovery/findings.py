@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.judging import SHOWN_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
@@ -37,21 +37,21 @@ class ListingFindings:
     @property
     def lines(self) -> tuple[str, ...]:
         """For the log: a line each, bounded however bad the server is."""
-        said = [f"{fault.reason}: {fault.word} {_called(fault)}" for fault in self.faults]
-        said += [f"{Reason.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
+        said = [f"{fault.cause}: {fault.word} {_called(fault)}" for fault in self.faults]
+        said += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
         said += self.notes
         more = len(said) - LINES_LIMIT
         return tuple(said) if more <= 0 else (*said[:LINES_LIMIT], f"and {more} more of the kind")
 
     def verdict(self) -> ConditionVerdict:
-        """True in any case: what can be offered is. The reason is that of the worst, or says that there are several."""
-        reasons = {fault.reason for fault in self.faults if fault.left_out}
+        """True in any case: what can be offered is. The cause is that of the worst, or says that there are several."""
+        causes = {fault.cause for fault in self.faults if fault.left_out}
         if self.failed:
-            reasons.add(Reason.LISTING_INCOMPLETE)
-        if not reasons:
-            reasons = {fault.reason for fault in self.faults} or {Reason.VERIFIED}
-        reason = reasons.pop() if len(reasons) == 1 else Reason.VERIFIED_IN_PART
-        return ConditionVerdict(True, reason, "; ".join([ANSWERED, *self._clauses()]))
+            causes.add(Cause.LISTING_INCOMPLETE)
+        if not causes:
+            causes = {fault.cause for fault in self.faults} or {Cause.VERIFIED}
+        cause = causes.pop() if len(causes) == 1 else Cause.VERIFIED_IN_PART
+        return ConditionVerdict(True, cause, "; ".join([ANSWERED, *self._clauses()]))
 
     def _clauses(self) -> Iterable[str]:
         out = [fault for fault in self.faults if fault.left_out]
@@ -68,10 +68,10 @@ class ListingFindings:
 
 
 def _enumerated(faults: list[Fault]) -> str:
-    """Some of each reason, so that many of one kind do not hide another."""
+    """Some of each cause, so that many of one kind do not hide another."""
     shown: list[str] = []
-    for reason in dict.fromkeys(fault.reason for fault in faults):
-        alike = [fault for fault in faults if fault.reason == reason]
+    for cause in dict.fromkeys(fault.cause for fault in faults):
+        alike = [fault for fault in faults if fault.cause == cause]
         shown += [f"{fault.word} {_called(fault)}" for fault in alike[:SHOWN_NAMES]]
     more = len(faults) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

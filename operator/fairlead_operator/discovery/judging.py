@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
 
@@ -82,6 +82,20 @@ class _Template(msgspec.Struct, rename="camel"):
     meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+class _SkillFile(msgspec.Struct):
+    uri: str
+    digest: str
+    size: int
+
+
+class _Skill(msgspec.Struct):
+    """An entry of `skills/list` (SEP-2640)."""
+
+    uri: str
+    frontmatter: dict[str, Raw]
+    resources: list[_SkillFile] | Literal["dynamic"]
+
+
 class _NamedDefinition(msgspec.Struct, rename="camel"):
     """Members that name a definition in a message, where nothing else of it can be read."""
 
@@ -104,6 +118,7 @@ TOOL: Final = DefinitionKind("tool", "name", msgspec.json.Decoder(_Tool).decode)
 PROMPT: Final = DefinitionKind("prompt", "name", msgspec.json.Decoder(_Prompt).decode)
 RESOURCE: Final = DefinitionKind("resource", "uri", msgspec.json.Decoder(_Resource).decode, URI_LIMIT)
 TEMPLATE: Final = DefinitionKind("resource template", "uri_template", msgspec.json.Decoder(_Template).decode, URI_LIMIT)
+SKILL: Final = DefinitionKind("skill", "uri", msgspec.json.Decoder(_Skill).decode, URI_LIMIT)
 
 _read_schema = msgspec.json.Decoder(_ToolSchema).decode
 _read_identity = msgspec.json.Decoder(_NamedDefinition).decode
@@ -122,7 +137,7 @@ _MEMBERS: Final = members.Known(
 class Fault:
     """One thing that is wrong with one definition."""
 
-    reason: Reason
+    cause: Cause
     word: str
     """Noun for a definition of this kind: "tool", "prompt", …"""
     name: str
@@ -148,11 +163,11 @@ class DefinitionFilter:
             if name is None:
                 continue
             if name in kept:
-                self._note(Reason.DUPLICATE_NAMES, kind, name, "listed more than once; the first is offered")
+                self._note(Cause.DUPLICATE_NAMES, kind, name, "listed more than once; the first is offered")
                 continue
             kept[name] = raw
             if kind is TOOL and not _USUAL.fullmatch(name):
-                self._note(Reason.UNUSUAL_NAMES, kind, name, "", left_out=False)
+                self._note(Cause.UNUSUAL_NAMES, kind, name, "", left_out=False)
         return list(kept.items())
 
     def _name(self, raw: Raw, kind: DefinitionKind, number: int) -> str | None:
@@ -160,25 +175,25 @@ class DefinitionFilter:
         size = memoryview(raw).nbytes
         if size > DEFINITION_LIMIT:
             why = f"{size} bytes; a definition may have {DEFINITION_LIMIT}"
-            self._note(Reason.DEFINITIONS_TOO_LARGE, kind, _called(raw, number), why)
+            self._note(Cause.DEFINITIONS_TOO_LARGE, kind, _called(raw, number), why)
             return None
         try:
             bytes(raw).decode()
             name = str(getattr(kind.read(raw), kind.member))
             misread = _misread(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._note(Reason.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
+            self._note(Cause.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
             return None
         if misread:
-            self._note(Reason.INVALID_DEFINITIONS, kind, name, misread)
+            self._note(Cause.INVALID_DEFINITIONS, kind, name, misread)
             return None
         wrong = _wrong_name(name, kind.limit)
         if wrong:
-            self._note(Reason.INVALID_NAMES, kind, name or _numbered(number), wrong)
+            self._note(Cause.INVALID_NAMES, kind, name or _numbered(number), wrong)
             return None
         wrong = self._wrong_schema(raw) if kind is TOOL else ""
         if wrong:
-            self._note(Reason.INVALID_SCHEMAS, kind, name, wrong)
+            self._note(Cause.INVALID_SCHEMAS, kind, name, wrong)
             return None
         return name
 
@@ -192,8 +207,8 @@ class DefinitionFilter:
             return fit(str(error))
         return ""
 
-    def _note(self, reason: Reason, kind: DefinitionKind, name: str, why: str, *, left_out: bool = True) -> None:
-        self.faults.append(Fault(reason, kind.word, fit(name), why, left_out))
+    def _note(self, cause: Cause, kind: DefinitionKind, name: str, why: str, *, left_out: bool = True) -> None:
+        self.faults.append(Fault(cause, kind.word, fit(name), why, left_out))
 
 
 def _misread(raw: Raw) -> str:

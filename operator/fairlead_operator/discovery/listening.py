@@ -16,6 +16,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.eras import ANNOUNCED
 from fairlead_mcp.errors import McpError, TransportError
 from fairlead_operator.discovery.servertasks import ServerTasks
 from fairlead_operator.ports import Connector
@@ -39,12 +40,12 @@ class ListenTarget:
 
 
 class Listeners:
-    """Event streams to servers that announce changes of their lists. `changed(key)` is called for each announcement and
-    each loss; it should be cheap.
+    """Event streams to servers that announce changes of their lists. `changed(key, name)` is called for each
+    announcement, with the list ("tools", "prompts", "resources"), and with "" for each loss; it should be cheap.
     """
 
     def __init__(
-        self, connector: Connector, changed: Callable[[ServerKey], None], *, retry: ItemBackoff, rng: random.Random
+        self, connector: Connector, changed: Callable[[ServerKey, str], None], *, retry: ItemBackoff, rng: random.Random
     ) -> None:
         self._connector = connector
         self._changed = changed
@@ -70,8 +71,9 @@ class Listeners:
     async def _listen(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
         def heard(method: str) -> None:
             if method.endswith("/list_changed"):
-                logger.info("%s announced %s", key, method)
-                self._changed(key)
+                name = method.removeprefix("notifications/").removesuffix("/list_changed")
+                logger.debug("%s announced %r", key, method[:80])  # as often as it likes
+                self._changed(key, name if name in ANNOUNCED else "")
 
         failures, clock = 0, asyncio.get_running_loop().time
         while True:
@@ -85,9 +87,9 @@ class Listeners:
                 await asyncio.sleep(REFUSED_RETRY)
                 continue
             failures = 1 if clock() - opened >= STABLE else failures + 1
-            self._changed(key)
+            self._changed(key, "")
             await asyncio.sleep(self._retry.delay(failures, self._rng))
-            self._changed(key)
+            self._changed(key, "")
 
     async def _hold_once(
         self, key: ServerKey, source: ListenTarget, credential: Credential | None, heard: Callable[[str], None]

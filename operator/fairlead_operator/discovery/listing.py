@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_mcp import capabilities, methods
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
 from fairlead_mcp.session import LIST_SECONDS, McpSession
 
@@ -22,6 +23,7 @@ ASIDE_SECONDS: Final = 10.0
 RESOURCES: Final = "resources/list"
 TEMPLATES: Final = "resources/templates/list"
 PROMPTS: Final = "prompts/list"
+SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
 
 
@@ -37,19 +39,22 @@ class RawListing:
     resources: tuple[Raw, ...] = ()
     resource_templates: tuple[Raw, ...] = ()
     prompts: tuple[Raw, ...] = ()
+    skills: tuple[Raw, ...] = ()
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tools that are listed only to clients with capabilities, by name, and the names of these capabilities."""
     compared: bool = True
     """Whether it is known which tools those are."""
     ttl_ms: int = 0
     """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
+    announced: Mapping[str, str] = field(default_factory=dict)
+    """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
 
     @property
     def listed(self) -> int:
         """Definitions of all kinds together."""
-        return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts)))
+        return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts, self.skills)))
 
 
 async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
@@ -62,7 +67,10 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     notes: list[str] = []
     tools = await _tools(session, timeout)
     aside = min(timeout / 4, ASIDE_SECONDS)
-    listings = {method: await _optional(session, method, notes, aside) for method in _CAPABILITY}
+    listings = {
+        method: await _optional(session, method, notes, aside) if session.offers(capability) else ()
+        for method, capability in _CAPABILITY.items()
+    }
     return RawListing(
         protocol_version=session.protocol_version,
         server_info=_copied(session.server_info),
@@ -72,6 +80,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
         resources=listings[RESOURCES],
         resource_templates=listings[TEMPLATES],
         prompts=listings[PROMPTS],
+        skills=await _optional(session, SKILLS, notes, aside) if _has_skills(session) else (),
         ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
     )
@@ -87,8 +96,6 @@ async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
 
 
 async def _optional(session: McpSession, method: str, notes: list[str], timeout: float) -> tuple[Raw, ...]:
-    if not session.offers(_CAPABILITY[method]):
-        return ()
     try:
         return tuple(_copied(item) for item in await session.list_all(method, timeout=timeout))
     except (ConnectFailed, ConnectionLost):
@@ -97,6 +104,10 @@ async def _optional(session: McpSession, method: str, notes: list[str], timeout:
         if not (isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND):
             notes.append(f"{method} failed: {error}")
         return ()
+
+
+def _has_skills(session: McpSession) -> bool:
+    return methods.SKILLS in capabilities.extensions(session.capabilities)
 
 
 def _copied(raw: Raw) -> Raw:

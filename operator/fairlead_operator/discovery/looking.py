@@ -9,7 +9,6 @@ the lists. A slow one is not waited for: its tools are published afterwards.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
 from fairlead_mcp.session import McpSession
+from fairlead_mcp.waiting import happened
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Connector
 
@@ -107,8 +107,7 @@ class CapabilityComparisons:
             work = self._until_compared(key, endpoint, credential, found, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(of, task, tried)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(running.tried.wait(), LOOK_SECONDS if whole else GRACE_SECONDS)
+        await happened(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
     def completed(self, key: ServerKey, found: RawListing) -> RawListing:
         """`found` with the tools behind client capabilities, as far as they are known."""
@@ -175,10 +174,13 @@ def _compared_by(found: RawListing) -> tuple[object, ...]:
 
 
 def remembered(found: RawListing, published: Catalog | None) -> RawListing:
-    """`found`, with the tools behind client capabilities of the catalog before, where its server is not compared yet:
-    an operator that has just started knows no other comparison.
+    """`found`, with what an operator that has just started can know from the catalog before alone: announcements, and
+    where the server is not compared yet, its tools behind client capabilities.
     """
-    if found.compared or published is None:
+    if published is None:
+        return found
+    found = replace(found, announced={**published.announced, **found.announced})
+    if found.compared:
         return found
     names = set(map(name_of, found.tools))
     kept = [tool for tool in published.tools if tool.requires and tool.name not in names]

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
@@ -33,10 +33,10 @@ class DiscoveryFailure:
     def verdict(self) -> ConditionVerdict:
         """Becomes the condition Verified."""
         try:
-            reason = Reason(self.reason)
+            cause = Cause(self.reason)
         except ValueError:
-            reason = Reason.MCP_ERROR
-        return ConditionVerdict(False, reason, self.message)
+            cause = Cause.MCP_ERROR
+        return ConditionVerdict(False, cause, self.message)
 
 
 @dataclass
@@ -59,6 +59,8 @@ class DiscoveryState:
     """When it was asked last, on the same clock."""
     stale: bool = False
     """A change was announced after it was asked."""
+    announced: dict[str, str] = field(default_factory=dict)
+    """Lists that it said have changed, to the time of the last such announcement (RFC 3339)."""
     hinted: bool = False
     """The next discovery is one that an announcement asks for."""
     credit: float = 0.0

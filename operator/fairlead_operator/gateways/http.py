@@ -54,9 +54,10 @@ class HttpGateways:
         """Raises GatewayTrouble."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        timeout = aiohttp.ClientTimeout(total=wait + MARGIN_SECONDS, connect=CONNECT_SECONDS)
+        # the whole time not by aiohttp, whose `total` loses a cancellation that comes as the time is up
+        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
-            async with self._session.get(
+            async with asyncio.timeout(wait + MARGIN_SECONDS), self._session.get(
                 f"http://{replica}{PATH}", params={"since": cursor, "wait": str(wait)}, headers=self._headers,
                 timeout=timeout, allow_redirects=False,
             ) as answer:  # fmt: skip

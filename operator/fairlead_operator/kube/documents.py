@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead_api.documents.store import Blob, DocumentAssembler, part_names
-from fairlead_api.meta import ANNOTATION_WITHDRAWN
+from fairlead_api.meta import ANNOTATION_WITHDRAWN, ServerKey
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import NotFound
-from fairlead_kube.resources import CONFIG_MAPS, older
+from fairlead_kube.resources import CONFIG_MAPS
+from fairlead_kube.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -78,31 +79,31 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._owners = list(owners)
-        self._blobs: dict[str, Blob] = {}
+        self.store: ObjectStore[Blob] = ObjectStore(blob_from, self._changed)
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
-        self._versions: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"<KubeDocuments namespace={self._namespace} blobs={len(self._blobs)}>"
+        return f"<KubeDocuments namespace={self._namespace} blobs={len(self.store)}>"
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         return self._heads
 
     async def read(self, name: str) -> bytes | None:
-        head = self._blobs.get(name)
+        head = self._blob(name)
         if head is None or head.is_part:
             return None
         reader = DocumentAssembler()
-        reader.replace([head, *(self._blobs[part] for part in part_names(head) if part in self._blobs)])
+        parts = (self._blob(part) for part in part_names(head))
+        reader.replace([head, *(part for part in parts if part is not None)])
         return reader.documents.get(name)
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        return all(blob.name in self._blobs and holds(self._blobs[blob.name], blob) for blob in blobs)
+        return all((stored := self._blob(blob.name)) is not None and holds(stored, blob) for blob in blobs)
 
     async def publish(self, blobs: list[Blob]) -> None:
         head = blobs[-1]
-        before = part_names(self._blobs[head.name]) if head.name in self._blobs else ()
+        before = self._parts(head.name)
         now = {blob.name for blob in blobs}
         self._being_written.update(now)
         try:
@@ -115,7 +116,7 @@ class KubeDocuments:
                 await self._delete(part)
 
     async def withdraw(self, name: str) -> None:
-        parts = part_names(self._blobs[name]) if name in self._blobs else ()
+        parts = self._parts(name)
         with contextlib.suppress(NotFound):
             mark = {"metadata": {"annotations": {ANNOTATION_WITHDRAWN: "true"}}}
             await self._kube.merge(CONFIG_MAPS, self._namespace, name, mark)
@@ -123,14 +124,15 @@ class KubeDocuments:
             await self._delete(each)
 
     async def tidy(self) -> None:
-        named = {part for blob in self._blobs.values() if not blob.is_part for part in part_names(blob)}
-        for name in [blob.name for blob in self._blobs.values() if blob.is_part and blob.name not in named]:
+        blobs = self.store.values()
+        named = {part for blob in blobs if not blob.is_part for part in part_names(blob)}
+        for name in [blob.name for blob in blobs if blob.is_part and blob.name not in named]:
             if self._being_written[name] == 0:
                 logger.info("part %s deleted: its document was never completed, or is gone", name)
                 await self._delete(name)
 
     async def _store(self, blob: Blob) -> None:
-        stored = self._blobs.get(blob.name)
+        stored = self._blob(blob.name)
         if stored is not None and holds(stored, blob):
             return
         if stored is not None:
@@ -138,12 +140,13 @@ class KubeDocuments:
         manifest = config_map_for(blob, self._namespace)
         if self._owners:
             manifest["metadata"]["ownerReferences"] = self._owners
-        if blob.name in self._versions:
-            manifest["metadata"]["resourceVersion"] = self._versions[blob.name]
+        if version := self.store.version(self._key(blob.name)):
+            manifest["metadata"]["resourceVersion"] = version
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
-        version = answer["metadata"]["resourceVersion"]
-        if not older(version, self._versions.get(blob.name, "")):  # else somebody has touched it since
-            self._keep(blob, version)
+        self.store.put(answer)
+        self._follow(blob.name)
+        if not holds(blob_from(answer), blob):  # one that was not known had keys of somebody else
+            self._disturbed(blob.name, blob.labels)
 
     async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
         """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
@@ -156,54 +159,37 @@ class KubeDocuments:
         }
         patch = {field: keys for field, keys in patch.items() if keys}
         if patch:
-            patch["metadata"] = {"resourceVersion": self._versions.get(stored.name)}
-            answer = await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch)
-            self._versions[stored.name] = answer["metadata"]["resourceVersion"]
+            patch["metadata"] = {"resourceVersion": self.store.version(self._key(stored.name))}
+            self.store.put(await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch))
 
     async def _delete(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
-        self._drop(name)
+        self.store.forget(self._key(name))
+        self._follow(name)
 
-    def _keep(self, blob: Blob, version: str) -> None:
-        self._blobs[blob.name] = blob
-        self._versions[blob.name] = version
-        if blob.is_part:
-            self._heads.pop(blob.name, None)
+    def _key(self, name: str) -> ServerKey:
+        return ServerKey(self._namespace, name)
+
+    def _blob(self, name: str) -> Blob | None:
+        return self.store.get(self._key(name))
+
+    def _parts(self, name: str) -> Sequence[str]:
+        blob = self._blob(name)
+        return part_names(blob) if blob is not None else ()
+
+    def _follow(self, name: str) -> None:
+        """Keep the list of heads like the store."""
+        blob = self._blob(name)
+        if blob is None or blob.is_part:
+            self._heads.pop(name, None)
         else:
-            self._heads[blob.name] = blob.labels
+            self._heads[name] = blob.labels
 
-    def _drop(self, name: str) -> Blob | None:
-        self._versions.pop(name, None)
-        self._heads.pop(name, None)
-        return self._blobs.pop(name, None)
-
-    # Called by the informer.
-
-    def listed(self, objects: list[Json]) -> None:
-        now = {item["metadata"]["name"] for item in objects}
-        for name in [name for name in self._blobs if name not in now]:
-            self._lost(name)
-        for item in objects:
-            self.changed(item)
-
-    def changed(self, item: Json) -> None:
-        blob = blob_from(item)
-        version = item["metadata"].get("resourceVersion", "")
-        if older(version, self._versions.get(blob.name, "")):
-            return  # from before our last write
-        known = self._blobs.get(blob.name)
-        self._keep(blob, version)
-        if known != blob and (known is None or not holds(blob, known)):
-            self._disturbed(blob.name, blob.labels)
-
-    def deleted(self, item: Json) -> None:
-        self._lost(item["metadata"]["name"])
-
-    def _lost(self, name: str) -> None:
-        blob = self._drop(name)
-        if blob is not None:
-            self._disturbed(name, blob.labels)
+    def _changed(self, key: ServerKey, before: Blob | None, after: Blob | None) -> None:
+        self._follow(key.name)
+        if after is None or before is None or not holds(after, before):
+            self._disturbed(key.name, (after or before or Blob(key.name, {}, {}, {}, {})).labels)
 
 
 def _debase(value: str) -> bytes:

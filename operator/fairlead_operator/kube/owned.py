@@ -1,8 +1,8 @@
 """Store of the objects that run servers, and the apply that leaves alone what is already right.
 
-An object is right when the wanted manifest is the one
-applied last, and what stands in the cluster is what stood there after that apply: then nothing is sent. Compared are
-fingerprints of whole objects and not manifests with objects, because the API server fills in and rewrites values.
+An object is right when the wanted manifest is the one applied last, and what stands in the cluster is what stood there
+after that apply: then nothing is sent. Compared are fingerprints of whole objects and not manifests with objects,
+because the API server fills in and rewrites values.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +20,10 @@ import msgspec
 from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
-from fairlead_kube.resources import MCP_SERVERS, Kind, older
+from fairlead_kube.resources import MCP_SERVERS, WORKLOAD_KINDS, Kind
+from fairlead_kube.store import ObjectStore
 
 logger = logging.getLogger(__name__)
-
-ObjectKey = tuple[str, str, str]
-"""Plural, namespace, name."""
 
 _UNSTABLE_METADATA: Final = {"resourceVersion", "generation", "managedFields"}
 _UNSTABLE_ANNOTATIONS: Final = {"deployment.kubernetes.io/revision"}
@@ -36,17 +35,13 @@ class Seen:
     """An object as it stood when last looked at."""
 
     uid: str
+    owner: ServerKey | None
     owner_uid: str
-    """uid of the McpServer that controls it; empty for somebody else's object."""
+    """The McpServer that controls it; None and empty for somebody else's object."""
     fingerprint: str
     """Over everything but its status and bookkeeping."""
     generation: int
     status: Mapping[str, Any] = field(default_factory=dict)
-    version: str = field(default="", compare=False)
-
-    def follows(self, other: Seen | None) -> bool:
-        """Whether this is no older reading of the same object."""
-        return other is None or self.uid != other.uid or not older(self.version, other.version)
 
 
 class ForeignObject(Exception):
@@ -85,30 +80,35 @@ def _seen(item: Json) -> Seen:
     metadata, owner = item["metadata"], owner_of(item)
     return Seen(
         uid=metadata["uid"],
+        owner=owner[0] if owner else None,
         owner_uid=owner[1] if owner else "",
         fingerprint=fingerprint(item),
         generation=metadata.get("generation", 0),
         status=item.get("status") or {},
-        version=metadata.get("resourceVersion", ""),
     )
 
 
 class Owned:
-    """Index of the objects of all servers. `enqueue` is called with each server whose objects changed."""
+    """Objects of all servers, in a store for each of `kinds`. `enqueue` is called with each server whose objects
+    changed.
+    """
 
-    def __init__(self, kube: Kube, enqueue: Callable[[ServerKey], None]) -> None:
+    def __init__(
+        self, kube: Kube, enqueue: Callable[[ServerKey], None], kinds: Sequence[Kind] = WORKLOAD_KINDS
+    ) -> None:
         self._kube = kube
         self._enqueue = enqueue
-        self._seen: dict[ObjectKey, Seen] = {}
-        self._owners: dict[ObjectKey, ServerKey] = {}
-        self._applied: dict[ObjectKey, tuple[str, str]] = {}
+        self.stores: dict[Kind, ObjectStore[Seen]] = {
+            kind: ObjectStore(_seen, partial(self._changed, kind)) for kind in kinds
+        }
+        self._applied: dict[tuple[Kind, ServerKey], tuple[str, str]] = {}
 
     def __repr__(self) -> str:
-        return f"<Owned seen={len(self._seen)} applied={len(self._applied)}>"
+        return f"<Owned {self.stores} applied={len(self._applied)}>"
 
     def seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
         """The object as last seen."""
-        return self._seen.get((kind.plural, namespace, name))
+        return self.stores[kind].get(ServerKey(namespace, name))
 
     async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> Seen:
         """Make the object as the manifest says, unless it already is.
@@ -117,30 +117,30 @@ class Owned:
         refuses.
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-        key = (kind.plural, namespace, name)
+        store, key = self.stores[kind], ServerKey(namespace, name)
         wanted = hashlib.sha256(_encode(manifest)).hexdigest()
-        seen = self._seen.get(key)
-        if seen is not None and self._applied.get(key) == (wanted, seen.fingerprint):
+        seen = store.get(key)
+        if seen is not None and self._applied.get((kind, key)) == (wanted, seen.fingerprint):
             return seen
         if seen is None or seen.owner_uid != owner_uid:
             await self._claimable(kind, namespace, name, owner_uid)
-        after = _seen(await self._put_right(kind, manifest, exists=seen is not None))
-        if after.follows(self._seen.get(key)):
-            self._seen[key] = after
-        self._applied[key] = (wanted, after.fingerprint)
+        answer = await self._put_right(kind, manifest, exists=seen is not None)
+        store.put(answer)
+        after = _seen(answer)
+        self._applied[kind, key] = (wanted, after.fingerprint)
         if seen is None or seen.fingerprint != after.fingerprint:
             logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
-        return self._seen[key]
+        return store.get(key) or after
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
-        key = (kind.plural, namespace, name)
-        seen = self._seen.get(key)
+        seen = self.seen(kind, namespace, name)
         if seen is None or seen.owner_uid != owner_uid:
             return
         with contextlib.suppress(NotFound):
             await self._kube.delete(kind, namespace, name, uid=seen.uid)
-        self._forget(key)
+        self.stores[kind].forget(ServerKey(namespace, name))
+        self._applied.pop((kind, ServerKey(namespace, name)), None)
 
     async def _put_right(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
         """Apply; where somebody added to a list, put the list back as a whole first, which no apply does.
@@ -170,57 +170,8 @@ class Owned:
         if owner is None or owner[1] != owner_uid:
             raise ForeignObject(f"{kind.kind} {namespace}/{name} exists and does not belong to this McpServer")
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._seen.pop(key, None)
-        self._applied.pop(key, None)
-        self._owners.pop(key, None)
-
-    # Called by the informers, through an `OwnedStore` each.
-
-    def listed(self, kind: Kind, objects: list[Json]) -> None:
-        """All objects of a kind; what is missing is gone."""
-        listed = {(kind.plural, o["metadata"]["namespace"], o["metadata"]["name"]) for o in objects}
-        for key in [k for k in self._seen if k[0] == kind.plural and k not in listed]:
-            self._lost(key)
-        for item in objects:
-            self.changed(kind, item)
-
-    def changed(self, kind: Kind, item: Json) -> None:
-        """One object as it is now."""
-        owner = owner_of(item)
-        key = (kind.plural, item["metadata"]["namespace"], item["metadata"]["name"])
-        before, now = self._seen.get(key), _seen(item)
-        if not now.follows(before):
-            return
-        self._seen[key] = now
-        if owner is not None:
-            self._owners[key] = owner[0]
-        if before != now and key in self._owners:
-            self._enqueue(self._owners[key])
-
-    def deleted(self, kind: Kind, item: Json) -> None:
-        """One object is gone, or has lost the label that marks it."""
-        self._lost((kind.plural, item["metadata"]["namespace"], item["metadata"]["name"]))
-
-    def _lost(self, key: ObjectKey) -> None:
-        owner = self._owners.get(key)
-        self._forget(key)
-        if owner is not None:
+    def _changed(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
+        if after is None:
+            self._applied.pop((kind, key), None)
+        for owner in {seen.owner for seen in (before, after) if seen is not None and seen.owner is not None}:
             self._enqueue(owner)
-
-
-@dataclass(frozen=True)
-class OwnedStore:
-    """The objects of one kind, fed by its informer."""
-
-    owned: Owned
-    kind: Kind
-
-    def listed(self, objects: list[Json]) -> None:
-        self.owned.listed(self.kind, objects)
-
-    def changed(self, item: Json) -> None:
-        self.owned.changed(self.kind, item)
-
-    def deleted(self, item: Json) -> None:
-        self.owned.deleted(self.kind, item)

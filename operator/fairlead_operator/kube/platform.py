@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, NotLeading, TooBig
@@ -35,45 +36,44 @@ from fairlead_operator.ports import (
 )
 from fairlead_operator.server import gate, workload
 from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker
-from fairlead_operator.server.manifests import Images, ManifestContext, service_host
+from fairlead_operator.server.manifests import ManifestContext, domain_policy, service_host
 from fairlead_operator.server.plan import WorkloadPlan, plan
 
 logger = logging.getLogger(__name__)
 
 
 class KubePlatform:
-    """Runs servers on a cluster. Its collaborators are fed by informers and by Kopf's events."""
+    """Runs servers on a cluster. Informers feed the stores of its collaborators."""
 
     def __init__(
         self,
         kube: Kube,
-        release_namespace: str,
         servers: Declared[McpServer],
         owned: Owned,
         resolver: Resolver,
         store: CredentialStore,
         events: Events,
         pods: Pods,
-        images: Images,
+        installation: ManifestContext,
         pod_templates: PodTemplateChecker = RESTRICTED,
+        enforcement: Callable[[], ConditionVerdict | None] | None = None,
     ) -> None:
         self._kube = kube
-        self._release_namespace = release_namespace
         self._servers = servers
         self._owned = owned
         self._resolver = resolver
         self._store = store
         self._events = events
         self._pods = pods
-        self._images = images
+        self._installation = installation
         self._pod_templates = pod_templates
+        self._enforcement = enforcement
 
     @property
     def environment(self) -> Environment:
         return "cluster"
 
     async def keys(self) -> Collection[ServerKey]:
-        await self._servers.refresh()
         return list(self._servers)
 
     async def get(self, key: ServerKey) -> McpServer | None:
@@ -99,32 +99,41 @@ class KubePlatform:
         """
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
         return dataclasses.replace(
-            resolved, ref=credential_ref(server.key, gate.digest(token)), value=Credential(token=token)
+            resolved,
+            ref=credential_ref(server.key, gate.digest(token), self._store.name),
+            value=Credential(token=token),
         )
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
+        workload = await self._ensure(server, credential)
+        if self._enforcement is None or server.spec.source_kind not in ("image", "package"):
+            return workload
+        return dataclasses.replace(workload, network=self._enforcement())
+
+    async def _ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         endpoint = endpoint_of(server)
         revision = self._resolver.revision(server)
         token = credential.value.token if credential.value is not None else ""
-        frame = ManifestContext(
-            self._release_namespace,
-            revision,
-            gate.digest(token),
-            self._images,
-            self._pod_templates.restricted(server.metadata.namespace),
-            credential.absent,
+        frame = dataclasses.replace(
+            self._installation,
+            secrets_revision=revision,
+            token_digest=gate.digest(token),
+            restricted=self._pod_templates.restricted(server.metadata.namespace),
+            absent=credential.absent,
         )
+        if not frame.domain_policies and domain_policy(server, frame) is not None:
+            return Workload(workload.NO_DOMAIN_POLICIES, endpoint)
         wanted = plan(server, frame)
         if credential.pods is not None:
             return Workload(workload.NOT_STARTED, endpoint)
         try:
             await self._carry_out(server, wanted)
         except (Invalid, Forbidden, TooBig, ForeignObject) as error:
-            return Workload(ConditionVerdict(False, Reason.APPLY_REFUSED, str(error)), endpoint)
+            return Workload(ConditionVerdict(False, Cause.APPLY_REFUSED, str(error)), endpoint)
         except NotLeading:
             raise
         except ApiError as error:
-            return Workload(ConditionVerdict(None, Reason.APPLY_FAILED, str(error)), endpoint)
+            return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
             return Workload(workload.NOTHING_TO_RUN, endpoint)
         seen = self._owned.seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
@@ -132,7 +141,9 @@ class KubePlatform:
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
             verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
-        return Workload(verdict, endpoint, workload.rollout(generation, status), down)
+        return Workload(
+            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status)
+        )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
         if status.to_wire() == server.status.to_wire():
@@ -143,7 +154,7 @@ class KubePlatform:
             answer = await self._kube.apply(MCP_SERVERS, server.metadata.namespace, body, subresource="status")
         except (Conflict, NotFound):
             return  # changed or deleted meanwhile: its event is on the way, and brings the next look
-        self._servers.put(answer)
+        self._servers.changed(answer)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
@@ -167,7 +178,7 @@ class KubePlatform:
     async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
         """Say that a resource cannot be read, once: what is shown is compared by its words."""
         shown = broken.item.get("status", {}).get("conditions") or ()
-        if any(c.get("reason") == Reason.INVALID and c.get("message") == broken.problem for c in shown):
+        if any(c.get("reason") == Cause.INVALID and c.get("message") == broken.problem for c in shown):
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         generation = broken.item["metadata"].get("generation", 0)
@@ -175,7 +186,7 @@ class KubePlatform:
             {
                 "type": kind,
                 "status": "False",
-                "reason": Reason.INVALID,
+                "reason": Cause.INVALID,
                 "message": broken.problem,
                 "observedGeneration": generation,
                 "lastTransitionTime": now,
@@ -184,7 +195,10 @@ class KubePlatform:
         ]
         status = {"conditions": conditions, "observedGeneration": generation}
         body = {"metadata": {"name": key.name}, "status": status}
-        await self._kube.apply(MCP_SERVERS, key.namespace, body, subresource="status")
+        try:
+            await self._kube.apply(MCP_SERVERS, key.namespace, body, subresource="status")
+        except (Invalid, NotFound) as error:  # a rule of its kind cannot even be evaluated, or it is gone
+            logger.warning("the status of McpServer %s is not shown: %s", key, error)
 
 
 def endpoint_of(server: McpServer) -> Endpoint:

@@ -6,6 +6,7 @@ Nothing here writes.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from fairlead_api.meta import API_VERSION, GROUP
@@ -13,6 +14,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, NotFound, Unavailable
 from fairlead_kube.resources import (
     DEPLOYMENTS,
+    DOMAIN_POLICIES,
     LATENCY_TIERS,
     LEASES,
     MCP_SERVERS,
@@ -22,7 +24,10 @@ from fairlead_kube.resources import (
     Kind,
 )
 
+logger = logging.getLogger(__name__)
+
 CONNECT_SECONDS: Final = 15.0
+RETRY_SECONDS: Final = 1.0
 RIGHTS: Final = "the rights in operator/rbac.yaml to the account that the operator runs as"
 
 
@@ -42,6 +47,21 @@ async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -
         raise CannotStart(slow.sentence(kube.host)) from error
     except ApiError as error:
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
+
+
+async def knows_domain_policies(kube: Kube) -> bool:
+    """Whether the cluster serves CiliumNetworkPolicies; asked again until the API server answers."""
+    group = f"/apis/{DOMAIN_POLICIES.api_version}"
+    while True:
+        try:
+            served = (await kube.get_path(group)).get("resources", ())
+        except NotFound:
+            return False
+        except ApiError as error:
+            logger.warning("whether Cilium is installed is not known yet: %s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+        else:
+            return any(resource.get("name") == DOMAIN_POLICIES.plural for resource in served)
 
 
 async def _crds(kube: Kube) -> None:

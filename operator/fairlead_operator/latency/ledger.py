@@ -17,6 +17,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
+from fairlead_api.floors import Floors
 from fairlead_api.meta import ServerKey
 from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ, worth_a_document
 from fairlead_operator.latency.samples import Sample
@@ -70,6 +71,7 @@ class Ledger:
     def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
         """`environment` is the one that probes speak for."""
         self._tiers = tuple(tiers)
+        self._floors = Floors(self._tiers)
         self._environment = environment
         self._servers: dict[ServerKey, _Kept] = {}
         self._written_at: dict[int, float] = {}
@@ -131,6 +133,7 @@ class Ledger:
     def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
         """Judge by other tiers from now on: windows stay, scores of tiers that changed begin anew."""
         before, self._tiers = self._tiers, tuple(tiers)
+        self._floors = Floors(self._tiers)
         if before == self._tiers:
             return
         self.changes += 1
@@ -262,7 +265,8 @@ class Ledger:
         published = kept.published.get((name, self._environment))
         if published is not None and published.tiers is not None:
             return tier.name in published.tiers
-        return tier.admits_unmeasured(declaration.estimated_ms)
+        floor = self._floors.of(declaration)
+        return tier.admits_unmeasured(declaration.estimated_ms) and not (floor is not None and floor.hides(tier))
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
         kept = self._servers.get(tool.server)
@@ -347,4 +351,9 @@ def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
 
 def _declaration(entry: ToolEntry) -> Declaration:
     said = entry.latency
-    return Declaration(said.estimated_duration_ms if said else None, said.max_duration_ms if said else None)
+    return Declaration(
+        said.estimated_duration_ms if said else None,
+        said.max_duration_ms if said else None,
+        min_tier=entry.min_tier,
+        authored_min_tier=entry.authored_min_tier,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fairlead_api.floors import Floor
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.score import TierScore
 from fairlead_operator.latency.window import Window
@@ -24,6 +25,7 @@ def sentence(
     health: HealthScore,
     *,
     declared_ms: int | None,
+    floor: Floor | None = None,
 ) -> str:
     """Tell that `name` is in the tiers `after`, no longer in those `before`, and by which calls.
 
@@ -33,7 +35,7 @@ def sentence(
     gained = [tier for tier in after if tier not in before]
     said = []
     if lost:
-        whys = [_why_lost(scores.get(tier), window, health, declared_ms) for tier in lost]
+        whys = [_why_lost(scores.get(tier), window, health, declared_ms, floor) for tier in lost]
         said.append(f"{name} left {_told(lost, whys)}")
     if gained:
         # A slower tier shows what a faster one does, so the fastest one says why.
@@ -55,9 +57,13 @@ def _tiers(names: Sequence[str]) -> str:
     return f"the {', '.join(names[:-1])} and {names[-1]} tiers"
 
 
-def _why_lost(score: TierScore | None, window: Window, health: HealthScore, declared_ms: int | None) -> str:
+def _why_lost(
+    score: TierScore | None, window: Window, health: HealthScore, declared_ms: int | None, floor: Floor | None
+) -> str:
     if score is None:
         return ""
+    if floor is not None and floor.hides(score.rule):
+        return f"its lowest tier is {floor.tier}" + ("" if floor.known else ", which does not exist")
     if score.gate.shown:
         return f"{health.bad} of its last {_calls(health.seen)} failed" if health.degraded else ""
     if score.cause == "declared" and declared_ms is not None:

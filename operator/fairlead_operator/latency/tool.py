@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import DEGRADED, Health, ToolState
+from fairlead_api.floors import Floor, Floors
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.moves import sentence
@@ -32,6 +33,10 @@ class Declaration:
     estimated_ms: int | None = None
     max_ms: int | None = None
     """A call that takes longer counts against health."""
+    min_tier: str | None = None
+    """The fastest tier that may show it, by the McpServer."""
+    authored_min_tier: str | None = None
+    """By its definition."""
     probed: bool = False
     """Whether probes reach it while it is hidden; otherwise it comes back on trial."""
 
@@ -55,6 +60,7 @@ class ToolRecord:
         hidden = published.hidden if published else {}
         self._scores = [self._score(tier, now, points, hidden) for tier in _limited(tiers)]
         self._unlimited = _unlimited(tiers)
+        self._floors = Floors(tiers)
         self._running: dict[str, tuple[WindowEntry, set[str]]] = {}
         self._samples = 0
         self.decide(now)
@@ -68,6 +74,7 @@ class ToolRecord:
         limited = _limited(tiers)
         self._scores = [known.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
         self._unlimited = _unlimited(tiers)
+        self._floors = Floors(tiers)
         kept = {score.tier for score in self._scores if (score.tier, score.definition) in known}
         for _, counted in self._running.values():
             counted &= kept
@@ -107,9 +114,11 @@ class ToolRecord:
     def decide(self, now: float) -> tuple[str, ...]:
         """Names of the tiers that show the tool from now on, fastest first."""
         fits: list[str] = []
+        floor, fast_enough = self.floor, False
         for score in self._scores:
-            shown = score.decide(now, self.window, trials=self._on_trial)
-            if shown or fits:  # what a fast tier shows, every slower one shows
+            fast_enough |= score.decide(now, self.window, trials=self._on_trial)
+            # what a fast tier shows, every slower one shows
+            if fast_enough and not (floor is not None and floor.hides(score.rule)):
                 fits.append(score.tier)
         fits += self._unlimited
         healthy = self.health.decide(now, watched=self.declaration.probed)
@@ -118,11 +127,13 @@ class ToolRecord:
 
     def state(self, name: str, environment: str, now: float) -> ToolState:
         """Published state of the tool: its figures, the last decision, and a reason for each tier."""
-        declared = self.declaration.estimated_ms
+        declared, floor = self.declaration.estimated_ms, self.floor
         hidden, fits = {}, {}
         for score in self._scores:
             if score.tier in self.tiers:
                 fits[score.tier] = why_shown(score, self.window, declared_ms=declared)
+            elif floor is not None and floor.hides(score.rule):
+                hidden[score.tier] = floor.reason(score.rule)
             elif score.gate.shown and self.health.degraded:
                 hidden[score.tier] = why_degraded(self.health, self.tiers[0])
             else:
@@ -145,7 +156,9 @@ class ToolRecord:
         """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""
         scores = {score.tier: score for score in self._scores}
         declared = self.declaration.estimated_ms
-        return sentence(name, before, self.tiers, scores, self.window, self.health, declared_ms=declared)
+        return sentence(
+            name, before, self.tiers, scores, self.window, self.health, declared_ms=declared, floor=self.floor
+        )
 
     def awaiting(self) -> float | None:
         """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with
@@ -155,6 +168,11 @@ class ToolRecord:
         if not hiding:
             return float("inf") if self.health.degraded else None
         return 0.0 if self.bimodal else max(hiding)
+
+    @property
+    def floor(self) -> Floor | None:
+        """The fastest tier that may show it; None: any."""
+        return self._floors.of(self.declaration)
 
     @property
     def restless(self) -> bool:

@@ -6,6 +6,7 @@ The order of its fields is fixed, so that people can read it and programs can sp
     over_budget estimated=800ms tier=500ms by=declared back=10-in-time
     degraded score=0 failures=4/4 tier=standard back=5-good
     fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30
+    below_min_tier min_tier=standard tier=500ms by=mcpserver
 """
 
 from __future__ import annotations

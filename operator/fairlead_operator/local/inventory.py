@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey, short_hash
+from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
@@ -119,6 +120,9 @@ class Inventory:
 
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         """Declarations in files have no status; what is amiss is announced."""
+
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
+        """Declarations in files have no status."""
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         """Declarations in files have no status; `fairlead tiers` shows the sizes."""

@@ -16,7 +16,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
-from fairlead_operator.controller import Controller, World
+from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.controller import World
 from fairlead_operator.local import approvals
 from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
 from fairlead_operator.local.installers import PackageVersion, Tools
@@ -108,8 +109,11 @@ class LocalOperator:
         world = World(
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
-        self.controller = Controller(world, telemetry=telemetry, options=options, default_tier=default_tier)
-        self._stop_listening = children.listen(ChildObserver(self.controller.enqueue, self.controller.reconciler.hint))
+        decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier)
+        self.controller = composed(world, decided, telemetry=telemetry)
+        self._stop_listening = children.listen(
+            ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
+        )
 
     def __repr__(self) -> str:
         return f"<Station {self.inventory!r}>"
@@ -137,9 +141,9 @@ class LocalOperator:
         difference = self.inventory.replace(scan.contents)
         self._problems(scan.problems)
         for key in difference.servers:
-            self.controller.enqueue(key)
+            self.controller.queue.add(key)
         if difference.rules:
-            self.controller.declarations_changed()
+            self.controller.rules_wanted.set()
         self._packages.retain(self._platform.needed_packages())
 
     def _look_for_approvals(self) -> None:
@@ -149,7 +153,7 @@ class LocalOperator:
         self._platform.approvals = now
         for key in {*before, *now}:
             if before.get(key) != now.get(key):
-                self.controller.enqueue(key)
+                self.controller.queue.add(key)
 
     async def prepare(self) -> None:
         """Enter all that is declared into the documents, for a gateway that starts before `run`. Raises
@@ -176,4 +180,4 @@ class LocalOperator:
 
     def _package_changed(self, package: PackageVersion) -> None:
         for key in self._platform.users_of(package):
-            self.controller.enqueue(key)
+            self.controller.queue.add(key)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
-from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
-from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_api.v1alpha1.mcpserver import DefinitionApproval, McpServer, McpServerStatus
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import SILENT_SECONDS, Child, ChildState, silence
 from fairlead_mcp.egress import Egress
@@ -36,10 +36,10 @@ from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
 from fairlead_operator.ports import Announcement, ConditionVerdict, Heard, ResolvedCredential, Workload
 
-_REMOTE: Final = ConditionVerdict(True, Reason.PROGRAMMED, "it runs elsewhere")
-_RUNNING: Final = ConditionVerdict(True, Reason.PROGRAMMED, "its process runs")
-_STARTING: Final = ConditionVerdict(None, Reason.DEPLOYING, "its process is starting")
-_NEVER_STARTED: Final = frozenset({Reason.COMMAND_NOT_FOUND, Reason.START_FAILED, Reason.BACKING_OFF})
+_REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "it runs elsewhere")
+_RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "its process runs")
+_STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "its process is starting")
+_NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, Cause.BACKING_OFF})
 """Failures of a process that say that nothing runs; any other one says that what ran is gone."""
 
 
@@ -101,16 +101,15 @@ class LocalPlatform:
         status, approval = self._statuses.get(key), self.approvals.get(key)
         changes: dict[str, object] = {} if status is None else {"status": status}
         if approval is not None:
-            metadata = declared.server.metadata
-            annotations = {**metadata.annotations, ANNOTATION_APPROVE: approval}
-            changes["metadata"] = metadata.model_copy(update={"annotations": annotations})
+            given = DefinitionApproval(hash=approval)
+            changes["spec"] = declared.server.spec.model_copy(update={"approval": given})
         return declared.server.model_copy(update=changes) if changes else declared.server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
         """Resolve references among the manifests and store the values where the gateway finds them."""
         declared = self._inventory.get(server.key)
         if declared is None:
-            return ResolvedCredential(ConditionVerdict(None, Reason.REFS_UNREADABLE, "it was deleted meanwhile"))
+            return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "it was deleted meanwhile"))
         verdict, value = resolve(declared, self._inventory.contents)
         if verdict.ok:
             env = {**surroundings(declared, self._environ), **value.env}
@@ -126,7 +125,7 @@ class LocalPlatform:
         spec = server.spec
         if declared is None or not credential.verdict.ok:
             self._children.retire(server.key)
-            return Workload(ConditionVerdict(None, Reason.PENDING, "its references are not resolved"), None)
+            return Workload(ConditionVerdict(None, Cause.PENDING, "its references are not resolved"), None)
         if spec.url is not None:
             self._children.retire(server.key)
             kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
@@ -193,19 +192,19 @@ class LocalPlatform:
         if package is not None:
             state = self._packages.require(package)
             if isinstance(state, Installing):
-                return ConditionVerdict(None, Reason.INSTALLING, state.progress)
+                return ConditionVerdict(None, Cause.INSTALLING, state.progress)
             if isinstance(state, Failed):
-                reason = Reason.REGISTRY_UNREACHABLE if state.network else Reason.INSTALL_FAILED
-                return ConditionVerdict(False, reason, f"{state.message}; tried again by itself")
+                cause = Cause.REGISTRY_UNREACHABLE if state.network else Cause.INSTALL_FAILED
+                return ConditionVerdict(False, cause, f"{state.message}; tried again by itself")
             extra = spec.package.args if spec.package is not None else []
             return replace(state.launch, args=(*state.launch.args, *extra))
         if spec.command is None:
-            return ConditionVerdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
+            return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
         found = find_program(program, self._environ, declared.cwd)
         if found is None:
-            return ConditionVerdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
-        return Launch(found, (*arguments, *spec.args))
+            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
+        return Launch(found, tuple(arguments))
 
     def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
@@ -294,11 +293,11 @@ def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionV
         return _RUNNING, None
     if child.failure is None or child.state is ChildState.CLOSED:
         if child.silent:
-            return ConditionVerdict(None, Reason.SILENT, silence(child.name, SILENT_SECONDS)), None
+            return ConditionVerdict(None, Cause.SILENT, silence(child.name, SILENT_SECONDS)), None
         return _STARTING, None
     try:
-        reason = Reason(child.failure.reason)
+        cause = Cause(child.failure.reason)
     except ValueError:
-        reason = Reason.CONNECTION_LOST
-    verdict = ConditionVerdict(False, reason, f"{child.failure}; {left_out}" if left_out else str(child.failure))
-    return (verdict, None) if reason in _NEVER_STARTED else (_RUNNING, verdict)
+        cause = Cause.CONNECTION_LOST
+    verdict = ConditionVerdict(False, cause, f"{child.failure}; {left_out}" if left_out else str(child.failure))
+    return (verdict, None) if cause in _NEVER_STARTED else (_RUNNING, verdict)

@@ -11,22 +11,22 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
 from fairlead_mcp.surroundings import passed_on
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
-RESOLVED: Final = ConditionVerdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all references lead to something that may be used")
 
 
 class Unresolved(Exception):
     """A reference that leads nowhere or may not be used."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.cause = cause
 
 
 def resolve(declared: DeclaredServer, contents: Contents) -> tuple[ConditionVerdict, Credential]:
@@ -35,7 +35,7 @@ def resolve(declared: DeclaredServer, contents: Contents) -> tuple[ConditionVerd
         env = _environment(declared, contents)
         headers = _auth(declared, contents)
     except Unresolved as error:
-        return ConditionVerdict(False, error.reason, str(error)), Credential()
+        return ConditionVerdict(False, error.cause, str(error)), Credential()
     own = declared.credential
     return RESOLVED, Credential(headers={**headers, **own.headers}, env={**env, **own.env})
 
@@ -81,7 +81,7 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
     secret = source.secret_key_ref is not None
     if selector is None:
         raise Unresolved(
-            Reason.NOT_SUPPORTED_HERE,
+            Cause.NOT_SUPPORTED_HERE,
             f"env {variable.name} takes its value from a pod, and off a cluster there is none",
         )
     found = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
@@ -90,7 +90,7 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
         kind = "Secret" if secret else "ConfigMap"
         if found is None:
             raise _absent(kind, selector.name)
-        raise Unresolved(Reason.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
+        raise Unresolved(Cause.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
     return value
 
 
@@ -104,24 +104,24 @@ def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
         raise _absent("Secret", reference.name)
     if secret.labels.get(LABEL_CREDENTIAL) != "true":
         raise Unresolved(
-            Reason.SECRET_NOT_LABELLED,
+            Cause.SECRET_NOT_LABELLED,
             f'Secret {reference.name} is not marked as a credential: give it the label {LABEL_CREDENTIAL}: "true"',
         )
     url = declared.server.spec.url or ""
     if not hosts_allow(secret.annotations.get(ANNOTATION_HOSTS), url):
         raise Unresolved(
-            Reason.HOST_NOT_ALLOWED,
+            Cause.HOST_NOT_ALLOWED,
             f"the annotation {ANNOTATION_HOSTS} of Secret {reference.name} does not name {origin(url)}",
         )
     value = secret.data.get(reference.key, "").strip()
     if not value:
-        raise Unresolved(Reason.SECRET_KEY_MISSING, f"Secret {reference.name} has no value under {reference.key}")
+        raise Unresolved(Cause.SECRET_KEY_MISSING, f"Secret {reference.name} has no value under {reference.key}")
     if not value.isprintable():
         raise Unresolved(
-            Reason.SECRET_VALUE_INVALID, f"{reference.key} of Secret {reference.name} cannot be sent in an HTTP header"
+            Cause.SECRET_VALUE_INVALID, f"{reference.key} of Secret {reference.name} cannot be sent in an HTTP header"
         )
     return {"Authorization": f"Bearer {value}"} if auth.header is None else {auth.header.name: value}
 
 
 def _absent(kind: str, name: str) -> Unresolved:
-    return Unresolved(Reason.SECRET_NOT_FOUND, f"no manifest declares a {kind} called {name} in the same namespace")
+    return Unresolved(Cause.SECRET_NOT_FOUND, f"no manifest declares a {kind} called {name} in the same namespace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned, Sort, held_hash
-from fairlead_api.meta import ANNOTATION_APPROVE
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.discovery.judging import fit
 from fairlead_operator.discovery.listing import RawListing
@@ -31,17 +31,19 @@ class PinDecision:
     held: tuple[Pinned, ...]
     in_force: tuple[Pinned, ...]
     newly_approved: int = 0
+    approval: str = ""
+    """Hash of what was just let through."""
 
 
-def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approval: str) -> PinDecision:
-    """`now` is what the server lists, `approval` the hash that somebody approves.
+def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
+    """`now` is what the server lists, `approvals` are the hashes that somebody approves.
 
     An approval lets through what was held back when its hash was shown, to the byte, or nothing at all.
     """
     known = {one.place: one for one in approved}
     held = tuple(one for one in now if not _same(one, known.get(one.place)))
-    if held and approval == held_hash(held):
-        return PinDecision(now, (), now, len(held))
+    if held and (hash_ := held_hash(held)) in approvals:
+        return PinDecision(now, (), now, len(held), hash_)
     in_force = tuple(known[one.place] for one in now if one.place in known)
     return PinDecision(approved, held, in_force)
 
@@ -62,6 +64,7 @@ def restored(found: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
         resources=tuple(of.get("resource", ())),
         resource_templates=tuple(of.get("resource template", ())),
         prompts=tuple(of.get("prompt", ())),
+        skills=tuple(of.get("skill", ())),
         instructions=msgspec.json.decode(said[0], type=str) if said else None,
     )
 
@@ -69,11 +72,9 @@ def restored(found: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
 def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
     """The condition `Approved`; `suspicious` counts findings in what is held back."""
     if not decision.held:
-        return ConditionVerdict(
-            True, Reason.APPROVED, "what the server lists is what was approved, or was listed first"
-        )
+        return ConditionVerdict(True, Cause.APPROVED, "what the server lists is what was approved, or was listed first")
     warning = f"; {suspicious} of them look suspicious" if suspicious else ""
-    return ConditionVerdict(False, Reason.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
+    return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
 
 
 def news(decision: PinDecision) -> Announcement:
@@ -107,4 +108,4 @@ def _names(some: Iterable[Pinned]) -> str:
 
 
 def _how(decision: PinDecision) -> str:
-    return f"approve with the annotation {ANNOTATION_APPROVE}: {held_hash(decision.held)}"
+    return f"approve with fairlead approve, or spec.approval.hash: {held_hash(decision.held)}"

@@ -11,11 +11,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, pins_name
-from fairlead_api.documents.pins import PINS, Pinned, Pins, held_hash, listed
+from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, listed
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -60,8 +61,9 @@ class _Scanned:
 class PinnedDefinitions:
     """Pinned and served definitions of all servers."""
 
-    def __init__(self, documents: Documents, counted: Counted = uncounted) -> None:
+    def __init__(self, documents: Documents, counted: Counted, now: Callable[[], datetime]) -> None:
         self._documents = documents
+        self._now = now
         self._counted = counted
         self._pins: dict[ServerKey, Pins] = {}
         self._scanned: dict[ServerKey, _Scanned] = {}
@@ -70,6 +72,11 @@ class PinnedDefinitions:
     def verdicts(self, key: ServerKey) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
         """The conditions `Approved` and `DefinitionsClean` of the last answer; None = nothing is known."""
         return self._verdicts.get(key, (None, None))
+
+    def approvals(self, key: ServerKey) -> tuple[GivenApproval, ...]:
+        """The last approvals of a server, newest first."""
+        known = self._pins.get(key)
+        return () if known is None else known.approvals
 
     async def offer(
         self, server: McpServer, found: RawListing, reached: Reached, published: Catalog | None
@@ -129,8 +136,16 @@ class PinnedDefinitions:
         known = await self._known(server)
         before = now if published is None else listed(published)
         approved = before if known is None else known.approved
-        decision = decide.decide(now, approved, server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip())
-        await self._keep(server, decision)
+        given = server.spec.approval
+        annotated = server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip()
+        decision = decide.decide(now, approved, {annotated, given.hash if given is not None else ""})
+        history = () if known is None else known.approvals
+        if decision.newly_approved:
+            by = given.by if given is not None and given.hash == decision.approval else ""
+            at = self._now().isoformat(timespec="seconds")
+            approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
+            history = (approval, *history)[:APPROVALS]
+        await self._keep(server, decision, history)
         self._counted(server.key, len(decision.held))
         return decision, _news(known, decision)
 
@@ -150,7 +165,7 @@ class PinnedDefinitions:
             return None
         return document if isinstance(document, Pins) and document.key == key else None
 
-    async def _keep(self, server: McpServer, decision: PinDecision) -> None:
+    async def _keep(self, server: McpServer, decision: PinDecision, approvals: tuple[GivenApproval, ...]) -> None:
         key, uid = server.key, server.metadata.uid
         pins = Pins(
             namespace=key.namespace,
@@ -158,6 +173,7 @@ class PinnedDefinitions:
             uid=uid,
             approved=_sorted(decision.approved),
             held=_sorted(decision.held),
+            approvals=approvals,
         )
         blobs = pack(pins_name(key), PINS, encode(pins), labels_for(key, uid))
         if self._pins.get(key) != pins or not await self._documents.holds(blobs):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_api.documents.pins import Pinned
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.judging import fit
 from fairlead_operator.pinning.hidden import hidden
 from fairlead_operator.pinning.markup import markup
@@ -24,7 +24,7 @@ SHOWN: Final = 5
 _PATH_SHOWN: Final = 100
 
 CLEAN: Final = ConditionVerdict(
-    True, Reason.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found"
+    True, Cause.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found"
 )
 
 
@@ -32,7 +32,7 @@ CLEAN: Final = ConditionVerdict(
 class Finding:
     """One text of one definition. `member` is its place, such as `inputSchema.properties.path.description`."""
 
-    reason: Reason
+    cause: Cause
     sort: str
     name: str
     member: str
@@ -48,9 +48,9 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for one in definitions:
         for member, text in _texts(one):
-            for reason, what in ((Reason.HIDDEN_CHARACTERS, hidden(text)), (Reason.SPEAKS_TO_THE_MODEL, markup(text))):
+            for cause, what in ((Cause.HIDDEN_CHARACTERS, hidden(text)), (Cause.SPEAKS_TO_THE_MODEL, markup(text))):
                 if what:
-                    found.append(Finding(reason, one.sort, one.name, member, what))
+                    found.append(Finding(cause, one.sort, one.name, member, what))
         if len(found) >= FINDINGS_LIMIT:
             break
     return tuple(found[:FINDINGS_LIMIT])
@@ -60,11 +60,11 @@ def verdict(found: tuple[Finding, ...]) -> ConditionVerdict:
     """The condition `DefinitionsClean`."""
     if not found:
         return CLEAN
-    reasons = {finding.reason for finding in found}
-    reason = reasons.pop() if len(reasons) == 1 else Reason.SUSPICIOUS_DEFINITIONS
+    causes = {finding.cause for finding in found}
+    cause = causes.pop() if len(causes) == 1 else Cause.SUSPICIOUS_DEFINITIONS
     more = len(found) - SHOWN
     shown = "; ".join(str(finding) for finding in found[:SHOWN])
-    return ConditionVerdict(False, reason, shown + (f"; and {more} more" if more > 0 else ""))
+    return ConditionVerdict(False, cause, shown + (f"; and {more} more" if more > 0 else ""))
 
 
 def _texts(one: Pinned) -> Iterator[tuple[str, str]]:

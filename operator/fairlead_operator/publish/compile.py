@@ -89,7 +89,7 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
         min_samples=spec.min_samples,
         unmeasured=spec.unmeasured,
         default=default,
-        hysteresis=spec.hysteresis,
+        hysteresis=spec.hysteresis_percent / 100,
         call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
         selection=_selection(spec.selection or NOTHING_ASKED),
     )
@@ -125,6 +125,7 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
             tool_tokens=spec.limits.tool_tokens,
             calls_per_minute=spec.limits.calls_per_minute,
             concurrency=spec.limits.concurrency,
+            result_tokens=spec.limits.result_tokens,
         )
         if spec.limits
         else PolicyLimits(),
@@ -142,4 +143,6 @@ def _rule(rule: PolicyRule) -> Rule:
         categories=tuple(rule.categories),
         annotations=rule.annotations.to_wire() if rule.annotations else {},
         arguments=rule.arguments,
+        min_tier=rule.min_tier,
+        name=rule.name,
     )

@@ -1,4 +1,6 @@
-"""Keeps the status of ToolPolicies: looked at anew when policies, tiers, servers or their tools change.
+"""Keeps the status of ToolPolicies and the conditions of LatencyTiers.
+
+Both are looked at anew when policies, tiers, servers or their tools change.
 
 Made by the controller, which tells it of what changes and runs it.
 """
@@ -15,11 +17,12 @@ from typing import Literal
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+from fairlead_operator.conditions import as_shown, conditions
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
-from fairlead_operator.publish.review import Review, review
+from fairlead_operator.publish.review import IN_FORCE, Review, review
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +38,13 @@ class PolicyStatuses:
         self._now = now
         self._rules = Rules()
         self._catalogs: dict[ServerKey, Catalog] = {}
-        self._told: dict[ServerKey, str] = {}
-        """Reason that people were told last."""
+        self._told: dict[ServerKey, tuple[Cause, ...]] = {}
+        """Causes that people were told last."""
         self.wanted = asyncio.Event()
 
     def compiled(self, rules: Rules) -> None:
         """The rules as they are published."""
-        if rules.policies or self._rules.policies:
-            self.wanted.set()
+        self.wanted.set()
         self._rules = rules
 
     def know(self, catalog: Catalog) -> None:
@@ -65,7 +67,9 @@ class PolicyStatuses:
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 said = f"it cannot be read, and denies everything that it selects: {fault}"
-                reviews[key] = dataclasses.replace(reviews[key], verdict=ConditionVerdict(False, Reason.INVALID, said))
+                reviews[key] = dataclasses.replace(
+                    reviews[key], accepted=ConditionVerdict(False, Cause.INVALID, said), partially_invalid=None
+                )
         for policy in await self._declarations.policies():
             found = reviews.get(policy.key)
             if found is None:
@@ -73,40 +77,59 @@ class PolicyStatuses:
             status = status_of(policy, found, self._now())
             if status != policy.status:
                 await self._declarations.show_policy(policy, status)
-            await self._tell(policy, found.verdict)
-        self._told = {key: reason for key, reason in self._told.items() if key in reviews}
+            await self._tell(policy, found)
+        await self._show_tiers()
+        self._told = {key: causes for key, causes in self._told.items() if key in reviews}
 
-    async def _tell(self, policy: ToolPolicy, verdict: ConditionVerdict) -> None:
-        """An event for each policy that something is amiss with, or not any more."""
-        shown = policy.status.condition(ConditionType.ACCEPTED)
-        before = self._told.get(policy.key) or (shown.reason if shown is not None else None)
-        self._told[policy.key] = verdict.reason
-        if verdict.reason != before and (before is not None or not verdict.ok):
-            kind: Literal["Normal", "Warning"] = "Normal" if verdict.ok else "Warning"
-            logger.info("policy %s: %s: %s", policy.key, verdict.reason, verdict.message)
-            await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
+    async def _tell(self, policy: ToolPolicy, found: Review) -> None:
+        """Events about a policy that something is amiss with, or not any more."""
+        known = self._told.get(policy.key)
+        before = _causes_shown(policy) if known is None else known
+        now = self._told[policy.key] = tuple(verdict.cause for verdict in found.amiss)
+        if now == before:
+            return
+        for verdict in found.amiss or (found.accepted,):
+            if verdict.cause not in before:
+                kind: Literal["Normal", "Warning"] = "Warning" if found.amiss else "Normal"
+                logger.info("policy %s: %s: %s", policy.key, verdict.cause, verdict.message)
+                await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
+
+    async def _show_tiers(self) -> None:
+        """Whether each tier is in force, and whether another one is the default that it asks to be."""
+        default = next((tier.name for tier in self._rules.tiers if tier.default), None)
+        compiled = {tier.name for tier in self._rules.tiers}
+        shown = {}
+        for tier in await self._declarations.tiers():
+            name = tier.metadata.name
+            if name in compiled:
+                taken = tier.spec.default and default is not None and default != name
+                given = {ConditionType.ACCEPTED: IN_FORCE, ConditionType.CONFLICTED: _taken(default) if taken else None}
+                shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
+        await self._declarations.show_tiers(shown)
+
+
+def _taken(default: str | None) -> ConditionVerdict:
+    message = f"default: true has no effect, as {default} is the default tier; this one works under its own name"
+    return ConditionVerdict(True, Cause.DEFAULT_TAKEN, message)
+
+
+def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
+    """Causes that an earlier leader told of."""
+    found = ((kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL)))
+    return tuple(v.cause for kind, v in found if v is not None and bool(v.ok) == (kind in ABNORMAL))
 
 
 def status_of(policy: ToolPolicy, found: Review, now: datetime) -> ToolPolicyStatus:
     """The status that a review comes to; what is not known now stays as it is shown."""
-    shown, verdict = policy.status, found.verdict
-    status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
-    before = shown.condition(ConditionType.ACCEPTED)
-    since = (
-        before.last_transition_time if before is not None and before.status == status else now.replace(microsecond=0)
-    )
+    shown, generation = policy.status, policy.metadata.generation
+    given = {
+        ConditionType.ACCEPTED: found.accepted,
+        ConditionType.PARTIALLY_INVALID: found.partially_invalid,
+        ConditionType.CONFLICTED: found.conflicted,
+    }
     return ToolPolicyStatus(
-        conditions=[
-            Condition(
-                type=ConditionType.ACCEPTED,
-                status=status,
-                reason=verdict.reason,
-                message=verdict.message[:4096],
-                observed_generation=policy.metadata.generation,
-                last_transition_time=since,
-            )
-        ],
-        observed_generation=policy.metadata.generation,
+        conditions=conditions(given, shown.conditions, generation, now),
+        observed_generation=generation,
         servers=found.servers,
         tools=shown.tools if found.tools is None else found.tools,
         conflicts=list(found.conflicts),

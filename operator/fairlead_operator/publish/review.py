@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
 from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.toolpolicy import PolicyConflict
 from fairlead_operator.ports import ConditionVerdict
 
@@ -26,20 +26,40 @@ MESSAGE_LIMIT: Final = 1024
 _EXAMPLES: Final = 3
 _LIMITS: Final = {
     "max_tools": "maxTools", "tool_tokens": "toolTokens", "calls_per_minute": "callsPerMinute",
-    "concurrency": "concurrency",
+    "concurrency": "concurrency", "result_tokens": "resultTokens",
 }  # fmt: skip
+
+
+IN_FORCE: Final = ConditionVerdict(True, Cause.ACCEPTED, "in force")
 
 
 @dataclass(frozen=True)
 class Review:
     """Result of the review of one policy."""
 
-    verdict: ConditionVerdict
+    accepted: ConditionVerdict
     servers: int
     tools: int | None
     """None while some server that it selects was not asked for its tools yet."""
-    unmatched: tuple[int, ...] | None
+    unmatched: tuple[str, ...] | None
+    """Rules that match no tool, by name or place; None while some server was not asked for its tools yet."""
     conflicts: tuple[PolicyConflict, ...] = ()
+    partially_invalid: ConditionVerdict | None = None
+    """None: each part of the spec has an effect."""
+
+    @property
+    def conflicted(self) -> ConditionVerdict | None:
+        """None: no other policy says otherwise."""
+        if not self.conflicts:
+            return None
+        names = ", ".join(conflict.policy for conflict in self.conflicts)
+        return ConditionVerdict(True, Cause.CONFLICTED, f"in force, and other policies say otherwise: {names}")
+
+    @property
+    def amiss(self) -> tuple[ConditionVerdict, ...]:
+        """Everything that a person should be told."""
+        found = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflicted)
+        return tuple(verdict for verdict in found if verdict is not None)
 
 
 @dataclass
@@ -81,32 +101,33 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
     known = all(name in space.catalogs for name in selected)
-    unmatched = tuple(number for number, bits in enumerate(matched) if not bits)
+    unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
     return Review(
-        _verdict(policy, selected, unmatched if known else (), conflicts, tiers),
+        IN_FORCE,
         len(selected),
         allowed.bit_count() if known else None,
         unmatched if known else None,
         conflicts,
+        _partially_invalid(policy, selected, unmatched if known else (), tiers),
     )
 
 
-def _verdict(
+def _partially_invalid(
     policy: Policy,
     selected: Sequence[str],
-    unmatched: Sequence[int],
-    conflicts: Sequence[PolicyConflict],
+    unmatched: Sequence[str],
     tiers: Mapping[str, float],
-) -> ConditionVerdict:
+) -> ConditionVerdict | None:
+    """Parts without effect: all of them in the message, the worst as the cause."""
+    found: list[tuple[Cause, str]] = []
     faults = [
-        f"rules[{number}].arguments is no usable JSON Schema, so the rule allows nothing: {fault}"
+        f"rules[{rule.called(number)}].arguments is no usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]
-    if faults:
-        return ConditionVerdict(False, Reason.INVALID, "; ".join(faults))
+    found += [(Cause.RULE_INVALID, fault) for fault in faults]
     unknown = [
         f"tiers.{member}: there is no LatencyTier {name}, so {effect}"
         for member, name, effect in (
@@ -115,19 +136,19 @@ def _verdict(
         )
         if name is not None and name not in tiers
     ]
-    if unknown:
-        return ConditionVerdict(False, Reason.UNKNOWN_TIER, "; ".join(unknown))
+    unknown += [
+        f"rules[{rule.called(number)}].minTier: there is no LatencyTier {rule.min_tier}, so only the slowest tier "
+        "shows its tools"
+        for number, rule in enumerate(policy.rules)
+        if rule.min_tier is not None and rule.min_tier not in tiers
+    ]
+    found += [(Cause.UNKNOWN_TIER, one) for one in unknown]
     if not selected:
-        return ConditionVerdict(None, Reason.NOTHING_SELECTED, "no McpServer of the namespace is selected")
-    if unmatched:
-        places = ", ".join(map(str, unmatched))
-        return ConditionVerdict(
-            None, Reason.RULES_MATCH_NOTHING, f"rules that match no tool: {places} (counted from 0)"
-        )
-    if conflicts:
-        names = ", ".join(conflict.policy for conflict in conflicts)
-        return ConditionVerdict(None, Reason.CONFLICTED, f"in force, and other policies say otherwise: {names}")
-    return ConditionVerdict(True, Reason.ACCEPTED, "in force")
+        found.append((Cause.NOTHING_SELECTED, "no McpServer of the namespace is selected"))
+    elif unmatched:
+        counted = " (counted from 0)" if any(name.isdecimal() for name in unmatched) else ""
+        found.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {', '.join(unmatched)}{counted}"))
+    return ConditionVerdict(True, found[0][0], "; ".join(text for _, text in found)) if found else None
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
 
@@ -18,13 +20,15 @@ def catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
     return Announcement("Normal", "CatalogPublished", note)
 
 
-def ready_news(shown: McpServerStatus, now: McpServerStatus) -> Announcement | None:
-    """Announcement that Ready has moved, or is not True for another reason than before; else None."""
-    before, after = shown.condition(ConditionType.READY), now.condition(ConditionType.READY)
-    if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
-        return None
-    if after.status == "True":
-        return Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")
-    if after.status == "False":
-        return Announcement("Warning", after.reason, after.message)
-    return None
+def condition_news(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Announcement]:
+    """Announcements that Ready has moved, or is not True for another reason than before, and that a part of the spec
+    has no effect any more.
+    """
+    for kind in (ConditionType.READY, *sorted(ABNORMAL)):
+        before, after = shown.condition(kind), now.condition(kind)
+        if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
+            continue
+        if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
+            yield Announcement("Warning", after.reason, after.message)
+        elif after.status == "True":
+            yield Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead_api.podtemplates import refused, sentence
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
 from fairlead_operator.ports import ConditionVerdict, Environment
 
 
 @dataclass(frozen=True)
 class PodTemplateChecker:
-    """Namespaces whose `spec.podTemplate` may set any field, and not only those of `fairlead_api.podtemplates`."""
+    """Namespaces whose servers may have an `unrestrictedPodTemplate`."""
 
     any: bool = False
     """All of them."""
@@ -22,18 +22,18 @@ class PodTemplateChecker:
     """These."""
 
     def restricted(self, namespace: str) -> bool:
-        """Whether the templates of a namespace are held to the allowed fields."""
+        """Whether servers of a namespace have to keep to `podTemplate`."""
         return not self.any and namespace not in self.any_in
 
 
 RESTRICTED: Final = PodTemplateChecker()
 Check = Callable[[McpServer, Environment], ConditionVerdict | None]
 
-ACCEPTED: Final = ConditionVerdict(True, Reason.ACCEPTED, "the spec is valid and can be run here")
+ACCEPTED: Final = ConditionVerdict(True, Cause.ACCEPTED, "the spec is valid and can be run here")
 
 
 def _refused(message: str) -> ConditionVerdict:
-    return ConditionVerdict(False, Reason.NOT_SUPPORTED_HERE, message)
+    return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, message)
 
 
 def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
@@ -52,20 +52,10 @@ def image_off_a_cluster(server: McpServer, environment: Environment) -> Conditio
     return None
 
 
-def transport_not_spoken(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """The schema has rules of the same meaning; an object written before them still exists."""
-    transport, source = server.spec.effective_transport, server.spec.source_kind
-    if source == "url" and transport == "stdio":
-        return _refused("a url is not reached over stdio: use streamable-http or sse")
-    if source in ("package", "command") and transport != "stdio":
-        return _refused(f"a {source} does not speak {transport}: use stdio")
-    return None
-
-
 def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """The entry point of an image is not known here, and something has to be started per connection."""
-    spec = server.spec
-    if spec.source_kind == "image" and spec.effective_transport == "stdio" and not spec.command:
+    image = server.spec.image
+    if image is not None and image.transport == "stdio" and not image.command:
         return _refused("an image with transport stdio needs command: the program to start for each connection")
     return None
 
@@ -74,21 +64,16 @@ def pod_template_not_allowed(
     server: McpServer, environment: Environment, templates: PodTemplateChecker
 ) -> ConditionVerdict | None:
     """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
-    template = server.spec.pod_template
+    template = server.spec.unrestricted_pod_template
     if template is None or environment != "cluster" or not templates.restricted(server.metadata.namespace):
         return None
-    field = refused(template)
-    if field is None:
-        return None
-    return ConditionVerdict(
-        False, Reason.POD_TEMPLATE_NOT_ALLOWED, f"{sentence(field)}; pods that ran before are left running"
-    )
+    message = f"{NOT_ALLOWED}; pods that ran before are left running"
+    return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
     command_on_a_cluster,
     image_off_a_cluster,
-    transport_not_spoken,
     nothing_to_start,
 )
 

@@ -18,6 +18,7 @@ from fairlead_api.documents.servers import (
     ServerEntry,
 )
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.masking import Mask
@@ -34,7 +35,7 @@ def state_of(status: McpServerStatus) -> str:
         return READY
     if ready.status == "False":
         return OFFLINE if status.tools_offline else FAILED
-    return INSTALLING if ready.reason == Reason.INSTALLING else STARTING
+    return INSTALLING if cause_of(ready)[0] == Cause.INSTALLING else STARTING
 
 
 def entry_for(
@@ -50,8 +51,9 @@ def entry_for(
     tools are unknown while it is away. `mask` takes the server's credential out of what it wrote.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
-    if state == READY and (ready is None or ready.reason == Reason.VERIFIED):
+    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
         return None
+    cause, message = (None, "") if ready is None else cause_of(ready)
     return ServerEntry(
         namespace=key.namespace,
         name=key.name,
@@ -59,7 +61,8 @@ def entry_for(
         state=state,
         removed=removes and state == FAILED,
         reason="" if ready is None else ready.reason,
-        message="" if ready is None else mask.text(ready.message)[:MESSAGE_CHARS],
+        cause=str(cause or ""),
+        message=mask.text(message)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
     )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package
 from fairlead_operator.server import gate
+from fairlead_operator.server.egress import domain_rules, egress_rules
 from fairlead_operator.server.overlay import merged
 from fairlead_operator.server.references import SecretReference, secret_references, without_secrets
 
@@ -66,6 +67,12 @@ class ManifestContext:
     images: Images = Images()
     restricted: bool = True
     """Whether containers that `spec.podTemplate` adds are held to the restricted security context."""
+    api_server: tuple[str, ...] = ()
+    """Networks that the API server is in."""
+    domain_policies: bool = False
+    """Whether the cluster knows CiliumNetworkPolicies."""
+    assigned_ids: bool = False
+    """Whether the cluster assigns user and group ids, as OpenShift does; else they are fixed."""
     absent: frozenset[str] = frozenset()
     """Secrets that do not exist: optional references to them are left out."""
 
@@ -112,7 +119,7 @@ def service(server: McpServer) -> Json:
 
 
 def network_policy(server: McpServer, frame: ManifestContext) -> Json:
-    """Only gateway and operator of the release may connect; what the server connects to is not restricted."""
+    """Only gateway and operator of the release may connect; the pods connect to what `spec.network` allows."""
     peers = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frame.release_namespace}},
         "podSelector": {
@@ -121,12 +128,27 @@ def network_policy(server: McpServer, frame: ManifestContext) -> Json:
         },
     }
     ports = [{"port": PORT_NAME, "protocol": "TCP"}]
-    spec = {
+    spec: Json = {
         "podSelector": {"matchLabels": selector_labels(server)},
         "policyTypes": ["Ingress"],
         "ingress": [{"from": [peers], "ports": ports}],
     }
+    if server.spec.network is not None and server.spec.network.egress is not None:
+        spec["policyTypes"].append("Egress")
+        spec["egress"] = egress_rules(server.spec.network.egress, frame.api_server)
     return {"metadata": _metadata(server), "spec": spec}
+
+
+def domain_policy(server: McpServer, frame: ManifestContext) -> Json | None:
+    """Hosts by their names that the pods may connect to, beside what the NetworkPolicy allows; None = none."""
+    network = server.spec.network
+    rules = None if network is None or network.egress is None else domain_rules(network.egress, frame.api_server)
+    if rules is None:
+        return None
+    return {
+        "metadata": _metadata(server),
+        "spec": {"endpointSelector": {"matchLabels": selector_labels(server)}, **rules},
+    }
 
 
 def disruption_budget(server: McpServer) -> Json:
@@ -151,10 +173,12 @@ def deployment(server: McpServer, frame: ManifestContext) -> Json:
 
 
 def pod_template(server: McpServer, frame: ManifestContext) -> Json:
-    """The generated template with `spec.podTemplate` laid over it."""
-    template: Json = merged(_generated(server, frame), server.spec.pod_template or {})
-    if frame.restricted and server.spec.pod_template is not None:
+    """The generated template with `spec.podTemplate` laid over it, and `spec.unrestrictedPodTemplate` over both."""
+    overlay = server.spec.pod_template
+    template: Json = merged(_generated(server, frame), {} if overlay is None else overlay.overlay())
+    if frame.restricted and overlay is not None:
         template = _confined(template)
+    template = merged(template, server.spec.unrestricted_pod_template or {})
     return without_secrets(template, frame.absent)
 
 
@@ -186,14 +210,14 @@ def _generated(server: McpServer, frame: ManifestContext) -> Json:
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
+            **({} if frame.assigned_ids else {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(server)],
         "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}],
     }
+    if server.spec.runtime_class_name is not None:
+        spec["runtimeClassName"] = server.spec.runtime_class_name
     if server.spec.package is not None:
         _install(spec, server, server.spec.package, frame)
     if server.spec.effective_transport == "stdio":
@@ -202,12 +226,12 @@ def _generated(server: McpServer, frame: ManifestContext) -> Json:
 
 
 def _container(server: McpServer) -> Json:
-    spec = server.spec
+    spec, image = server.spec, server.spec.image
     own = {variable.name for variable in spec.env}
     env = [] if "HOME" in own else [{"name": "HOME", "value": _HOME}]
     container: Json = {
         "name": CONTAINER,
-        "image": spec.image or "",
+        "image": "" if image is None else image.name,
         "env": env + [variable.to_wire() for variable in spec.env],
         "ports": [{"name": PORT_NAME, "containerPort": spec.effective_port, "protocol": "TCP"}],
         # Whether the port is open, and no more: a GET is refused by servers that take POST alone, and a real request
@@ -217,10 +241,10 @@ def _container(server: McpServer) -> Json:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": _HOME}],  # noqa: S108 - in a pod
     }
-    if spec.command is not None:
-        container["command"] = list(spec.command)
-    if spec.args:
-        container["args"] = list(spec.args)
+    if image is not None and image.command is not None:
+        container["command"] = list(image.command)
+    if image is not None and image.args:
+        container["args"] = list(image.args)
     if spec.env_from:
         container["envFrom"] = [source.to_wire() for source in spec.env_from]
     if spec.resources is not None:

@@ -9,6 +9,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_kube.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
+    DOMAIN_POLICIES,
     NETWORK_POLICIES,
     SERVICE_ACCOUNTS,
     SERVICES,
@@ -29,15 +30,18 @@ class WorkloadPlan:
 
 def plan(server: McpServer, frame: ManifestContext) -> WorkloadPlan:
     """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
+    known = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if frame.domain_policies else ()))
     if server.spec.source_kind not in ("image", "package"):
-        return WorkloadPlan((), WORKLOAD_KINDS)
+        return WorkloadPlan((), known)
     wanted = [
         (SERVICE_ACCOUNTS, manifests.service_account(server)),
         (SERVICES, manifests.service(server)),
         (NETWORK_POLICIES, manifests.network_policy(server, frame)),
     ]
+    if frame.domain_policies and (named := manifests.domain_policy(server, frame)) is not None:
+        wanted.append((DOMAIN_POLICIES, named))
     if server.spec.effective_replicas > 1:
         wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
     wanted.append((DEPLOYMENTS, manifests.deployment(server, frame)))
     kinds = {kind for kind, _ in wanted}
-    return WorkloadPlan(tuple(wanted), tuple(kind for kind in WORKLOAD_KINDS if kind not in kinds))
+    return WorkloadPlan(tuple(wanted), tuple(kind for kind in known if kind not in kinds))

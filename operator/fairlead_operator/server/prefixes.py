@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict
 
@@ -72,13 +72,13 @@ class Prefixes:
         claims = [self._claims[key] for key in self._by_prefix.get(prefix, ())]
         return min(claims).key if claims else None
 
-    def granted(self, server: McpServer, accepted: ConditionVerdict) -> tuple[ConditionVerdict, str | None]:
-        """The verdict about a server that is accepted, and its prefix. Without one of its own it is served at its own
+    def granted(self, server: McpServer) -> tuple[ConditionVerdict | None, str | None]:
+        """The condition Conflicted of a server, and its prefix. Without one of its own it is served at its own
         endpoint, and told so.
         """
         prefix = wanted_prefix(server, self._style)
         holder = self.holder(prefix)
         if holder is None or holder == server.key:
-            return accepted, prefix
+            return None, prefix
         message = f"prefix {prefix} is held by the older server {holder}; this one is served at its own endpoint only"
-        return ConditionVerdict(False, Reason.PREFIX_TAKEN, message), None
+        return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None

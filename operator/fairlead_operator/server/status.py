@@ -1,8 +1,4 @@
-"""Status of a server: verdicts and facts in, `status` out. Pure.
-
-`Ready` is derived: False beats Unknown beats True. A condition's `lastTransitionTime` moves only when its status does,
-so that an unchanged server has an unchanged status and costs no write.
-"""
+"""Status of a server: verdicts and facts in, `status` out. Pure."""
 
 from __future__ import annotations
 
@@ -15,24 +11,35 @@ import msgspec
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
+from fairlead_api.documents.pins import GivenApproval
 from fairlead_api.meta import ANNOTATION_FORM, CLIENT_CONFIGURATION
-from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
-from fairlead_api.v1alpha1.mcpserver import CatalogReference, LatencySummary, McpServer, McpServerStatus, ServerInfo
-from fairlead_api.v1alpha1.remedies import Form, in_words_of, remedy
-from fairlead_operator.ports import ConditionVerdict, Environment
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.mcpserver import (
+    ApprovalRecord,
+    CatalogReference,
+    LatencySummary,
+    McpServer,
+    McpServerStatus,
+    ServerInfo,
+)
+from fairlead_api.v1alpha1.remedies import Form
+from fairlead_mcp.capabilities import extensions
+from fairlead_operator.conditions import as_shown, conditions
+from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
-_REASONS: Final = frozenset(Reason)
-MESSAGE_LIMIT: Final = 2000
 TEXT_LIMIT: Final = 1024
+MAX_EXTENSIONS: Final = 32
+MAX_EXTENSION: Final = 128
+"""Characters of the identifier of an extension."""
 
-NOT_REACHED: Final = ConditionVerdict(None, Reason.PENDING, "what comes before is not done")
-NOT_CALIBRATED: Final = ConditionVerdict(None, Reason.NOT_CALIBRATED, "its tools have not been measured")
+NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "what comes before is not done")
+NOT_CALIBRATED: Final = ConditionVerdict(None, Cause.NOT_CALIBRATED, "its tools have not been measured")
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One per condition but Ready. None: nothing new is known, what is shown stays."""
+    """One per condition but Ready. None: nothing new is known, what is shown stays; of the last two, it is absent."""
 
     accepted: ConditionVerdict
     resolved: ConditionVerdict = NOT_REACHED
@@ -41,6 +48,12 @@ class Verdicts:
     calibrated: ConditionVerdict | None = None
     approved: ConditionVerdict | None = None
     clean: ConditionVerdict | None = None
+    partially_invalid: ConditionVerdict | None = None
+    """None: no part of the spec is without effect."""
+    conflicted: ConditionVerdict | None = None
+    """None: no other resource says otherwise."""
+    network: ConditionVerdict | None = None
+    """None: no pods are run, or nobody looks whether their NetworkPolicies are enforced."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,10 @@ class Facts:
     """Tools left out of the last answer; None = nothing new is known."""
     latency: LatencySummary | None = None
     """Latency of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
+    pods: PodCount | None = None
+    """Its pods; None = none are run."""
+    approvals: tuple[GivenApproval, ...] = ()
+    """Approvals of pinned definitions; none = nothing new is known."""
 
 
 def build_status(
@@ -63,24 +80,29 @@ def build_status(
     and the file that declares the server choose the words of advice.
     """
     shown, generation = server.status, server.metadata.generation
-    given: dict[ConditionType, ConditionVerdict] = {
+    given: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
+        ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
+        ConditionType.CONFLICTED: verdicts.conflicted,
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
-        ConditionType.VERIFIED: verdicts.verified or _as_shown(shown, ConditionType.VERIFIED) or NOT_REACHED,
-        ConditionType.CALIBRATED: verdicts.calibrated or _as_shown(shown, ConditionType.CALIBRATED) or NOT_CALIBRATED,
+        ConditionType.VERIFIED: verdicts.verified or as_shown(shown.condition(ConditionType.VERIFIED)) or NOT_REACHED,
+        ConditionType.CALIBRATED: verdicts.calibrated
+        or as_shown(shown.condition(ConditionType.CALIBRATED))
+        or NOT_CALIBRATED,
     }
     for kind, verdict in _of_definitions(server, verdicts):
         given[kind] = verdict
-    given[ConditionType.READY] = ready(given)
+    given[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network
     form: Form = environment
     if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
         form = CLIENT_CONFIGURATION
-    conditions = [_condition(kind, verdict, shown, generation, now, form) for kind, verdict in given.items()]
     catalog = facts.catalog
     return McpServerStatus(
-        conditions=conditions,
+        conditions=conditions(given, shown.conditions, generation, now, form),
         observed_generation=generation,
+        replicas=None if facts.pods is None else facts.pods.replicas,
+        selector=None if facts.pods is None else facts.pods.selector,
         transport=server.spec.effective_transport,
         tools=_tools(catalog, shown),
         tools_offline=_tools_offline(catalog, shown),
@@ -88,65 +110,36 @@ def build_status(
         endpoint=_address(facts.endpoint),
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
+        extensions=_extensions(catalog),
         catalog=_reference(server, catalog),
+        approvals=_approvals(facts, shown) if server.spec.pin else None,
         latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
     )
 
 
+def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | None:
+    if not facts.approvals:
+        return shown.approvals
+    return [
+        ApprovalRecord(hash=one.hash, at=datetime.fromisoformat(one.at), by=one.by, definitions=one.definitions)
+        for one in facts.approvals
+    ]
+
+
+def _extensions(catalog: Catalog | None) -> list[str] | None:
+    """Identifiers of bounded number and length: a server may declare anything."""
+    declared = extensions(catalog.capabilities) if catalog is not None else frozenset()
+    return sorted(name for name in declared if len(name) <= MAX_EXTENSION)[:MAX_EXTENSIONS] or None
+
+
 def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
     """Shown where there is something to say: from the first answer on, and `Approved` while definitions are pinned."""
-    clean = verdicts.clean or _as_shown(server.status, ConditionType.DEFINITIONS_CLEAN)
-    approved = verdicts.approved or _as_shown(server.status, ConditionType.APPROVED)
+    clean = verdicts.clean or as_shown(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
+    approved = verdicts.approved or as_shown(server.status.condition(ConditionType.APPROVED))
     if clean is not None:
         yield ConditionType.DEFINITIONS_CLEAN, clean
     if approved is not None and server.spec.pin:
         yield ConditionType.APPROVED, approved
-
-
-def ready(given: dict[ConditionType, ConditionVerdict]) -> ConditionVerdict:
-    """The first dependent that is False, else the first that is Unknown, else True."""
-    dependents = [given[kind] for kind in READY_DEPENDS_ON]
-    for wanted in (False, None):
-        for verdict in dependents:
-            if verdict.ok is wanted:
-                return verdict
-    return ConditionVerdict(True, dependents[-1].reason, dependents[-1].message)
-
-
-def _as_shown(shown: McpServerStatus, kind: ConditionType) -> ConditionVerdict | None:
-    condition = shown.condition(kind)
-    if condition is None:
-        return None
-    return ConditionVerdict({"True": True, "False": False}.get(condition.status), condition.reason, condition.message)
-
-
-def _condition(
-    kind: ConditionType, verdict: ConditionVerdict, shown: McpServerStatus, generation: int, now: datetime, form: Form
-) -> Condition:
-    status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
-    before = shown.condition(kind)
-    unchanged = before is not None and before.status == status
-    return Condition(
-        type=kind,
-        status=status,
-        reason=verdict.reason,
-        message=_advised(verdict, form),
-        observed_generation=generation,
-        last_transition_time=before.last_transition_time
-        if before is not None and unchanged
-        else now.replace(microsecond=0),
-    )
-
-
-def _advised(verdict: ConditionVerdict, form: Form) -> str:
-    """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    known = verdict.reason in _REASONS and verdict.ok is not None
-    advice = remedy(Reason(verdict.reason), form) if known else ""
-    message = in_words_of(verdict.message, form)
-    if not advice or message.endswith(advice):
-        return message[:MESSAGE_LIMIT]
-    said = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()
-    return f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {advice}"
 
 
 def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:

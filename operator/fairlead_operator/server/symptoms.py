@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.printed import printable
 from fairlead_operator.server.manifests import INSTALL
@@ -20,9 +20,10 @@ TEXT: Final = 400
 REGISTRY_UNREACHABLE: Final = 75
 """Exit code of the runner where the registry could not be reached."""
 RELAX: Final = (
-    "to let it run as root, set spec.podTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, and "
-    "securityContext.readOnlyRootFilesystem of the container server to false where it writes outside of /tmp; where "
-    "servers.podTemplates of the chart is Restricted, only a runAsUser other than 0 is taken"
+    "try another user, as runAsUser in spec.podTemplate.spec.securityContext; to let it run as root, set "
+    "spec.unrestrictedPodTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, which needs "
+    "servers.podTemplates: Any of the chart; where it writes outside of /tmp, set "
+    "securityContext.readOnlyRootFilesystem of the container server to false"
 )
 _PULL: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _CREATE: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
@@ -32,6 +33,13 @@ _ROOT: Final = re.compile(
     r"|read-only file system|\bEACCES\b|\bEPERM\b|\bEROFS\b",
     re.IGNORECASE,
 )
+_CLAIM: Final = re.compile(r"persistentvolumeclaim|persistent volumes? to bind|pvc\(s\)", re.IGNORECASE)
+_ROOM: Final = re.compile(r"insufficient |too many pods", re.IGNORECASE)
+_VOLUME: Final = re.compile(r"volume", re.IGNORECASE)
+_EXCLUDED: Final = re.compile(
+    r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
+    re.IGNORECASE,
+)
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 
 
@@ -39,7 +47,7 @@ _MISSING: Final = re.compile(r"executable file not found|no such file or directo
 class Symptom:
     """Becomes the verdict about a server that is not up. `hopeless` False: it is on its way."""
 
-    reason: Reason
+    cause: Cause
     message: str
     hopeless: bool = True
 
@@ -51,7 +59,7 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
         return None
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("reason") == "Unschedulable":
-        return Symptom(Reason.UNSCHEDULABLE, f"no node takes its pod: {_cut(scheduled.get('message', ''))}")
+        return _unscheduled(str(scheduled.get("message", "")))
     for container in _containers(status):
         found = _of_container(container)
         if found is not None:
@@ -59,12 +67,23 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     return None
 
 
+def _unscheduled(message: str) -> Symptom:
+    """Cause by what the scheduler counts for each node, as each has another remedy. A node that only lacks room comes
+    before nodes that do not fit: every control plane is tainted.
+    """
+    said, _, _ = message.partition(" preemption:")  # which nodes could not be cleared for it either
+    causes = ((_CLAIM, Cause.VOLUME_UNAVAILABLE), (_ROOM, Cause.UNSCHEDULABLE), (_VOLUME, Cause.VOLUME_UNAVAILABLE),
+              (_EXCLUDED, Cause.NODES_EXCLUDED))  # fmt: skip
+    cause = next((cause for pattern, cause in causes if pattern.search(said)), Cause.UNSCHEDULABLE)
+    return Symptom(cause, f"no node takes its pod: {_cut(said)}")
+
+
 def _of_container(container: Mapping[str, Any]) -> Symptom | None:
     state = container.get("state") or {}
     waiting, ended = state.get("waiting") or {}, _ended(container)
     reason, message = str(waiting.get("reason", "")), _cut(waiting.get("message", ""))
     if reason in _PULL:
-        return Symptom(Reason.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
+        return Symptom(Cause.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
     if container.get("name") == INSTALL:
         return _of_installation(state, ended)
     if reason in _CREATE:
@@ -78,19 +97,19 @@ def _of_container(container: Mapping[str, Any]) -> Symptom | None:
 
 def _not_created(message: str) -> Symptom:
     if _ROOT.search(message):
-        return Symptom(Reason.RUN_AS_ROOT_REFUSED, f"its image insists on root ({message}): {RELAX}")
+        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"its image insists on root ({message}): {RELAX}")
     if _MISSING.search(message):
-        return Symptom(Reason.COMMAND_NOT_FOUND, f"its program cannot be started: {message}")
-    return Symptom(Reason.DEPLOYMENT_FAILED, f"its container cannot be made: {message}")
+        return Symptom(Cause.COMMAND_NOT_FOUND, f"its program cannot be started: {message}")
+    return Symptom(Cause.DEPLOYMENT_FAILED, f"its container cannot be made: {message}")
 
 
 def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
     if ended is not None and ended.get("exitCode"):
         words = _cut(ended.get("message") or f"the installation exited with {ended['exitCode']}")
         unreachable = ended["exitCode"] == REGISTRY_UNREACHABLE
-        return Symptom(Reason.REGISTRY_UNREACHABLE if unreachable else Reason.INSTALL_FAILED, words)
+        return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, words)
     if "running" in state:
-        return Symptom(Reason.INSTALLING, "its package is being installed", hopeless=False)
+        return Symptom(Cause.INSTALLING, "its package is being installed", hopeless=False)
     return None
 
 
@@ -99,10 +118,10 @@ def _crashed(ended: Mapping[str, Any]) -> Symptom:
     words = _cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
     said = f"it ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
-        return Symptom(Reason.CRASH_LOOPING, "it was killed for using more memory than spec.resources.limits allows")
+        return Symptom(Cause.CRASH_LOOPING, "it was killed for using more memory than spec.resources.limits allows")
     if _ROOT.search(words) or _ROOT.search(_cut(printed)):
-        return Symptom(Reason.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
-    return Symptom(Reason.CRASH_LOOPING, said)
+        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
+    return Symptom(Cause.CRASH_LOOPING, said)
 
 
 def _telling(printed: str) -> str:

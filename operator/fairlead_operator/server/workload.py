@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.ports import ConditionVerdict, PodCount
+from fairlead_operator.server.manifests import selector_labels
 from fairlead_operator.server.symptoms import Symptom
 
-NOTHING_TO_RUN: Final = ConditionVerdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
+NOTHING_TO_RUN: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsewhere")
 NOT_STARTED: Final = ConditionVerdict(
     None,
-    Reason.WAITING_FOR_REFS,
+    Cause.WAITING_FOR_REFS,
     "pods are neither started nor changed until the Secrets that they read may be used; those that run are left alone",
 )
-NO_POD: Final = ConditionVerdict(False, Reason.UNREACHABLE, "none of its pods is available")
+NO_DOMAIN_POLICIES: Final = ConditionVerdict(
+    False,
+    Cause.NOT_SUPPORTED_HERE,
+    "spec.network.egress has domainNames, which need Cilium, and the cluster knew no CiliumNetworkPolicy when the "
+    "operator began to lead: name networks (cidrs) instead, or install Cilium and restart the operator; nothing is "
+    "started or changed, and pods that ran before are left running",
+)
+NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of its pods is available")
 
 
 def judge(
@@ -29,24 +38,24 @@ def judge(
     """
     wanted = server.spec.effective_replicas
     if wanted == 0:
-        return ConditionVerdict(False, Reason.STOPPED, "spec.replicas is 0"), None
+        return ConditionVerdict(False, Cause.STOPPED, "spec.replicas is 0"), None
     available = int(status.get("availableReplicas") or 0)
     if available > 0:
-        return ConditionVerdict(True, Reason.PROGRAMMED, "its pods are up"), None
+        return ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up"), None
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     failed = conditions.get("ReplicaFailure")
     if failed is not None and failed.get("status") == "True":
         return ConditionVerdict(
-            False, Reason.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"
+            False, Cause.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"
         ), None
     progress = conditions.get("Progressing")
     current = int(status.get("observedGeneration") or 0) >= generation
     if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
         message = f"no pod became available in time: {progress.get('message', '')}"
-        return ConditionVerdict(False, Reason.DEPLOYMENT_FAILED, message), None
+        return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, message), None
     if _was_up(server):
-        return ConditionVerdict(True, Reason.PROGRAMMED, "it was started"), NO_POD
-    return ConditionVerdict(None, Reason.DEPLOYING, "no pod is available yet"), None
+        return ConditionVerdict(True, Cause.PROGRAMMED, "it was started"), NO_POD
+    return ConditionVerdict(None, Cause.DEPLOYING, "no pod is available yet"), None
 
 
 def explained(
@@ -55,13 +64,19 @@ def explained(
     """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is
     not.
     """
-    if found is None or verdict.reason == Reason.STOPPED:
+    if found is None or verdict.cause == Cause.STOPPED:
         return verdict, down
     if down is not None:
-        return verdict, ConditionVerdict(False, down.reason, f"{down.message}: {found.message}")
+        return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {found.message}")
     if verdict.ok is True:
         return verdict, down
-    return ConditionVerdict(False if found.hopeless else None, found.reason, found.message), down
+    return ConditionVerdict(False if found.hopeless else None, found.cause, found.message), down
+
+
+def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:
+    """Number of the pods and the labels that they are found by."""
+    selector = ",".join(f"{name}={value}" for name, value in sorted(selector_labels(server).items()))
+    return PodCount(int(status.get("replicas") or 0), selector)
 
 
 def rollout(generation: int, status: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ def test_a_crd_is_accepted_and_its_cel_rule_refuses_with_its_message(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     control_plane.apply(json.dumps(example_crd("harbor.example")))
-    control_plane.kubectl("wait", "--for=condition=Established", "crd/boats.harbor.example", "--timeout=10s")
+    control_plane.await_definitions()
     control_plane.apply(boat("harbor.example", 3), namespace=namespace)
 
     refused = control_plane.kubectl("-n", namespace, "apply", "-f", "-", stdin=boat("harbor.example", -1), check=False)

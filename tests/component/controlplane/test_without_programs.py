@@ -35,7 +35,7 @@ def test_the_folder_that_was_named_must_hold_the_programs(tmp_path: Path) -> Non
 def test_without_any_programs_one_sentence_says_how_to_get_them(tmp_path: Path) -> None:
     done = run([ASSETS, "--cached"], KUBE_BIN=str(tmp_path))
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("no Kubernetes API server: install Go 1.25 or newer and run hack/kubernetes/build")
+    assert done.stderr.startswith("no Kubernetes API server: install Go 1.26 or newer and run hack/kubernetes/build")
 
 
 def test_a_test_is_skipped_on_a_laptop_without_them(tmp_path: Path) -> None:

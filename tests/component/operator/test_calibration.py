@@ -59,6 +59,14 @@ def tiers_are(world: World, name: str, *tiers: str) -> Callable[[], bool]:
     return lambda: (found := states(world).get(name)) is not None and found.tiers == tiers
 
 
+def columns(world: World, name: str, slowest: str) -> tuple[dict[str, Any], list[str]] | None:
+    """Latencies in the status and what kubectl prints, once both are of one moment and of that tool."""
+    latency = world.server(name)["status"].get("latency") or {}
+    wide = world.plane.kubectl("-n", world.namespace, "get", "mcps", "-o", "wide").stdout.splitlines()
+    alike = latency.get("slowestTool") == slowest and str(latency["p95Ms"]) in wide[1].split()
+    return (latency, wide) if alike else None
+
+
 def tier(world: World, name: str) -> dict[str, Any]:
     found = world.get(f"{GROUP}/latencytiers/{name}")
     assert found is not None
@@ -74,9 +82,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
         await world.until("Calibrated", lambda: world.is_("weather", "Calibrated", "True", "Calibrated"))
         await world.until("moved", tiers_are(world, "forecast", "standard", "deep"), seconds=60)
         published = states(world)
-        await world.until("shown", lambda: (world.server("weather")["status"].get("latency") or {}).get("slowestTool"))
-        status = world.server("weather")["status"]
-        wide = world.plane.kubectl("-n", world.namespace, "get", "mcp", "-o", "wide").stdout.splitlines()
+        found = await world.until("shown", partial(columns, world, "weather", "forecast"))
         await world.until("fewer", lambda: tier(world, "fast").get("status", {}).get("tools") == 2)
         table = world.plane.kubectl("get", "lt").stdout.splitlines()
 
@@ -92,10 +98,10 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
     assert int(measured[1]) >= SLOW * 1000, "the sleep, and what a busy machine adds to it"
     assert published["clock"].quantiles is not None
     assert published["clock"].quantiles.samples >= 2  # as many as there were when a document was worth it
-    assert status["latency"]["slowestTool"] == "forecast"
-    assert 520 <= status["latency"]["p50Ms"] <= status["latency"]["p95Ms"]
+    assert found is not None
+    latency, wide = found
+    assert 520 <= latency["p50Ms"] <= latency["p95Ms"]
     assert wide[0].split()[:7] == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "P50", "P95"]
-    assert str(status["latency"]["p95Ms"]) in wide[1].split()
     assert "forecast" in wide[1].split()
     counts = {row.split()[0]: row.split() for row in table[1:]}
     assert "2" in counts["fast"]
@@ -116,16 +122,15 @@ async def test_nobodys_tool_is_called_unasked(world: World) -> None:
     given = {"name": "pay", "probe": {"arguments": {"amount": 0}}}
     async with raw_server(tools) as server, running(world):
         world.create("shop", {"url": server.url, "trustAnnotations": True})
-        await world.until("said", lambda: world.is_("shop", "Calibrated", "Unknown", "NothingToProbe"))
-        assert world.condition("shop", "Calibrated")["message"] == (
-            "no tool is probed, because none has probe.arguments in spec.tools"
-        )
+        await world.until("said", lambda: world.is_("shop", "Calibrated", "False", "NothingToProbe"))
+        said = "NothingToProbe: no tool is probed, because none has probe.arguments in spec.tools. "
+        assert world.condition("shop", "Calibrated")["message"].startswith(said)
         assert world.is_("shop", "Ready", "True")
         assert tools.called == []
         world.patch_server("shop", {"spec": {"tools": [given]}})
         await world.until("Calibrated", lambda: world.is_("shop", "Calibrated", "True", "Calibrated"))
-        await world.until("a whole round", lambda: len(tools.called) == 5)
-    assert tools.called == [("pay", {"amount": 0})] * 5
+        await world.until("a whole round", lambda: len(tools.called) >= 5)
+    assert all(call == ("pay", {"amount": 0}) for call in tools.called)
 
 
 async def test_read_only_tools_are_called_where_the_server_says_so_and_is_trusted_and_no_others(world: World) -> None:
@@ -135,7 +140,7 @@ async def test_read_only_tools_are_called_where_the_server_says_so_and_is_truste
         world.create("one", {"url": one.url, "trustAnnotations": True, **allowed})
         world.create("two", {"url": two.url, **allowed})
         await world.until("Calibrated", lambda: world.is_("one", "Calibrated", "True", "Calibrated"))
-        await world.until("said", lambda: world.is_("two", "Calibrated", "Unknown", "NothingToProbe"))
+        await world.until("said", lambda: world.is_("two", "Calibrated", "False", "NothingToProbe"))
         assert "none is trusted as read-only" in world.condition("two", "Calibrated")["message"]
     assert {name for name, _ in trusted.called} == {"clock", "forecast"}
     assert untrusted.called == []
@@ -148,23 +153,18 @@ async def test_errors_are_no_measure_of_speed_and_the_condition_says_so(world: W
         await world.until("failed", lambda: world.is_("weather", "Calibrated", "False", "ProbesFailed"))
         message = world.condition("weather", "Calibrated")["message"]
         assert world.is_("weather", "Ready", "True")
-    assert message.startswith("no result from clock, forecast: isError")
+    assert message.startswith("ProbesFailed: no result from clock, forecast: isError")
     assert states(world) == {}
 
 
-async def test_probes_can_be_turned_off_also_in_the_words_of_an_older_release(world: World) -> None:
+async def test_probes_can_be_turned_off(world: World) -> None:
     tools = Tools()
     declared = {"tools": [{"name": "pay", "probe": {"arguments": {}}}], "trustAnnotations": True}
     async with raw_server(tools) as server, running(world):
         world.create("new", {"url": server.url, "calibration": {"probe": "Never"}, **declared})
-        world.create("old", {"url": server.url, "calibration": {"enabled": False}, **declared})
-        for name in ("new", "old"):
-            said = partial(world.is_, name, "Calibrated", "Unknown", "CalibrationDisabled")
-            await world.until("said", said)
-            assert world.is_(name, "Ready", "True")
-        stored = world.server("old")["spec"]["calibration"]
+        await world.until("said", partial(world.is_, "new", "Calibrated", "False", "CalibrationDisabled"))
+        assert world.is_("new", "Ready", "True")
     assert tools.called == []
-    assert stored["enabled"] is False, "what says it is kept, not pruned"
 
 
 async def test_figures_are_kept_under_the_name_of_the_environment_with_the_round_trip_beside_them(

@@ -66,7 +66,7 @@ async def test_a_changed_secret_is_used_at_once_and_told_to_the_gateway(world: W
         before = world.catalog("demo")
         patch = {"stringData": {"token": "renewed"}}
         world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)
-        await world.until("sent", lambda: seen[-1] == "Bearer renewed", seconds=5)
+        await world.until("sent", lambda: seen[-1] == "Bearer renewed")
         await world.until("stored", lambda: [c.headers for c in stored(world)] == [{"Authorization": "Bearer renewed"}])
 
         def told() -> bool:
@@ -119,7 +119,7 @@ async def test_a_secret_that_is_deleted_takes_the_copy_and_ready_with_it(world: 
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", world.path("secrets", "key"))
-        await world.until("not Ready", lambda: world.is_("demo", "Ready", "False", "SecretNotFound"), seconds=5)
+        await world.until("not Ready", lambda: world.is_("demo", "Ready", "False", "SecretNotFound"))
         await world.until("no copy", lambda: stored(world) == [])
         await world.until("offline", lambda: (c := world.catalog("demo")) is not None and not c.online)
 
@@ -130,4 +130,4 @@ async def test_a_copy_that_is_deleted_by_hand_comes_back(world: World) -> None:
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets")
-        await world.until("a copy again", lambda: len(stored(world)) == 1, seconds=5)
+        await world.until("a copy again", lambda: len(stored(world)) == 1)

@@ -25,7 +25,7 @@ async def test_definitions_that_were_deleted_and_installed_again_are_followed_wi
         )
         await until_async("the feed to notice", lambda: _noticed(caplog), seconds=40)
         plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        plane.await_definitions()
         world.create("after", {"url": url})
         await world.until("Ready again", lambda: world.is_("after", "Ready", "True"), seconds=60)
         await world.until("the three tiers of the start, as there were none", lambda: len(_tiers(world)) == 3)

@@ -95,7 +95,7 @@ async def test_a_late_write_of_a_document_does_not_replace_that_of_the_next_lead
     kube = Kube.connect(await configuration_of(world.plane))
     late, heir = (KubeDocuments(kube, world.release, lambda name, labels: None) for _ in range(2))
     await late.publish([document("1")])
-    informer = Informer(kube, Scope(CONFIG_MAPS, Json, world.release, "fairlead.dev/document"), heir)
+    informer = Informer(kube, Scope(CONFIG_MAPS, Json, world.release, "fairlead.dev/document"), heir.store)
     task = asyncio.create_task(informer.run())
     await asyncio.wait_for(informer.synced.wait(), 20)
     await heir.publish([document("2")])

@@ -112,7 +112,7 @@ async def test_a_leader_whose_lease_is_taken_from_it_stops_and_contends_again(wo
             patch = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 2}}
             path = LEASES.path(world.release, "lease")
             assert world.request("PATCH", path, patch, content_type="application/merge-patch+json")[0] == 200
-            await within(TIMES.deadline + 1, leader.ended)
+            await within(10, leader.ended)
             assert not leader.lease.leading()
             await within(10, leader.began)
         assert lease_object(world)["spec"]["leaseTransitions"] > lease["spec"]["leaseTransitions"]
@@ -127,10 +127,10 @@ async def test_without_the_api_server_a_leader_stops_by_its_deadline_and_leads_a
         async with contending(leader):
             await within(10, leader.began)
             world.plane.kill_apiserver()
-            assert await within(5, leader.ended) <= TIMES.deadline + 0.5
+            assert await within(20, leader.ended) < TIMES.duration, "nobody else may lead before"
             assert not leader.lease.leading()
             await asyncio.to_thread(world.plane.start_apiserver)
-            await within(15, leader.began)
+            await within(40, leader.began)
             assert leader.lease.leading()
 
 
@@ -144,7 +144,7 @@ async def test_tasks_that_do_not_end_after_a_loss_end_the_process(world: World) 
             patch = {"spec": {"holderIdentity": "thief"}}
             path = LEASES.path(world.release, "lease")
             world.request("PATCH", path, patch, content_type="application/merge-patch+json")
-            await within(5, ended)
+            await within(20, ended)
 
 
 async def test_a_leader_whose_work_breaks_down_releases_the_lease_and_says_so(world: World) -> None:

@@ -61,7 +61,7 @@ async def converged(world: World, url: str) -> None:
     world.request("POST", world.path("secrets"), secret)
     world.hosts.ports[f"pods.{world.namespace}.svc"] = int(url.rsplit(":", 1)[1].split("/", maxsplit=1)[0])
     world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
-    world.create("pods", {"image": "registry.example/demo:1"})
+    world.create("pods", {"image": {"name": "registry.example/demo:1"}})
     await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
     world.pods_are("pods", 1)
     for name in ("remote", "pods"):
@@ -171,7 +171,7 @@ async def test_nothing_hangs_when_the_operator_is_gone_and_then_the_server_and_t
     world = World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
     async with sdk_server() as url, running(world):
         world.create("remote", {"url": url})
-        world.create("pods", {"image": "registry.example/demo:1"})
+        world.create("pods", {"image": {"name": "registry.example/demo:1"}})
         await world.until("Ready", lambda: world.is_("remote", "Ready", "True"))
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
         assert "finalizers" not in world.server("pods")["metadata"]

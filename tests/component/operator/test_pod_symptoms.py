@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from operatorworld import Json, World, running
 
-IMAGE: Json = {"image": "registry.example/demo:1"}
+IMAGE: Json = {"image": {"name": "registry.example/demo:1"}}
 PACKAGE: Json = {"package": {"registry": "npm", "name": "some-server", "version": "1.2.3"}}
 MERGE = "application/merge-patch+json"
 
@@ -75,4 +75,4 @@ async def test_a_pod_that_does_not_come_up_is_explained_with_what_to_do(world: W
         await world.until(reason, lambda: world.is_("demo", "Ready", "False", reason), seconds=20)
         message = world.condition("demo", "Programmed")["message"]
     assert words in message
-    assert message.endswith(EXPLANATIONS[Reason(reason)].remedy)
+    assert message.endswith(EXPLANATIONS[Cause(reason)].remedy)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.podtemplates import sentence
+from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
 from fairlead_operator.server.manifests import ManifestContext, pod_template
 from operatorfakes import mcp_server
 from operatorworld import Json, World, running
@@ -22,14 +22,14 @@ def deployment(world: World, name: str) -> Json | None:
     return world.get(world.path("deployments", name))
 
 
-async def test_a_template_that_gives_pods_more_is_refused_with_the_field_and_the_switch(world: World) -> None:
+async def test_an_unrestricted_template_is_refused_with_the_switch(world: World) -> None:
     async with running(world):
-        world.create("demo", {"image": IMAGE, "podTemplate": OF_THE_NODE})
+        world.create("demo", {"image": {"name": IMAGE}, "unrestrictedPodTemplate": OF_THE_NODE})
         await world.until("refused", lambda: world.is_("demo", "Accepted", "False", REASON))
         assert world.is_("demo", "Ready", "False", REASON)
-        assert world.condition("demo", "Ready")["message"].startswith(sentence("spec.podTemplate.spec.hostPID"))
+        assert NOT_ALLOWED in world.condition("demo", "Ready")["message"]
         assert deployment(world, "demo") is None
-        world.patch_server("demo", {"spec": {"podTemplate": None}})
+        world.patch_server("demo", {"spec": {"unrestrictedPodTemplate": None}})
         await world.until("a Deployment", lambda: deployment(world, "demo"))
 
 
@@ -37,7 +37,7 @@ async def test_a_template_that_gives_pods_more_is_refused_with_the_field_and_the
 async def test_an_installation_may_let_servers_set_any_field(world: World, switch: str) -> None:
     given: Any = {"pod_templates": "Any"} if switch == "all namespaces" else {"any_pod_templates_in": world.namespace}
     async with running(world, **given):
-        world.create("demo", {"image": IMAGE, "podTemplate": OF_THE_NODE})
+        world.create("demo", {"image": {"name": IMAGE}, "unrestrictedPodTemplate": OF_THE_NODE})
         made = await world.until("a Deployment", lambda: deployment(world, "demo"))
     assert made is not None
     assert made["spec"]["template"]["spec"]["hostPID"] is True
@@ -45,12 +45,12 @@ async def test_an_installation_may_let_servers_set_any_field(world: World, switc
 
 async def test_what_ran_before_templates_were_restricted_is_left_running_and_said_so(world: World) -> None:
     async with running(world, pod_templates="Any"):
-        world.create("demo", {"image": IMAGE, "podTemplate": OF_THE_NODE})
+        world.create("demo", {"image": {"name": IMAGE}, "unrestrictedPodTemplate": OF_THE_NODE})
         before = await world.until("a Deployment", lambda: deployment(world, "demo"))
     async with running(world):
         await world.until("refused", lambda: world.is_("demo", "Ready", "False", REASON))
         assert "pods that ran before are left running" in world.condition("demo", "Ready")["message"]
-        world.patch_server("demo", {"spec": {"image": "registry.example/other:1"}})
+        world.patch_server("demo", {"spec": {"image": {"name": "registry.example/other:1"}}})
         await world.until("refused again", lambda: world.is_("demo", "Ready", "False", REASON))
         after = deployment(world, "demo")
     assert before is not None
@@ -63,7 +63,9 @@ def test_pods_of_an_allowed_template_are_restricted_as_the_api_server_judges_it(
     """Its own PodSecurity admission, in a namespace that enforces "restricted"."""
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     world.request("PATCH", f"/api/v1/namespaces/{world.namespace}", label, content_type="application/merge-patch+json")
-    for source in ({"image": IMAGE}, {"package": {"registry": "pypi", "name": "demo", "version": "1.0"}}):
+    package = {"registry": "pypi", "name": "demo", "version": "1.0"}
+    sources: tuple[dict[str, Any], ...] = ({"image": {"name": IMAGE}}, {"package": package})
+    for source in sources:
         server = mcp_server("demo", podTemplate=ALLOWED[name], **source)
         template = json.loads(json.dumps(pod_template(server, ManifestContext("fairlead-system"))))
         template["spec"].pop("serviceAccountName")
@@ -112,7 +114,7 @@ def secret(world: World, name: str, **labels: str) -> None:
 async def test_pods_get_no_secret_without_the_label_whatever_refers_to_it(world: World, spec: Json) -> None:
     secret(world, "theirs")
     async with running(world):
-        world.create("demo", {"image": IMAGE, **spec})
+        world.create("demo", {"image": {"name": IMAGE}, **spec})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotLabelled"))
         assert world.is_("demo", "Programmed", "Unknown", "WaitingForRefs")
         assert deployment(world, "demo") is None
@@ -127,7 +129,7 @@ async def test_an_optional_secret_that_is_not_there_is_in_no_pod_until_it_is_and
     world: World, spec: Json
 ) -> None:
     async with running(world):
-        world.create("demo", {"image": IMAGE, **spec})
+        world.create("demo", {"image": {"name": IMAGE}, **spec})
         made = await world.until("a Deployment", lambda: deployment(world, "demo"))
         assert made is not None
         assert '"later"' not in json.dumps(made["spec"])
@@ -147,6 +149,6 @@ async def test_a_name_that_no_secret_can_have_is_asked_for_nowhere(world: World)
     """It would be a part of the path of a request."""
     volume = {"name": "more", "secret": {"secretName": "../../../namespaces/kube-system/secrets/token"}}
     async with running(world):
-        world.create("demo", {"image": IMAGE, "podTemplate": pod(volumes=[volume])})
+        world.create("demo", {"image": {"name": IMAGE}, "podTemplate": pod(volumes=[volume])})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotFound"))
         assert deployment(world, "demo") is None

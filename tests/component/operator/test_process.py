@@ -20,11 +20,15 @@ from operatorworld import World
 from ports import free_port
 from waiting import until
 
+pytestmark = pytest.mark.timeout(240)
+STARTING = 90.0
+"""Seconds for an interpreter that loads an operator, on a busy machine."""
+
 
 def refused(**environment: str) -> tuple[int, str]:
     """Exit code and everything that a process which cannot start has said."""
     process = start(**environment)
-    out, err = process.communicate(timeout=40)
+    out, err = process.communicate(timeout=STARTING)
     assert "Traceback" not in err, err
     return process.returncode, out + err
 
@@ -77,7 +81,6 @@ def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: P
     assert said.count("\n") == 1
 
 
-@pytest.mark.timeout(90)
 def test_without_the_crds_it_says_how_to_install_them(private_plane: PlaneFactory) -> None:
     plane = private_plane(crds=False)
     code, said = refused(KUBECONFIG=str(plane.kubeconfig))
@@ -88,7 +91,7 @@ def test_without_the_crds_it_says_how_to_install_them(private_plane: PlaneFactor
 
 def test_a_port_that_is_taken_is_named(world: World) -> None:
     with started(world) as (process, url):
-        until("healthy", lambda: fetch(f"{url}/healthz"))
+        until("healthy", lambda: fetch(f"{url}/healthz"), seconds=STARTING)
         assert process.poll() is None
         port = url.rsplit(":", 1)[1]
         code, said = refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
@@ -106,12 +109,12 @@ def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
 def test_it_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases/fairlead-operator"
     with started(world, FAIRLEAD_LOG_FORMAT="json") as (process, url):
-        until("leading", lambda: fetch(f"{url}/readyz") == "leading\n")
+        until("leading", lambda: fetch(f"{url}/readyz") == "leading\n", seconds=STARTING)
         lease: Any = world.get(path)
         assert lease["spec"]["holderIdentity"]
         until("metrics", lambda: "fairlead_operator_leader 1.0" in fetch(f"{url}/metrics"))
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=15)
+        _, said = process.communicate(timeout=STARTING)
         assert process.returncode == 0, said
     assert "Traceback" not in said
     assert all(line.startswith("{") for line in said.splitlines()), said

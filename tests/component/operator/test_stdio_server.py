@@ -9,11 +9,13 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential, TcpEndpoint
 from fairlead_operator.server import gate
-from gated import gated
+from gated_stdio_server import gated
 from operatorworld import World, running
 from toolservers import SDK_STDIO, SDK_TOOLS
 
-SPEC: dict[str, Any] = {"image": "registry.example/demo:1", "transport": "stdio", "command": ["demo"], "port": 9000}
+SPEC: dict[str, Any] = {
+    "image": {"name": "registry.example/demo:1", "transport": "stdio", "command": ["demo"], "port": 9000}
+}
 
 
 def tokens(world: World) -> list[str]:
@@ -67,7 +69,7 @@ async def test_a_token_that_is_lost_is_made_anew_and_the_pods_are_told(world: Wo
         def told() -> bool:
             return gate.digest(renewed) in str(world.get(world.path("deployments", "demo")))
 
-        await world.until("the digest in the Deployment", told, seconds=5)
+        await world.until("the digest in the Deployment", told)
 
 
 async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World) -> None:

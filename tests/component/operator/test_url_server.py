@@ -70,8 +70,8 @@ async def test_a_server_that_was_never_discovered_has_no_catalog(world: World) -
 async def test_a_server_that_answers_anything_but_mcp_is_never_ready_and_says_why(world: World, how: str) -> None:
     reasons = {
         "500": "ServerError",
-        "html": "HtmlInsteadOfMcp",
-        "half json": "TruncatedJson",
+        "html": "HTMLInsteadOfMCP",
+        "half json": "TruncatedJSON",
         "401": "Unauthorized",
         "redirect": "Redirected",
         "page loop": "PageLoop",
@@ -126,7 +126,7 @@ async def test_the_catalog_carries_what_the_manifest_says_about_tools(world: Wor
         "description": "Adds.",
         "tags": ["math"],
         "categories": ["numbers"],
-        "latency": {"estimatedDurationMs": 5},
+        "latency": {"estimated": "5ms"},
         "probe": {"arguments": {"a": 1}},
     }
     definition = tool("add", _meta={"fairlead.dev/latency": {"estimatedDurationMs": 9, "maxDurationMs": 90}})
@@ -150,7 +150,7 @@ async def test_a_deleted_server_loses_its_catalog(world: World) -> None:
         world.create("demo", {"url": url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         world.request("DELETE", world.server_path("demo"))
-        await world.until("no catalog", lambda: world.catalog("demo") is None, seconds=5)
+        await world.until("no catalog", lambda: world.catalog("demo") is None)
 
 
 async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_own_endpoint(world: World) -> None:
@@ -158,7 +158,7 @@ async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_
         world.create("older", {"url": url, "prefix": "same"})
         await world.until("Ready", lambda: world.is_("older", "Ready", "True"))
         world.create("younger", {"url": url, "prefix": "same"})
-        await world.until("told", lambda: world.is_("younger", "Accepted", "False", "PrefixTaken"))
+        await world.until("told", lambda: world.is_("younger", "Conflicted", "True", "PrefixTaken"))
         await world.until("a catalog", lambda: world.catalog("younger"))
         younger, older = world.catalog("younger"), world.catalog("older")
         assert younger is not None
@@ -178,11 +178,13 @@ async def test_kubectl_shows_transport_tools_ready_reason_and_age(world: World) 
         world.create("gone", {"url": f"http://127.0.0.1:{free_port()}/mcp"})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         await world.until("not Ready", lambda: world.is_("gone", "Ready", "False"))
-        lines = world.plane.kubectl("-n", world.namespace, "get", "mcp").stdout.splitlines()
+        world.plane.kubectl("-n", world.namespace, "wait", "mcps/demo", "--for=condition=Ready", "--timeout=9s")
+        world.plane.kubectl("wait", "lt/fast", "--for=condition=Ready", "--timeout=9s")
+        lines = world.plane.kubectl("-n", world.namespace, "get", "mcps").stdout.splitlines()
     assert lines[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
     demo, gone = lines[1].split(), lines[2].split()
     assert demo[:4] == ["demo", "streamable-http", str(len(SDK_TOOLS)), "True"]
-    assert gone[:1] + gone[-3:-1] == ["gone", "False", "ConnectionRefused"]
+    assert gone[:1] + gone[-3:-1] == ["gone", "False", "Unreachable"]
 
 
 async def test_people_see_events_for_what_happens_to_a_server(world: World) -> None:
@@ -194,6 +196,6 @@ async def test_people_see_events_for_what_happens_to_a_server(world: World) -> N
             _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
             seen = {(e["regarding"]["name"], e["type"], e["reason"]) for e in listing["items"]}
             wanted = {("demo", "Normal", "Ready"), ("demo", "Normal", "CatalogPublished")}
-            return seen >= wanted | {("gone", "Warning", "ConnectionRefused")}
+            return seen >= wanted | {("gone", "Warning", "Unreachable")}
 
         await world.until("events", told)

@@ -61,7 +61,7 @@ STORIES = {
         1, 3, 10,
     ),
     "FairleadServersNotReady": Story(
-        {'fairlead_operator_servers_ready{ready="False",reason="CrashLoop"}': "1x20 0x20"}, 14, 16, 30
+        {'fairlead_operator_servers_ready{ready="False",reason="StartFailed"}': "1x20 0x20"}, 14, 16, 30
     ),
     "FairleadGatewaySilent": Story({'fairlead_operator_gateways{state="silent"}': "1x5 0x20"}, 1, 3, 10),
     "FairleadSampleLag": Story(

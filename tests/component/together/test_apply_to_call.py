@@ -27,6 +27,7 @@ def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
         yield World(control_plane, namespace, release)
 
 
+@pytest.mark.timing
 async def test_a_server_is_listed_within_a_second_of_being_ready_and_called_in_both_eras(world: World) -> None:
     expected: list[str] = []
     async with sdk_server() as url, running(world), serving(world) as gateway:
@@ -57,7 +58,7 @@ def _own(gateway: Gateway, world: World, name: str) -> str:
 async def test_an_image_is_served_once_its_pod_runs(world: World) -> None:
     async with sdk_server() as url, running(world), serving(world) as gateway:
         world.hosts.ports[f"demo.{world.namespace}.svc"] = int(url.split(":")[2].split("/")[0])
-        world.create("demo", {"image": "example.com/demo:1", "port": 8000})
+        world.create("demo", {"image": {"name": "example.com/demo:1", "port": 8000}})
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
         assert not world.is_("demo", "Ready", "True")
         world.pods_are("demo", 1)

@@ -12,12 +12,13 @@ import pytest
 
 from badservers import TABLE, lists
 from controlplane import ControlPlane
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_gateway.app import Gateway
 from gatewayworld import Wire, calling
 from operatorworld import World, release_namespace, running
 from rawserver import RawServer, raw_server
+from shownconditions import cause
 from togetherworld import serving, shows
 from toolservers import SDK_TOOLS, legacy_server, sdk_server, tool
 from waiting import eventually, until_async
@@ -50,7 +51,7 @@ def _conditions(world: World) -> dict[str, dict[str, Any]]:
 
 
 def _found(conditions: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    return {name: (c["Ready"]["status"], c["Ready"]["reason"]) for name, c in conditions.items() if "Ready" in c}
+    return {name: (c["Ready"]["status"], cause(c["Ready"])) for name, c in conditions.items() if "Ready" in c}
 
 
 @pytest.mark.timeout(240)
@@ -84,7 +85,7 @@ GOOD = ("True", "Verified")
 def _say_what_to_do(conditions: dict[str, dict[str, Any]]) -> None:
     for name, bad in TABLE.items():
         message = conditions[name]["Verified"]["message"]
-        assert message.endswith(EXPLANATIONS[Reason(bad.reason)].remedy), name
+        assert message.endswith(EXPLANATIONS[Cause(bad.reason)].remedy), name
         assert message.isprintable(), name
 
 
@@ -92,7 +93,7 @@ def _are_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.getMessage() for record in caplog.records]
     for name, bad in TABLE.items():
         if bad.reason not in ("Verified", "VerifiedInPart"):
-            assert any(f"{world.namespace}/{name}: {bad.reason}: " in line for line in lines), name
+            assert any(f"{world.namespace}/{name}: " in line and f": {bad.reason}: " in line for line in lines), name
 
 
 def _are_counted(world: World) -> None:

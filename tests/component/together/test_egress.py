@@ -17,7 +17,7 @@ from togetherworld import serving, shows
 from toolservers import answer_modern, modern_server, tool
 from waiting import until_async
 
-CONFINED = replace(QUICK, confined="yes", denied_networks="10.96.0.0/12")
+CONFINED = replace(QUICK, confined="always", denied_networks="10.96.0.0/12")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_a_gateway_looks_for_itself_when_it_connects(world: World) -> None
 
     With the guard taken out of the gateway's registry the call is answered.
     """
-    async with modern_server([tool("add")]) as server, running(world), serving(world, confined="yes") as gateway:
+    async with modern_server([tool("add")]) as server, running(world), serving(world, confined="always") as gateway:
         world.create("demo", {"url": server.url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         await until_async("the tool", shows(gateway, "demo__add"))

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane import REPOSITORY, PlaneFactory
 from helmworld import program
-from reader import Reader, sections
+from page_reader import Reader, sections
 from waiting import until
 
 pytestmark = pytest.mark.timeout(240)
@@ -27,7 +27,7 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
         (binaries / name).chmod(0o755)
     install, declare = sections(REPOSITORY / "README.md")["Without installing anything in it"]
     assert declare.splitlines()[-1] == ".venv/bin/fairlead call chandler__get_stock item=rope"
-    start, ask = declare.split("kubectl get mcp\n")
+    start, ask = declare.split("kubectl get mcps\n")
     environment = {
         "KUBECONFIG": str(plane.kubeconfig), "PATH": f"{program('kubectl').parent}:{os.environ['PATH']}",
         "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
@@ -36,8 +36,8 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
         reader.follow(install, listening={"fairlead gateway": 8080})
         reader.follow(start, listening={"demo": 9000})
         ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-        until("Ready", lambda: plane.kubectl("get", "mcp", "chandler", "-o", ready).stdout == "True", seconds=60)
-        printed = reader.follow("kubectl get mcp\n" + ask)
+        until("Ready", lambda: plane.kubectl("get", "mcps", "chandler", "-o", ready).stdout == "True", seconds=60)
+        printed = reader.follow("kubectl get mcps\n" + ask)
     assert printed.splitlines()[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
     assert "chandler__get_stock" in printed
     assert '"item": "rope"' in printed

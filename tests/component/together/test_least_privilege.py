@@ -4,6 +4,7 @@ what is granted is used, what is not granted is refused, and one namespace is en
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cilium import definition
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
 from fairlead_api.documents.rules import Rules
@@ -19,7 +21,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Kube
 from fairlead_operator.kube.preflight import check_cluster
 from gatewayworld import ask, calling
-from operatorworld import GROUP, QUICK, World, configuration_of, running
+from operatorworld import GROUP, QUICK, World, configuration_of, running, simulated_network
 from rights import Accounts, Grant, granted, refused, used
 from togetherworld import serving, shows
 from toolservers import modern_server, tool
@@ -35,6 +37,7 @@ UNSEEN = {
             ("", "serviceaccounts"),
             ("networking.k8s.io", "networkpolicies"),
             ("policy", "poddisruptionbudgets"),
+            ("cilium.io", "ciliumnetworkpolicies"),
         ]
     },
     Grant("fairlead-operator", "release", "", "configmaps", "create"): NEW_BY_APPLY,
@@ -86,29 +89,34 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
     plane = private_plane(audit=True)
     assert plane.audit is not None
     with world_of(plane) as world:
-        accounts = Accounts.of(world)
+        accounts = Accounts.of(world, probes=True)
         add_secret(world, "key")
         add_secret(world, "other", labelled=False)
         add_policy(world)
+        plane.apply(json.dumps(definition()))
+        plane.await_definitions()
         await upgraded(world, accounts)
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,
-            running(world, kubeconfig=str(accounts.operator)),
+            simulated_network(world),
+            running(world, kubeconfig=str(accounts.operator), network_policy_probe="Daily"),
             serving(
                 world, kubeconfig=accounts.gateway, anonymous="allow", api_key_secrets=("fairlead-api-keys",)
             ) as gateway,
         ):
             world.create("remote", {"url": server.url, "auth": bearer("key"), "pin": True})
             world.create("unlabelled", {"url": server.url, "auth": bearer("other")})
-            world.create("pods", {"image": "registry.example/demo:1", "replicas": 2})
+            named = {"egress": {"rules": [{"domainNames": ["api.example.com"], "ports": [443]}]}}
+            world.create("pods", {"image": {"name": "registry.example/demo:1"}, "replicas": 2, "network": named})
             await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"))
             await world.until("refused", lambda: world.is_("unlabelled", "ResolvedRefs", "False", "SecretNotLabelled"))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+            await world.until("a probe", lambda: world.is_("pods", "NetworkPolicyEnforced", "True"))
             await until_async("the tool", shows(gateway, "remote__add"))
             answer = await ask(gateway, calling("remote__add", {}))
             assert "isError" not in answer.message["result"]
             await world.until("the size of a tier", lambda: sizes(world) != {None})
-            world.patch_server("pods", {"spec": {"image": None, "replicas": None, "url": server.url}})
+            world.patch_server("pods", {"spec": {"image": None, "replicas": None, "network": None, "url": server.url}})
             await world.until("no Deployment", lambda: world.get(world.path("deployments", "pods")) is None)
             assert world.request("DELETE", world.server_path("remote"))[0] == 200
             await world.until("no catalog", lambda: world.catalog("remote") is None)
@@ -167,6 +175,9 @@ DENIED = [
     ("fairlead-operator", "list", "", "configmaps", "TENANT", ""),
     ("fairlead-operator", "create", "", "configmaps", "TENANT", ""),
     ("fairlead-operator", "create", "", "pods", "TENANT", ""),
+    ("fairlead-operator", "create", "", "pods", "RELEASE", ""),
+    ("fairlead-operator", "create", "batch", "jobs", "RELEASE", ""),
+    ("fairlead-operator", "create", "batch", "jobs", "TENANT", ""),
     ("fairlead-operator", "create", "", "pods/exec", "TENANT", "demo"),
     ("fairlead-operator", "get", "", "pods/log", "TENANT", "demo"),
     ("fairlead-operator", "create", "", "serviceaccounts/token", "TENANT", "demo"),
@@ -229,12 +240,13 @@ async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
         ):
             other.create("demo", {"url": server.url})
             world.create("demo", {"url": server.url, "auth": bearer("key")})
-            world.create("pods", {"image": "registry.example/demo:1"})
+            world.create("pods", {"image": {"name": "registry.example/demo:1"}})
             await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
             await until_async("the tool", shows(gateway, "demo__add"))
             answer = await ask(gateway, calling("demo__add", {}))
             assert "isError" not in answer.message["result"]
+            await world.until("rules", lambda: RULES_NAME in world.documents())
             rules = decode(world.documents()[RULES_NAME])
             assert isinstance(rules, Rules)
             assert {tier.name for tier in rules.tiers} == {"fast", "standard", "deep"}

@@ -91,6 +91,7 @@ async def test_a_refresh_shows_what_a_server_did_not_announce_and_says_so(world:
         code, out, _ = await fairlead(gateway, "refresh", "demo")
         assert (code, "2 tools, 1 before" in out) == (0, True)
         assert await shows(gateway, "demo__add", "demo__sub")()
+        await world.until("its status", lambda: world.server("demo")["status"]["tools"] == 2)
         version = world.server("demo")["metadata"]["resourceVersion"]
         code, out, _ = await fairlead(gateway, "refresh", f"{world.namespace}/demo")
         assert (code, "2 tools, unchanged" in out) == (0, True)
@@ -278,7 +279,7 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
             return shown.message if shown.message.get("state") == "failed" else None
 
         found = await until_async("that it failed", failed)
-        assert found["reason"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
+        assert found["cause"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
         assert found["message"]
         assert not {"tools", "restarts", "rssBytes", "lastWords"} & found.keys(), "what is not known is absent"
         assert (await ask(gateway, calling("demo__add"))).refusal == "CONNECTION_LOST"

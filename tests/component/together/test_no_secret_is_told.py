@@ -26,6 +26,7 @@ from operatorworld import GROUP, QUICK, World, release_namespace, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
+from shownconditions import cause
 from togetherworld import serving, shows
 from toolservers import answer_modern, tool
 from waiting import until_async
@@ -109,7 +110,7 @@ def applied(world: World, url: str) -> None:
     world.create("header", {"url": url, "auth": header})
     world.create("query", {"url": f"{url}?key={PLANTED['query']}"})
     from_secret = {"secretKeyRef": {"name": "environment", "key": "key"}}
-    world.create("pods", {"image": "example.com/demo:1", "env": [{"name": "KEY", "valueFrom": from_secret}]})
+    world.create("pods", {"image": {"name": "example.com/demo:1"}, "env": [{"name": "KEY", "valueFrom": from_secret}]})
 
 
 def stored(world: World) -> dict[str, str]:
@@ -173,7 +174,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             await until_async("the tools", shows(gateway, *expected))
             await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
             told = await answered(gateway, world)
-            await world.until("probes", lambda: world.condition("bearer", "Calibrated").get("reason") == "ProbesFailed")
+            await world.until("probes", lambda: cause(world.condition("bearer", "Calibrated")) == "ProbesFailed")
             server.angry = True
             for name in ("bearer", "header", "query"):
                 await post(gateway, f"/v1/servers/{world.namespace}/{name}/refresh", {})

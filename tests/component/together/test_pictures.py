@@ -160,6 +160,7 @@ async def panels_without_data(watch: Prometheus) -> list[str]:
     ]
 
 
+@pytest.mark.timing  # rates over windows of seconds: a busy machine misses what alerts are to see
 @pytest.mark.timeout(600)
 async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: World, tmp_path: Path) -> None:
     ports = Ports(free_port(), free_port(), free_port())
@@ -198,7 +199,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds = 0.7, True, True, 0.3
                 useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
-                one_a_second = {"limits": {"callsPerSecond": 1}, "trustAnnotations": True,
+                one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
                                 "calibration": {"probe": "ReadOnly"}}  # fmt: skip
                 world.create("useless", {"url": (await enter(raw_server(useless))).url, **one_a_second})
                 traffic.call("useless__look", "/mcp")

@@ -82,7 +82,7 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
             assert world.is_("demo", "Ready", "True")
             refused = await ask(gateway, calling("demo__mail", {}))
             assert refused.message["error"]["code"] == -32602
-            await world.until("the events", lambda: {"ChangesHeldBack", "SpeaksToTheModel"} <= told(world))
+            await world.until("the events", lambda: {"ChangesHeldBack", "SuspiciousDefinitions"} <= told(world))
 
         shown = await asyncio.to_thread(command, "diff", name, *where, "--output", "json")
         held = json.loads(shown.stdout)
@@ -113,6 +113,11 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
             assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "In force.")
             await until_async("the approved tool", lambda: describes(gateway, "Adds two integers."))
             await world.until("Approved", lambda: world.is_("demo", "Approved", "True"))
+            (given,) = await world.until("the history", lambda: world.server("demo")["status"].get("approvals"))
+            assert (given["hash"], given["definitions"]) == (world.server("demo")["spec"]["approval"]["hash"], 1)
+            assert given["by"] == world.server("demo")["spec"]["approval"]["by"] != ""
+            shown = await asyncio.to_thread(command, "diff", name, *where)
+            assert f"by {given['by']}: 1 definition (" in shown.stdout
 
 
 async def describes(gateway: Gateway, text: str) -> bool:

@@ -43,10 +43,10 @@ async def test_a_server_that_answers_to_one_name_is_called_by_it(world: World) -
         running(world, lease_seconds=30.0),
         serving(world) as gateway,
     ):
-        world.create("good", {"url": url, "hostHeader": "tools.internal"})
+        world.create("good", {"url": url, "remote": {"hostHeader": "tools.internal"}})
         world.create("bad", {"url": url})
         await world.until("refused", lambda: world.is_("bad", "Ready", "False", "MisdirectedRequest"))
-        assert "spec.hostHeader" in world.condition("bad", "Ready")["message"]
+        assert "spec.remote.hostHeader" in world.condition("bad", "Ready")["message"]
         await until_async("listed", shows(gateway, *TOOLS))
         assert await _adds(gateway.port)
 
@@ -64,16 +64,16 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
         serving(world) as gateway,
     ):
         url = f"https://127.0.0.1:{port}/mcp"
-        world.create("good", {"url": url, "caBundle": authority.bundle})
-        world.create("strange", {"url": url, "caBundle": stranger.bundle})
+        world.create("good", {"url": url, "remote": {"caBundle": authority.bundle}})
+        world.create("strange", {"url": url, "remote": {"caBundle": stranger.bundle}})
         world.create("system", {"url": url})
         for name in ("strange", "system"):
-            await world.until("refused", partial(world.is_, name, "Ready", "False", "TlsFailed"))
-            assert "spec.caBundle" in world.condition(name, "Ready")["message"]
+            await world.until("refused", partial(world.is_, name, "Ready", "False", "TLSFailed"))
+            assert "spec.remote.caBundle" in world.condition(name, "Ready")["message"]
         await until_async("listed", shows(gateway, *TOOLS))
         assert await _adds(gateway.port)
-        world.patch_server("good", {"spec": {"caBundle": stranger.bundle}})
-        await world.until("refused now", lambda: world.is_("good", "Ready", "False", "TlsFailed"))
+        world.patch_server("good", {"spec": {"remote": {"caBundle": stranger.bundle}}})
+        await world.until("refused now", lambda: world.is_("good", "Ready", "False", "TLSFailed"))
 
 
 async def test_a_credential_that_is_renewed_goes_with_the_next_calls_and_nothing_is_restarted(world: World) -> None:

@@ -97,7 +97,7 @@ async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server
         await older.until("Ready", lambda: older.is_("demo", "Ready", "True"))
         before = older.server("demo")["status"]
         younger.create("demo", {"url": rival.url, **prefix})
-        await younger.until("told", lambda: younger.is_("demo", "Accepted", "False", "PrefixTaken"))
+        await younger.until("told", lambda: younger.is_("demo", "Conflicted", "True", "PrefixTaken"))
         await younger.until("published", lambda: younger.catalog("demo"))
         assert await shows(gateway, "demo__add")()
         answer = await ask(gateway, calling("demo__add", {}))
@@ -172,7 +172,7 @@ async def test_a_credential_goes_to_the_hosts_that_its_secret_names_whatever_the
             "other": "http://evil.net/mcp",
             "path": "http://evil.net/tools.example.com/mcp",
         }.items():
-            world.create(name, {"url": url, "auth": auth, "hostHeader": "tools.example.com"})
+            world.create(name, {"url": url, "auth": auth, "remote": {"hostHeader": "tools.example.com"}})
             await world.until(name, partial(world.is_, name, "ResolvedRefs", "False", "HostNotAllowed"))
         assert all("authorization" not in request.headers for request in thief.seen)
     assert any("authorization" in request.headers for request in server.seen)

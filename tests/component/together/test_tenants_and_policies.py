@@ -14,9 +14,10 @@ from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.documents.store import pack
 from fairlead_operator.kube.documents import config_map_for
 from operatorworld import GROUP, Json, World, release_namespace, running
+from shownconditions import causes
 from togetherworld import names, serving
 from toolservers import modern_server, tool
-from waiting import until_async
+from waiting import eventually, until_async
 
 
 @pytest.fixture
@@ -43,48 +44,73 @@ def status(world: World, name: str) -> Json:
     return dict(found.get("status") or {})
 
 
-def accepted(world: World, name: str) -> tuple[str, str]:
-    """Status and reason; empty while nothing is said of this generation."""
+def shown(world: World, name: str) -> dict[str, tuple[str, str]]:
+    """Status and cause of each condition but Ready; empty while nothing is said of this generation."""
     found = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
     assert found is not None
-    conditions = (found.get("status") or {}).get("conditions") or [{"observedGeneration": -1}]
-    if conditions[0]["observedGeneration"] != found["metadata"]["generation"]:
-        return "", ""
-    return conditions[0]["status"], conditions[0]["reason"]
+    status = found.get("status") or {}
+    if status.get("observedGeneration") != found["metadata"]["generation"]:
+        return {}
+    told = causes(status["conditions"])
+    assert told.pop("Ready")[0] == told["Accepted"][0]
+    return told
+
+
+IN_FORCE = ("True", "Accepted")
+
+
+def in_force(**beside: str) -> dict[str, tuple[str, str]]:
+    """Conditions of a policy that is in force, and causes of those that stand beside Accepted."""
+    return {"Accepted": IN_FORCE, **{kind: ("True", cause) for kind, cause in beside.items()}}
 
 
 ALL, NO_ADD = {"action": "Allow", "tools": ["*"]}, {"action": "Deny", "tools": ["add"]}
 
 
+def told(world: World, policy: str, reason: str) -> bool:
+    """Whether an event of this reason was told of a ToolPolicy."""
+    _, events = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
+    return any(
+        (e["regarding"]["kind"], e["regarding"]["name"], e["reason"]) == ("ToolPolicy", policy, reason)
+        for e in events["items"]
+    )
+
+
 async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: World) -> None:
     async with modern_server([tool("add"), tool("sub")]) as server, running(world):
         declare(world, "early", [ALL])
-        await world.until("nothing yet", lambda: accepted(world, "early") == ("Unknown", "NothingSelected"))
+        await world.until("nothing yet", lambda: shown(world, "early") == in_force(PartiallyInvalid="NothingSelected"))
         world.create("demo", {"url": server.url})
-        await world.until("in force", lambda: accepted(world, "early") == ("True", "Accepted"))
+        await world.until("in force", lambda: shown(world, "early") == in_force())
         await world.until("two tools", lambda: status(world, "early").get("tools") == 2)
         assert status(world, "early")["servers"] == 1
-        declare(world, "early", [ALL, {"action": "Allow", "tools": ["demo__add"]}])
-        await world.until("no match", lambda: accepted(world, "early") == ("Unknown", "RulesMatchNothing"))
-        assert status(world, "early")["unmatchedRules"] == [1]
+        declare(world, "early", [ALL, {"name": "strays", "action": "Allow", "tools": ["demo__add"]}])
+        await world.until("no match", lambda: shown(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing"))
+        assert status(world, "early")["unmatchedRules"] == ["strays"]
         declare(world, "early", [ALL])
         declare(world, "late", [NO_ADD], limits={"maxTools": 3}, tiers={"max": "standard"})
-        await world.until("conflict", lambda: accepted(world, "early") == ("Unknown", "Conflicted"))
+        await world.until("conflict", lambda: shown(world, "early") == in_force(Conflicted="Conflicted"))
         assert status(world, "early")["conflicts"] == [
             {"policy": "late", "message": "it denies demo/add, which this one allows: denied"}
         ]
-        await world.until("and the other", lambda: accepted(world, "late") == ("Unknown", "Conflicted"))
+        await world.until("and the other", lambda: shown(world, "late") == in_force(Conflicted="Conflicted"))
         declare(world, "late", [NO_ADD], tiers={"max": "none"})
-        await world.until("no such tier", lambda: accepted(world, "late") == ("False", "UnknownTier"))
+        await world.until(
+            "no such tier",
+            lambda: shown(world, "late") == in_force(PartiallyInvalid="UnknownTier", Conflicted="Conflicted"),
+        )
         declare(world, "late", [{**ALL, "arguments": {"properties": {"p": {"pattern": "(?=x)"}}}}])
-        await world.until("no schema", lambda: accepted(world, "late") == ("False", "Invalid"))
-        _, events = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
-        told = {(e["regarding"]["kind"], e["regarding"]["name"], e["reason"]) for e in events["items"]}
-        assert ("ToolPolicy", "early", "Conflicted") in told
-        assert ("ToolPolicy", "late", "UnknownTier") in told
-        shown = world.plane.kubectl("-n", world.namespace, "get", "tp").stdout.splitlines()
-        assert shown[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
-        assert shown[1].split()[:5] == ["early", "1", "2", "True", "Accepted"]
+        await world.until(
+            "no schema",
+            lambda: shown(world, "late") == in_force(PartiallyInvalid="RuleInvalid", Conflicted="Conflicted"),
+        )
+        # events and the other policy's status are written after what was waited for
+        await world.until("a conflict told", lambda: told(world, "early", "Conflicted"))
+        await world.until("an unknown tier told", lambda: told(world, "late", "InvalidRef"))
+        await world.until("the first accepted again", lambda: shown(world, "early") == in_force())
+        table = world.plane.kubectl("-n", world.namespace, "get", "tp").stdout.splitlines()
+        assert table[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
+        assert table[1].split()[:5] == ["early", "1", "2", "True", "AsExpected"]
 
 
 @pytest.fixture
@@ -133,18 +159,19 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: Wor
         world.create("demo", {"url": server.url})
         declare(world, "shut", [{"action": "Deny", "tools": ["*"]}])
         await world.until("ready", lambda: world.is_("demo", "Ready", "True"))
-        await world.until("in force", lambda: accepted(world, "shut")[0] == "True")
+        await world.until("in force", lambda: "Accepted" in shown(world, "shut"))
         for namespace in (world.namespace, neighbor):
             for blob in pack(RULES_NAME, "rules", encode(open_all)):
                 forged = config_map_for(blob, namespace)
                 code, answer = world.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", forged)
                 assert code == 201, answer
-        swaps = gateway.snapshots.swaps
         declare(world, "shut", [{"action": "Deny", "tools": ["*"]}, {"action": "Deny", "tools": ["a*"]}])
 
-        async def swapped() -> bool:
-            return gateway.snapshots.swaps > swaps
+        def looked() -> bool:
+            """Whether the gateway has the server and the rules that were declared after the forgery."""
+            snapshot = gateway.snapshot
+            return bool(snapshot.servers) and [len(policy.rules) for policy in snapshot.rules.policies] == [2]
 
-        await until_async("the gateway has looked since", swapped)
+        await eventually(looked)
         assert await names(gateway) == []
         assert msgspec.json.decode(world.documents()[RULES_NAME])["policies"][0]["rules"][0]["action"] == "Deny"

@@ -62,7 +62,7 @@ def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
         ),
         (
             {"fairlead.dev/latency": {"estimatedDurationMs": 5, "idempotent": True}},
-            {"estimatedDurationMs": 7, "cacheableSeconds": 0},
+            {"estimated": "7ms", "cacheable": "0s"},
             DeclaredLatency(estimated_duration_ms=7, idempotent=True, cacheable_seconds=0),
         ),
         (
@@ -95,6 +95,24 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
     definition = {"name": "a"} if meta is None else {"name": "a", "_meta": meta}
     catalog, _ = built(definition, trustAnnotations=True, **spec)
     assert catalog.tools[0].latency == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "found", "note"),
+    [
+        ({"_meta": {"fairlead.dev/min_tier": "deep"}}, "deep", ""),
+        ({"_meta": {"minTier": "deep"}, "annotations": {"min_tier": "fast"}}, "deep", ""),
+        ({"_meta": {"fairlead.dev/latency": {"minTier": "deep"}}}, "deep", ""),
+        ({"_meta": {"fairlead.dev/min_tier": "Deep Thought"}}, None, "not the name of a latency tier"),
+        ({"_meta": {"fairlead.dev/min_tier": ["deep"]}}, None, "not the name of a latency tier"),
+        ({"_meta": {"fairlead.dev/min_tier": "x" * 100_000}}, None, "not the name of a latency tier"),
+    ],
+)
+def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any], found: str | None, note: str) -> None:
+    catalog, remarks = built({"name": "a", **definition}, tools=[{"name": "a", "minTier": "standard"}])
+    assert (catalog.tools[0].min_tier, catalog.tools[0].authored_min_tier) == ("standard", found)
+    assert note in "".join(remarks.lines)
+    assert len("".join(remarks.lines)) < 500
 
 
 @pytest.mark.parametrize(
@@ -160,7 +178,7 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | No
         ({}, True),
         ({"trustAnnotations": False}, False),
         ({"trustAnnotations": True}, False),
-        ({"url": None, "image": "demo:1"}, False),
+        ({"url": None, "image": {"name": "demo:1"}}, False),
     ],
 )
 @pytest.mark.parametrize(
@@ -195,6 +213,14 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
 def test_limits_of_a_tool_are_published_with_it() -> None:
     catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "limits": {"callsPerMinute": 60}}])
     assert [(tool.calls_per_minute, tool.concurrency) for tool in catalog.tools] == [(60, None), (None, None)]
+
+
+def test_the_length_of_results_is_the_mcpservers_else_its_authors() -> None:
+    own = {"_meta": {"fairlead.dev/result_tokens": 3000}}
+    declared: list[Any] = [{"name": "a", **own}, {"name": "b", **own}, {"name": "c", "result_tokens": 3}]
+    catalog, remarks = built(*declared, tools=[{"name": "b", "limits": {"resultTokens": 500}}])
+    assert [tool.result_tokens for tool in catalog.tools] == [3000, 500, None]
+    assert "not a number of tokens, 200 or more" in " ".join(remarks.notes)
 
 
 def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
@@ -233,10 +259,10 @@ def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_
 def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
     catalog, _ = built(
         {"name": "a"},
-        image="demo:1",
+        image={"name": "demo:1"},
         session="PerClient",
         discovery={"onDisconnect": "Remove"},
-        limits={"concurrency": 3, "timeout": "2s", "retries": 0, "callsPerSecond": 1.5},
+        limits={"concurrency": 3, "timeout": "2s", "retries": 0, "callsPerMinute": 90},
         tools=[{"name": "a", "enabled": False, "description": "d", "probe": {"arguments": {"z": 1}}}],
     )
     assert (catalog.session, catalog.on_disconnect, catalog.trust_annotations) == ("PerClient", "Remove", True)

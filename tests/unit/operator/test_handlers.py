@@ -14,7 +14,9 @@ import kmock as kmock_
 import pytest
 from kubernetes.aio.client import Configuration
 
-from fairlead_operator.handlers import EmbeddedKopf, connection_for, ended_tasks
+from fairlead_kube.resources import Kind
+from fairlead_operator.handlers import handlers
+from fairlead_operator.kopfthread import KopfThread, connection_for, ended_tasks
 from waiting import until_async
 
 Event = tuple[str, str | None, str]
@@ -56,8 +58,8 @@ class Listener:
         self.seen: list[Event] = []
         self._news = asyncio.Event()
 
-    def __call__(self, plural: str, type_: str | None, item: dict[str, Any]) -> None:
-        self.seen.append((plural, type_, item["metadata"]["name"]))
+    def __call__(self, kind: Kind, type_: str | None, item: dict[str, Any]) -> None:
+        self.seen.append((kind.plural, type_, item["metadata"]["name"]))
         self._news.set()
 
     async def until(self, event: Event) -> None:
@@ -70,7 +72,7 @@ class Listener:
 @asynccontextmanager
 async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
     """A feed that runs while in the context."""
-    task = asyncio.create_task(EmbeddedKopf(Configuration(host=str(api.url).rstrip("/")), listener).run())
+    task = asyncio.create_task(KopfThread(Configuration(host=str(api.url).rstrip("/")), handlers, listener).run())
     try:
         yield
     finally:
@@ -121,7 +123,7 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and never listens
         host = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        task = asyncio.create_task(EmbeddedKopf(Configuration(host=host), Listener()).run())
+        task = asyncio.create_task(KopfThread(Configuration(host=host), handlers, Listener()).run())
         await until_async("kopf to start", lambda: asyncio.to_thread(_kopf_runs), seconds=10)
         before = loop.time()
         task.cancel()
@@ -165,7 +167,7 @@ def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> N
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
 
     async def cut_short() -> None:
-        task = asyncio.create_task(EmbeddedKopf(configuration, Listener()).run())
+        task = asyncio.create_task(KopfThread(configuration, handlers, Listener()).run())
         assert await asyncio.to_thread(asked.wait, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

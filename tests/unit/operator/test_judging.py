@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.judging import DEFINITION_LIMIT
@@ -92,7 +92,7 @@ def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_
     offered, remarks = judged(bad)
     verdict = remarks.verdict()
     assert offered == ["good"]
-    assert (verdict.ok, verdict.reason, remarks.tools_left_out) == (True, reason, 1)
+    assert (verdict.ok, verdict.cause, remarks.tools_left_out) == (True, reason, 1)
     assert verdict.message.startswith("it answered tools/list; 1 of 2 definitions are left out: ")
     assert words in verdict.message
     assert len(remarks.lines) == 1
@@ -104,7 +104,7 @@ def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_
 def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(name: str) -> None:
     offered, remarks = judged(tool_named(name))
     assert offered == sorted(["good", name])
-    assert (remarks.verdict().reason, remarks.tools_left_out) == (Reason.UNUSUAL_NAMES, 0)
+    assert (remarks.verdict().cause, remarks.tools_left_out) == (Cause.UNUSUAL_NAMES, 0)
     assert "1 names are outside of MCP's naming rule and offered as they are: tool '" in remarks.verdict().message
 
 
@@ -120,7 +120,7 @@ def test_a_definition_of_the_largest_size_is_offered() -> None:
     bare = len(msgspec.json.encode({**tool_named("large"), "description": ""}))
     offered, remarks = judged({**tool_named("large"), "description": "d" * (DEFINITION_LIMIT - bare)})
     assert offered == ["good", "large"]
-    assert remarks.verdict().reason == Reason.VERIFIED
+    assert remarks.verdict().cause == Cause.VERIFIED
 
 
 def test_two_thousand_tools_are_offered_without_a_word() -> None:
@@ -132,7 +132,7 @@ def test_two_thousand_tools_are_offered_without_a_word() -> None:
 def test_several_things_that_are_wrong_are_all_named_however_many_there_are_of_each() -> None:
     _, remarks = judged({"name": "bare"}, *[tool_named("same")] * 40, tool_named("x y"))
     verdict = remarks.verdict()
-    assert verdict.reason == Reason.VERIFIED_IN_PART
+    assert verdict.cause == Cause.VERIFIED_IN_PART
     assert "40 of 43 definitions are left out: tool 'bare' (no inputSchema), tool 'same'" in verdict.message
     assert "and 34 more" in verdict.message
     assert "tool 'x y'" in verdict.message
@@ -154,12 +154,12 @@ def test_prompts_and_resources_of_another_shape_are_left_out_like_tools(listing:
     more: dict[str, Any] = {listing: (Raw(msgspec.json.encode(bad)),)}
     offered, remarks = judged(**more)
     assert (offered, remarks.tools_left_out) == (["good"], 0)
-    assert remarks.verdict().reason == Reason.INVALID_DEFINITIONS
+    assert remarks.verdict().cause == Cause.INVALID_DEFINITIONS
 
 
 def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
     _, remarks = judged(notes=("prompts/list failed: nope",))
-    assert remarks.verdict().reason == Reason.LISTING_INCOMPLETE
+    assert remarks.verdict().cause == Cause.LISTING_INCOMPLETE
     assert remarks.verdict().message == "it answered tools/list; prompts/list failed: nope"
 
 

@@ -22,7 +22,7 @@ def test_a_status_is_no_reason_to_compile_the_rules_again_and_other_labels_are()
             "spec": {"url": "http://a.example/"},
             **changes,
         }
-        declarations.observe("mcpservers", type_, item)
+        (declarations.servers.deleted if type_ == "DELETED" else declarations.servers.changed)(item)
         return len(rules)
 
     assert seen("ADDED", 1, metadata={"labels": {"team": "a"}}) == 1

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from kubernetes.aio.client import ApiClient
 
 from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import MCP_SERVERS
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
@@ -23,7 +22,8 @@ from fairlead_operator.kube.credentials import (
 from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
-from fairlead_operator.kube.platform import dialled_url, endpoint_of
+from fairlead_operator.kube.platform import KubePlatform, dialled_url, endpoint_of
+from fairlead_operator.ports import UnreadableServer
 from operatorfakes import mcp_server
 
 
@@ -107,94 +107,33 @@ def test_a_secret_shows_its_keys_and_never_its_values() -> None:
 
 
 def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
-    image = mcp_server("demo", image="demo:1", port=9000, path="/x")
+    image = mcp_server("demo", image={"name": "demo:1", "port": 9000, "path": "/x", "hostHeader": "h"})
     assert getattr(endpoint_of(image), "url", None) == "http://demo.team.svc:9000/x"
+    assert getattr(endpoint_of(image), "host_header", None) == "h"
     assert dialled_url(image) == "http://demo.team.svc:9000/x"
     assert dialled_url(mcp_server(url="https://Tools.example.com:8443/mcp")) == "https://Tools.example.com:8443/mcp"
 
 
-NOWHERE = cast("ApiClient", None)
-"""Nothing is sent."""
-
-
-def declared_servers() -> tuple[Declared[McpServer], list[ServerKey]]:
-    changed: list[ServerKey] = []
-    return Declared(Kube(NOWHERE), MCP_SERVERS, McpServer, changed.append), changed
-
-
-def item(version: str, url: str, uid: str = "u") -> Json:
-    metadata = {"namespace": "team", "name": "demo", "uid": uid, "resourceVersion": version}
-    return {"metadata": metadata, "spec": {"url": url}}
-
-
-def test_an_older_reading_does_not_replace_a_newer_one() -> None:
-    servers, changed = declared_servers()
-    servers.put(item("10", "http://new.example/mcp"))
-    servers.put(item("9", "http://old.example/mcp"))
-    servers.put(item("10", "http://new.example/mcp"))
-    found = servers.get(ServerKey("team", "demo"))
-    assert isinstance(found, McpServer)
-    assert found.spec.url == "http://new.example/mcp"
-    assert len(changed) == 1
-
-
-def test_a_late_deletion_of_the_predecessor_does_not_remove_the_successor() -> None:
-    servers, _ = declared_servers()
-    servers.put(item("10", "http://a.example/mcp", uid="first"))
-    servers.put(item("12", "http://b.example/mcp", uid="second"))
-    servers.remove(ServerKey("team", "demo"), "first")
-    assert ServerKey("team", "demo") in servers
-    servers.remove(ServerKey("team", "demo"), "second")
-    assert len(servers) == 0
-
-
-class SlowList(Kube):
-    """Answers each list with what is given, and lets events be handled while it is on its way."""
-
-    def __init__(self, items: list[Json], version: str, meanwhile: Callable[[], object]) -> None:
-        super().__init__(NOWHERE)
-        self.answer, self.meanwhile = (items, version), meanwhile
-
-    async def list(self, *_: Any, **__: Any) -> tuple[list[Any], str]:
-        self.meanwhile()
-        return self.answer
-
-
-@pytest.mark.parametrize(
-    ("listed", "event", "left"),
-    [
-        pytest.param([], lambda servers: servers.put(item("11", "http://a.example/mcp")), "11", id="created"),
-        pytest.param(
-            [item("9", "http://a.example/mcp")],
-            lambda servers: servers.remove(ServerKey("team", "demo"), "u"),
-            None,
-            id="deleted",
-        ),
-        pytest.param(
-            [item("9", "http://a.example/mcp")],
-            lambda servers: (
-                servers.remove(ServerKey("team", "demo"), "u"),
-                servers.put(item("12", "http://b.example/mcp", uid="second")),
-            ),
-            "12",
-            id="replaced",
-        ),
-    ],
-)
-async def test_an_event_that_overtakes_a_list_is_not_undone_by_it(
-    listed: list[Json], event: Callable[[Declared[McpServer]], object], left: str | None
-) -> None:
-    kube = SlowList(listed, "10", lambda: event(servers))
-    servers = Declared(kube, MCP_SERVERS, McpServer, lambda key: None)
-    await servers.refresh()
-    found = servers.get(ServerKey("team", "demo"))
-    assert (found.metadata.resource_version if isinstance(found, McpServer) else None) == left
-
-
 def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: pytest.LogCaptureFixture) -> None:
-    servers, _ = declared_servers()
-    servers.put(item("1", "ftp://a.example/"))
+    servers = Declared(MCP_SERVERS, McpServer, lambda key, before, after: None)
+    metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
+    servers.changed({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
     found = servers.get(ServerKey("team", "demo"))
     assert isinstance(found, Broken)
     assert "spec.url" in found.problem
     assert servers.sound() == []
+
+
+@pytest.mark.parametrize("refusal", [Invalid("spec: no such key: url evaluating rule"), NotFound("gone")])
+async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_read(refusal: Exception) -> None:
+    class Refusing:
+        async def apply(self, *what: object, **how: object) -> None:
+            raise refusal
+
+    servers = Declared(MCP_SERVERS, McpServer, lambda key, before, after: None)
+    metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
+    servers.changed({"metadata": metadata, "spec": {"url": 5}})
+    unused = cast("Any", None)
+    platform = KubePlatform(cast("Kube", Refusing()), servers, unused, unused, unused, unused, unused, unused)
+    with pytest.raises(UnreadableServer, match=r"spec\.url"):
+        await platform.get(ServerKey("team", "demo"))

@@ -153,3 +153,12 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
     kept = remembered(found, published)
     assert (len(kept.tools), kept.requires) == (2, {"ask_model": ("sampling",)})
     assert remembered(await bench.found(), published).requires == (await bench.found()).requires
+
+
+def test_what_was_announced_to_an_operator_before_stays_announced() -> None:
+    published = Catalog(
+        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        announced={"tools": "1", "prompts": "1"},
+    )  # fmt: skip
+    found = RawListing("2026-07-28", announced={"tools": "2"})
+    assert remembered(found, published).announced == {"tools": "2", "prompts": "1"}

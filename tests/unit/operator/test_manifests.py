@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead_api.podtemplates import refused
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
@@ -32,7 +31,7 @@ def rendered(server: McpServer, frame: ManifestContext) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", INPUTS, ids=[path.name.removesuffix(".in.yaml") for path in INPUTS])
 def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     server = McpServer.model_validate(yaml.safe_load(path.read_text()))
-    restricted = refused(server.spec.pod_template or {}) is None
+    restricted = server.spec.unrestricted_pod_template is None
     objects = rendered(
         server, ManifestContext("fairlead-system", "secrets-1" if server.spec.env_from else "", restricted=restricted)
     )
@@ -55,7 +54,7 @@ def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had()
 
 
 def test_one_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:
-    wanted = plan(mcp_server(image="demo:1"), ManifestContext("fairlead-system"))
+    wanted = plan(mcp_server(image={"name": "demo:1"}), ManifestContext("fairlead-system"))
     kinds = [kind.kind for kind, _ in wanted.apply]
     assert "PodDisruptionBudget" not in kinds
     assert [kind.kind for kind in wanted.remove] == ["PodDisruptionBudget"]

@@ -12,7 +12,8 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.controller import Controller, ControllerOptions, World
+from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryState
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
 
@@ -51,7 +52,9 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     before = count()  # other tests of this process may hold some
     platform, documents, connector = MemoryPlatform(), MemoryDocuments(), ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
-    controller = Controller(world, rhythm=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+    controller = composed(
+        world, InstallationOptions(rhythm=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+    )
     task = asyncio.create_task(controller.run())
     counts = []
     for round_ in range(3):
@@ -61,13 +64,13 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
             script.error = refused() if number % 4 == 1 else None
             script.hang = number % 4 == 2
             platform.declare(server)
-            controller.enqueue(server.key)
+            controller.queue.add(server.key)
             del server
         await asyncio.sleep(5)
         assert len(platform.reported) >= 40 * (round_ + 1) - 10
         for key in [*platform.servers]:
             del platform.servers[key]
-            controller.enqueue(key)
+            controller.queue.add(key)
         await asyncio.sleep(100)
         connector.scripts.clear()
         counts.append(count())

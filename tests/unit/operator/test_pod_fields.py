@@ -17,7 +17,7 @@ RESOURCE = {"resource": "limits.memory", "containerName": "server", "divisor": "
 
 def deployment(**spec: Any) -> dict[str, Any]:
     """The Deployment of a server, as it is sent."""
-    wanted = plan(mcp_server(**{"image": "demo:1", **spec}), ManifestContext("fairlead-system"))
+    wanted = plan(mcp_server(**{"image": {"name": "demo:1"}, **spec}), ManifestContext("fairlead-system"))
     (found,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
     return found
 
@@ -32,10 +32,10 @@ def server(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "member", "value"),
     [
-        ({"image": "demo:2"}, "image", "demo:2"),
-        ({"command": ["/app/server"]}, "command", ["/app/server"]),
-        ({"args": ["--index", "/data"]}, "args", ["--index", "/data"]),
-        ({"port": 9000}, "ports", [{"name": "mcp", "containerPort": 9000, "protocol": "TCP"}]),
+        ({"image": {"name": "demo:2"}}, "image", "demo:2"),
+        ({"image": {"name": "x", "command": ["/app/server"]}}, "command", ["/app/server"]),
+        ({"image": {"name": "x", "args": ["--index", "/data"]}}, "args", ["--index", "/data"]),
+        ({"image": {"name": "x", "port": 9000}}, "ports", [{"name": "mcp", "containerPort": 9000, "protocol": "TCP"}]),
         (
             {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "1Gi"}}},
             "resources",

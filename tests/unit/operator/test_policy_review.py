@@ -44,39 +44,58 @@ def subject(kind: str, name: str | None = None) -> dict[str, Any]:
 
 def test_tools_are_those_that_its_own_rules_allow() -> None:
     found = look(policy("p", allow("*"), deny("put")))
-    assert (found.servers, found.tools, found.unmatched, found.verdict.reason) == (2, 2, (), "Accepted")
+    assert (found.servers, found.tools, found.unmatched, found.amiss) == (2, 2, (), ())
 
 
 def test_tools_that_are_not_enabled_count_nowhere() -> None:
-    assert look(policy("p", allow("off"))).unmatched == (0,)
+    assert look(policy("p", allow("off"))).unmatched == ("0",)
 
 
 def test_nothing_is_said_of_matches_while_a_server_was_not_asked_yet() -> None:
     found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (found.tools, found.unmatched, found.verdict.reason) == (None, None, "Accepted")
+    assert (found.tools, found.unmatched, found.amiss) == (None, None, ())
 
 
-FAULTS: dict[str, tuple[Policy, bool | None, str, str]] = {
-    "nothing selected": (policy("p", servers=("none",)), None, "NothingSelected", "no McpServer"),
-    "no match": (policy("p", allow("*"), allow("x")), None, "RulesMatchNothing", "no tool: 1 "),
+FAULTS: dict[str, tuple[Policy, str, str]] = {
+    "nothing selected": (policy("p", servers=("none",)), "NothingSelected", "no McpServer"),
+    "no match by name": (
+        policy("p", allow("*"), allow("x", name="strays")),
+        "RulesMatchNothing",
+        "rules that match no tool: strays",
+    ),
+    "no match": (policy("p", allow("*"), allow("x")), "RulesMatchNothing", "no tool: 1 "),
     "unknown default": (
         policy("p", default_tier="x"),
-        False,
         "UnknownTier",
         "tiers.default: there is no LatencyTier x",
     ),
-    "unknown max": (policy("p", max_tier="x"), False, "UnknownTier", "the fastest tier is the only one"),
-    "no schema": (policy("p", allow("*", arguments={"type": 1})), False, "Invalid", "rules[0].arguments"),
-    "look-around": (policy("p", allow("*", arguments={"pattern": "(?=a)"})), False, "Invalid", "rules[0].arguments"),
+    "unknown max": (policy("p", max_tier="x"), "UnknownTier", "the fastest tier is the only one"),
+    "unknown floor": (
+        policy("p", allow("*", min_tier="x")),
+        "UnknownTier",
+        "rules[0].minTier: there is no LatencyTier x",
+    ),
+    "no schema": (policy("p", allow("*", arguments={"type": 1})), "RuleInvalid", "rules[0].arguments"),
+    "look-around": (policy("p", allow("*", arguments={"pattern": "(?=a)"})), "RuleInvalid", "rules[0].arguments"),
 }
 
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_what_is_amiss_is_named(what: str) -> None:
-    given, ok, reason, said = FAULTS[what]
-    verdict = look(given).verdict
-    assert (verdict.ok, verdict.reason) == (ok, reason)
-    assert said in verdict.message
+    given, cause, said = FAULTS[what]
+    found = look(given)
+    assert found.accepted.ok, "the rest of the policy is in force"
+    assert found.partially_invalid is not None
+    assert (found.partially_invalid.ok, found.partially_invalid.cause) == (True, cause)
+    assert said in found.partially_invalid.message
+
+
+def test_all_that_has_no_effect_is_named_at_once() -> None:
+    found = look(policy("p", allow("x"), default_tier="y"))
+    assert found.partially_invalid is not None
+    assert (found.partially_invalid.cause, found.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
+    assert "no LatencyTier y" in found.partially_invalid.message
+    assert "no tool: 0" in found.partially_invalid.message
 
 
 A, B, KNOWN = subject("Agent", "a"), subject("Agent", "b"), subject("Authenticated")

@@ -151,7 +151,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
 
 def test_a_rules_document_reads_back_as_it_was_written() -> None:
     rules = compile_rules(
-        [tier("a", selection={"keywords": ["x"]}, callTimeout="2s", hysteresis=0.1)],
+        [tier("a", selection={"keywords": ["x"]}, callTimeout="2s", hysteresisPercent=10)],
         [policy("p", rules=[{"action": "Allow", "tools": ["x"], "arguments": {"type": "object"}}])],
         {KEY: {}},
     )

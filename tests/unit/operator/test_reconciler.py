@@ -13,8 +13,11 @@ import pytest
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause, cause_of
+from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.outcome import Stalled, Waiting
@@ -59,13 +62,13 @@ class Bench:
     async def running(self, **options: Any) -> AsyncIterator[Controller]:
         world = World(self.platform, self.documents, self.connector, self.declarations)
         pace = DiscoveryOptions(timeout=60, floor=30, jitter=0, retry=ItemBackoff(first=1, limit=60, jitter=0))
-        controller = Controller(
-            world,
+        installation = InstallationOptions(
             options=ReconcilerOptions(**{"pace": pace, **options}),
             rhythm=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
             now=lambda: NOW,
             monotonic=asyncio.get_running_loop().time,
         )
+        controller = composed(world, installation)
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:
@@ -77,7 +80,7 @@ class Bench:
     def ready(self, name: str = "demo") -> tuple[str, str]:
         condition = self.platform.servers[ServerKey("team", name)].status.condition("Ready")
         assert condition is not None
-        return condition.status, condition.reason
+        return condition.status, str(cause_of(condition)[0])
 
     async def catalog(self, name: str = "demo") -> Catalog | None:
         data = await self.documents.read(catalog_name(ServerKey("team", name)))
@@ -196,18 +199,19 @@ async def test_a_server_that_is_gone_loses_everything_that_was_kept_of_it() -> N
     bench.declare("demo", "a")
     async with bench.running() as controller:
         del bench.platform.servers[KEY]
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(1)
         assert await bench.catalog() is None
     assert bench.platform.forgotten == [KEY]
 
 
-async def test_a_deletion_that_nobody_told_of_is_found_by_the_sweep() -> None:
+async def test_what_is_left_of_a_server_that_went_before_this_operator_led_is_swept() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running():
-        del bench.platform.servers[KEY]
-        await asyncio.sleep(181)
+        assert await bench.catalog() is not None
+    del bench.platform.servers[KEY]
+    async with bench.running():
         assert await bench.catalog() is None
     assert bench.platform.swept[-1] == set()
 
@@ -225,28 +229,28 @@ async def test_a_server_that_was_made_anew_under_its_old_name_does_not_inherit_t
 
 async def test_what_does_not_run_yet_is_not_asked() -> None:
     bench = Bench()
-    script = bench.declare("demo", "a", image="demo:1")
-    bench.platform.workload = replace(RUNS, verdict=ConditionVerdict(None, Reason.DEPLOYING, "no pod yet"))
+    script = bench.declare("demo", "a", image={"name": "demo:1"})
+    bench.platform.workload = replace(RUNS, verdict=ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"))
     async with bench.running() as controller:
         assert bench.ready() == ("Unknown", "Deploying")
         assert script.asked == 0
         bench.platform.workload = RUNS
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(1)
         assert bench.ready() == ("True", "Verified")
 
 
 async def test_a_server_that_comes_back_is_asked_at_once_and_so_is_one_that_was_replaced() -> None:
     bench = Bench()
-    script = bench.declare("demo", "a", image="demo:1")
+    script = bench.declare("demo", "a", image={"name": "demo:1"})
     async with bench.running() as controller:
         for workload in (
-            replace(RUNS, down=ConditionVerdict(False, Reason.UNREACHABLE, "no pod")),
+            replace(RUNS, down=ConditionVerdict(False, Cause.UNREACHABLE, "no pod")),
             RUNS,
             replace(RUNS, revision="2"),
         ):
             bench.platform.workload = workload
-            controller.enqueue(KEY)
+            controller.queue.add(KEY)
             await asyncio.sleep(1)
     assert script.asked == 3
 
@@ -255,8 +259,8 @@ async def test_a_reference_that_leads_nowhere_keeps_the_server_from_being_asked_
     bench = Bench()
     script = bench.declare("demo", "a")
     async with bench.running() as controller:
-        bench.platform.resolved = ResolvedCredential(ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "no Secret key"))
-        controller.enqueue(KEY)
+        bench.platform.resolved = ResolvedCredential(ConditionVerdict(False, Cause.SECRET_NOT_FOUND, "no Secret key"))
+        controller.queue.add(KEY)
         await asyncio.sleep(1)
         assert bench.ready() == ("False", "SecretNotFound")
         catalog = await bench.catalog()
@@ -269,8 +273,8 @@ async def test_references_that_cannot_be_read_now_change_nothing() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running() as controller:
-        bench.platform.resolved = ResolvedCredential(ConditionVerdict(None, Reason.REFS_UNREADABLE, "not now"))
-        controller.enqueue(KEY)
+        bench.platform.resolved = ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "not now"))
+        controller.queue.add(KEY)
         await asyncio.sleep(1)
         catalog = await bench.catalog()
     assert catalog is not None
@@ -285,7 +289,7 @@ async def test_a_refused_spec_is_neither_run_nor_asked_and_loses_its_catalog() -
     bench.declare("demo", "a")
     async with bench.running() as controller:
         bench.platform.declare(mcp_server("demo", command=["demo"], generation=2))
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(1)
         assert bench.ready() == ("False", "NotSupportedHere")
         assert await bench.catalog() is None
@@ -305,11 +309,11 @@ async def test_trouble_with_the_platform_is_waited_out() -> None:
 
 async def test_an_apply_that_fails_is_tried_again_soon_and_one_that_is_refused_later() -> None:
     bench = Bench()
-    bench.declare("demo", "a", image="demo:1")
+    bench.declare("demo", "a", image={"name": "demo:1"})
     async with bench.running() as controller:
         for ok, reason, expected in (
-            (None, Reason.APPLY_FAILED, Waiting("ApplyFailed")),
-            (False, Reason.APPLY_REFUSED, Stalled("ApplyRefused", 60.0)),
+            (None, Cause.APPLY_FAILED, Waiting("ApplyFailed")),
+            (False, Cause.APPLY_REFUSED, Stalled("ApplyRefused", 60.0)),
         ):
             bench.platform.workload = Workload(ConditionVerdict(ok, reason, "words"), RUNS.endpoint)
             assert await controller.reconciler.reconcile(KEY) == expected
@@ -330,7 +334,11 @@ async def test_after_a_restart_the_younger_of_two_does_not_take_the_prefix_for_a
     bench.declare("younger", "a", age=1, prefix="same")
     bench.declare("older", "a", age=60, prefix="same")
     async with bench.running():
-        assert bench.ready("younger") == ("False", "PrefixTaken")
+        assert bench.ready("younger") == ("True", "Verified"), "it is served at its own endpoint"
+        conflicted = bench.platform.servers[ServerKey("team", "younger")].status.condition(ConditionType.CONFLICTED)
+        assert conflicted is not None
+        assert (conflicted.status, cause_of(conflicted)[0]) == ("True", Cause.PREFIX_TAKEN)
+        assert [n.reason for n in bench.platform.announced if n.kind == "Warning"] == ["Conflicted"]
         assert bench.ready("older") == ("True", "Verified")
     writes = bench.documents.writes
     async with bench.running():
@@ -345,10 +353,25 @@ async def test_the_rules_are_published_once_and_restored_when_disturbed() -> Non
     async with bench.running() as controller:
         assert RULES_NAME in bench.documents.blobs
         writes = bench.documents.writes
-        controller.declarations_changed()
+        controller.rules_wanted.set()
         await asyncio.sleep(1)
         assert bench.documents.writes == writes
         bench.documents.blobs.clear()
         controller.document_disturbed(RULES_NAME, {})
         await asyncio.sleep(1)
         assert RULES_NAME in bench.documents.blobs
+
+
+async def test_a_tool_whose_floor_is_no_tier_is_told_of_and_served_until_the_tier_exists() -> None:
+    bench = Bench()
+    bench.declare("demo", "a", tools=[{"name": "a", "minTier": "slow"}])
+    async with bench.running() as controller:
+        assert bench.ready("demo") == ("True", "Verified")
+        partly = bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID)
+        assert partly is not None
+        assert (partly.status, partly.reason, "(a: slow)" in partly.message) == ("True", "InvalidRef", True)
+        assert await bench.catalog() is not None
+        bench.declarations.tier_list.append(LatencyTier.model_validate({"metadata": {"name": "slow"}, "spec": {}}))
+        controller.rules_wanted.set()
+        await asyncio.sleep(5)
+        assert bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID) is None

@@ -110,6 +110,21 @@ async def test_an_announcement_during_a_discovery_makes_another_one_due() -> Non
     await bench.rounds.aclose()
 
 
+async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for() -> None:
+    """Clients that are notified of one read what this answer lists."""
+    told = asyncio.Event()
+    bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
+    first = (await bench.asked()).found
+    assert first is not None
+    assert first.announced == {}
+    await until(lambda: bench.look().announced)
+    bench.now = 1
+    second = (await bench.asked()).found
+    assert second is not None
+    assert second.announced == {"tools": STAMP}
+    await bench.rounds.aclose()
+
+
 async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
     stream = asyncio.Event()
     bench = Bench(Script(capabilities=ANNOUNCES, listened=stream))

@@ -14,7 +14,7 @@ from fairlead_operator.server.overlay import merged
 from fairlead_operator.server.prefixes import Prefixes, wanted_prefix
 from operatorfakes import mcp_server
 
-IMAGE = {"image": "demo:1"}
+IMAGE = {"image": {"name": "demo:1"}}
 STUCK = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
 PACKAGE = {"package": {"registry": "pypi", "name": "demo", "version": "1"}}
 
@@ -30,9 +30,9 @@ PACKAGE = {"package": {"registry": "pypi", "name": "demo", "version": "1"}}
         ({"command": ["demo"]}, "cluster", "for `fairlead up` only"),
         (PACKAGE, "cluster", None),
         (IMAGE, "local", "needs a cluster"),
-        ({**IMAGE, "command": ["demo"], "transport": "stdio"}, "cluster", None),
-        ({**IMAGE, "transport": "sse"}, "cluster", None),
-        ({"url": "https://a.example/sse", "transport": "sse"}, "local", None),
+        ({"image": {"name": "x", "command": ["demo"], "transport": "stdio"}}, "cluster", None),
+        ({"image": {"name": "x", "transport": "sse"}}, "cluster", None),
+        ({"url": "https://a.example/sse", "remote": {"transport": "sse"}}, "local", None),
     ],
 )
 def test_a_spec_is_accepted_or_refused_with_a_sentence(
@@ -41,7 +41,7 @@ def test_a_spec_is_accepted_or_refused_with_a_sentence(
     verdict = check(mcp_server(**spec), environment)
     assert verdict.ok is (words is None)
     if words is not None:
-        assert verdict.reason == "NotSupportedHere"
+        assert verdict.cause == "NotSupportedHere"
         assert words in verdict.message
 
 
@@ -166,10 +166,10 @@ def up(generation: int = 1) -> dict[str, Any]:
 def test_a_deployments_status_is_judged(
     spec: dict[str, Any], shown: dict[str, Any], status: dict[str, Any], ok: bool | None, reason: str, down: bool
 ) -> None:
-    server = mcp_server(image="demo:1", **spec)
+    server = mcp_server(image={"name": "demo:1"}, **spec)
     server = type(server).model_validate({**server.to_wire(), "status": shown})
     verdict, lost = workload.judge(server, 1, status)
-    assert (verdict.ok, verdict.reason, lost is not None) == (ok, reason, down)
+    assert (verdict.ok, verdict.cause, lost is not None) == (ok, reason, down)
 
 
 def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:

@@ -14,9 +14,10 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, decode
 from fairlead_api.documents.servers import MESSAGE_CHARS, ServerEntry, Servers
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 from fairlead_operator.publish.servers import ServerEntries
@@ -36,7 +37,7 @@ from operatorfakes import (
 pytestmark = pytest.mark.looptime(start=0)
 KEY = ServerKey("team", "demo")
 REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
-STARTS = Workload(ConditionVerdict(None, Reason.DEPLOYING, "its process is starting"), None)
+STARTS = Workload(ConditionVerdict(None, Cause.DEPLOYING, "its process is starting"), None)
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Bench:
         self.platform.declare(mcp_server("demo", **self.spec))
         connector = ScriptedConnector({KEY: self.script})
         world = World(self.platform, self.documents, connector, MemoryDeclarations())
-        controller = Controller(world, now=lambda: NOW, monotonic=asyncio.get_running_loop().time)
+        controller = composed(world, InstallationOptions(now=lambda: NOW, monotonic=asyncio.get_running_loop().time))
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:
@@ -65,7 +66,7 @@ class Bench:
     def ready(self) -> tuple[str, str]:
         condition = self.platform.servers[KEY].status.condition("Ready")
         assert condition is not None
-        return condition.status, condition.reason
+        return condition.status, str(cause_of(condition)[0])
 
     async def entry(self) -> ServerEntry | None:
         """The server's entry, as gateways read it."""
@@ -80,9 +81,9 @@ class Bench:
         return entry
 
 
-def status(ready: str, reason: str, message: str = "why", **more: Any) -> McpServerStatus:
+def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServerStatus:
     condition = {
-        "type": "Ready", "status": ready, "reason": reason, "message": message,
+        "type": "Ready", "status": ready, "reason": REASON_OF[Cause(cause)], "message": worded(Cause(cause), message),
         "lastTransitionTime": "2026-11-20T12:00:00Z",
     }  # fmt: skip
     return McpServerStatus.model_validate({"conditions": [condition], **more})
@@ -108,7 +109,13 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
     assert entry_for(KEY, "demo", status("True", "Verified")) is None
     mended = entry_for(KEY, "demo", status("True", "InvalidSchemas", "tool a"))
     assert mended == ServerEntry(
-        namespace="team", name="demo", prefix="demo", state="ready", reason="InvalidSchemas", message="tool a"
+        namespace="team",
+        name="demo",
+        prefix="demo",
+        state="ready",
+        reason="VerifiedInPart",
+        cause="InvalidSchemas",
+        message="tool a",
     )
 
 
@@ -131,10 +138,10 @@ async def test_a_server_that_does_not_answer_is_said_to_be_silent_after_ten_seco
     bench = Bench(script=Script(tools=[tool_named("a")], takes=20))
     async with bench.running():
         await asyncio.sleep(8)
-        assert (await bench.entered()).reason == "NotDiscovered"
+        assert (await bench.entered()).cause == "NotDiscovered"
         await asyncio.sleep(5)
         found = await bench.entered()
-        assert (found.state, found.reason) == ("starting", "Silent")
+        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
         assert "10 s ago" in found.message
         assert bench.ready() == ("Unknown", "Silent")
         await asyncio.sleep(60)
@@ -145,17 +152,17 @@ async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_i
     bench = Bench(script=Script(error=REFUSED))
     async with bench.running() as controller:
         found = await bench.entered()
-        assert (found.state, found.reason) == ("failed", "ConnectionRefused")
+        assert (found.state, found.reason, found.cause) == ("failed", "Unreachable", "ConnectionRefused")
         assert "nothing listens there" in found.message
         del bench.platform.servers[KEY]
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(5)
         assert await bench.entry() is None
 
 
 async def test_a_refresh_of_a_server_that_cannot_be_asked_says_why() -> None:
     bench = Bench()
-    bench.platform.workload = Workload(ConditionVerdict(False, Reason.START_FAILED, "demo exited with code 3"), None)
+    bench.platform.workload = Workload(ConditionVerdict(False, Cause.START_FAILED, "demo exited with code 3"), None)
     async with bench.running() as controller:
         assert (await bench.entered()).refreshed is None
         controller.reconciler.refresh(KEY)
@@ -174,7 +181,7 @@ async def test_a_refresh_waits_for_a_server_that_is_on_its_way_and_is_answered_b
         await asyncio.sleep(5)
         assert (await bench.entered()).refreshed is None, "there is no answer yet"
         bench.platform.workload = RUNS
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(5)
         catalog = decode(await bench.documents.read(catalog_name(KEY)) or b"")
     assert isinstance(catalog, Catalog)
@@ -188,10 +195,10 @@ async def test_a_refresh_that_waits_outlasts_a_process_that_comes_and_goes() -> 
         await asyncio.sleep(2)
         controller.reconciler.refresh(KEY)
         bench.platform.workload = STARTS
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(2)
         bench.script.takes, bench.platform.workload = 0.0, RUNS
-        controller.enqueue(KEY)
+        controller.queue.add(KEY)
         await asyncio.sleep(5)
         catalog = decode(await bench.documents.read(catalog_name(KEY)) or b"")
     assert isinstance(catalog, Catalog)
@@ -201,9 +208,9 @@ async def test_a_refresh_that_waits_outlasts_a_process_that_comes_and_goes() -> 
 async def test_a_refresh_of_a_server_whose_secret_is_missing_says_so() -> None:
     bench = Bench()
     bench.platform.resolved = ResolvedCredential(
-        ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "there is no Secret key")
+        ConditionVerdict(False, Cause.SECRET_NOT_FOUND, "there is no Secret key")
     )
-    bench.platform.workload = Workload(ConditionVerdict(None, Reason.PENDING, "its references are not resolved"), None)
+    bench.platform.workload = Workload(ConditionVerdict(None, Cause.PENDING, "its references are not resolved"), None)
     async with bench.running() as controller:
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
@@ -213,14 +220,20 @@ async def test_a_refresh_of_a_server_whose_secret_is_missing_says_so() -> None:
 
 
 async def test_a_refresh_of_a_server_whose_spec_is_refused_says_so() -> None:
-    bench = Bench({"podTemplate": {"spec": {"hostNetwork": True}}, "url": None, "image": "registry.example/a:1"})
+    bench = Bench(
+        {
+            "unrestrictedPodTemplate": {"spec": {"hostNetwork": True}},
+            "url": None,
+            "image": {"name": "registry.example/a:1"},
+        }
+    )
     async with bench.running() as controller:
         assert (await bench.entered()).state == "failed"
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)
         refreshed = (await bench.entered()).refreshed
         assert refreshed is not None
-        assert "hostNetwork" in refreshed.failure
+        assert "unrestrictedPodTemplate" in refreshed.failure
 
 
 async def test_an_operator_that_starts_keeps_what_is_known_of_servers_it_has_not_looked_at() -> None:

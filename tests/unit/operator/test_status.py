@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_operator.conditions import ready
 from fairlead_operator.ports import ConditionVerdict
-from fairlead_operator.server.status import Facts, Verdicts, build_status, ready
+from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import NOW, URL, mcp_server
 
-GOOD = ConditionVerdict(True, Reason.ACCEPTED, "good")
-BAD = ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "no Secret")
-OPEN = ConditionVerdict(None, Reason.DEPLOYING, "not yet")
-DOWN = ConditionVerdict(False, Reason.CONNECTION_REFUSED, "refused")
-VERIFIED = ConditionVerdict(True, Reason.VERIFIED, "it answered")
+GOOD = ConditionVerdict(True, Cause.ACCEPTED, "good")
+BAD = ConditionVerdict(False, Cause.SECRET_NOT_FOUND, "no Secret")
+OPEN = ConditionVerdict(None, Cause.DEPLOYING, "not yet")
+DOWN = ConditionVerdict(False, Cause.CONNECTION_REFUSED, "refused")
+VERIFIED = ConditionVerdict(True, Cause.VERIFIED, "it answered")
 WELL = Verdicts(GOOD, GOOD, GOOD, VERIFIED)
 HTTP = HttpEndpoint(url=URL)
 
 
-def catalog(*names: str, online: bool = True, server_info: bytes = b"{}") -> Catalog:
+def catalog(*names: str, online: bool = True, server_info: bytes = b"{}", capabilities: bytes = b"{}") -> Catalog:
     tools = tuple(ToolEntry(name=name, definition=Raw(b"{}"), hash="", search_hash="") for name in names)
     return Catalog(
         namespace="team",
@@ -33,6 +37,7 @@ def catalog(*names: str, online: bool = True, server_info: bytes = b"{}") -> Cat
         endpoint=HTTP,
         protocol_version="2026-07-28",
         server_info=Raw(server_info),
+        capabilities=Raw(capabilities),
         tools=tools,
         online=online,
         hash="h",
@@ -78,7 +83,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     server = mcp_server()
     first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
     later = NOW + timedelta(minutes=5)
-    other = ConditionVerdict(False, Reason.TIMEOUT, "too slow")
+    other = ConditionVerdict(False, Cause.TIMEOUT, "too slow")
     second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
     third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
     times = [found.last_transition_time for s in (first, second, third) if (found := s.condition("Verified"))]
@@ -94,6 +99,30 @@ def test_what_is_not_known_anew_stays_as_it_is_shown() -> None:
     verified = fresh.condition("Verified")
     assert verified is not None
     assert (verified.status, verified.reason) == ("Unknown", "Pending")
+
+
+def test_what_has_no_effect_stands_beside_a_server_that_is_ready_and_goes_when_it_is_mended() -> None:
+    server = mcp_server()
+    taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo is held by team/older")
+    amiss = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
+    conflicted, good = amiss.condition("Conflicted"), amiss.condition("Ready")
+    assert conflicted is not None
+    assert good is not None
+    assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
+    assert conflicted.message == (
+        "PrefixTaken: prefix demo is held by team/older. Set spec.prefix to one that is free."
+    )
+    assert build_status(shown(server, amiss), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
+
+
+def test_a_message_begins_with_the_cause_where_it_says_more_than_the_reason_and_only_once() -> None:
+    server = mcp_server()
+    first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
+    again = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP), NOW)
+    verified = again.condition("Verified")
+    assert verified is not None
+    assert (verified.reason, verified.message.count("ConnectionRefused: refused.")) == ("Unreachable", 1)
+    assert again.to_wire() == first.to_wire()
 
 
 def test_every_condition_carries_the_generation_that_it_was_observed_for() -> None:
@@ -136,7 +165,7 @@ def test_whatever_a_server_says_of_itself_fits_the_schema(raw: bytes, name: str 
 
 
 def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
-    long = ConditionVerdict(False, Reason.NOT_MCP, "x" * 10_000)
+    long = ConditionVerdict(False, Cause.NOT_MCP, "x" * 10_000)
     status = build_status(
         mcp_server(), Verdicts(GOOD, GOOD, GOOD, long), Facts(ChildEndpoint(command="uv", args=("run", "x"))), NOW
     )
@@ -144,3 +173,18 @@ def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
     assert ready is not None
     assert len(ready.message) == 2000
     assert status.endpoint == "uv run x"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "shown"),
+    [
+        (b"{}", None),
+        (b'{"extensions":{"z/b":{},"a/b":{"x":1}}}', ["a/b", "z/b"]),
+        (b'{"extensions":["a/b"]}', None),
+        (b'{"extensions":{"a/b":true,"%b":{}}}' % (b"x" * 129), None),
+        (msgspec.json.encode({"extensions": {f"a/{n:03}": {} for n in range(99)}}), [f"a/{n:03}" for n in range(32)]),
+    ],
+)
+def test_extensions_of_the_server_are_shown_within_bounds(capabilities: bytes, shown: list[str] | None) -> None:
+    facts = Facts(HTTP, catalog(capabilities=capabilities))
+    assert build_status(mcp_server(), WELL, facts, NOW).extensions == shown

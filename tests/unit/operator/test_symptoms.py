@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.symptoms import symptom
 from fairlead_operator.server.workload import NO_POD, explained
@@ -52,18 +53,42 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
         (pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=75, message="m")]), "RegistryUnreachable", "m"),
         (pod(init=[{"name": "install", "state": {"running": {}}}]), "Installing", "being installed"),
-        (
-            pod(conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": "0/1 nodes"}]),
-            "Unschedulable",
-            "0/1 nodes",
-        ),
     ],
 )
 def test_a_pod_that_does_not_serve_is_explained(seen: Json, reason: str, words: str) -> None:
     found = symptom(seen)
     assert found is not None
-    assert found.reason == reason
+    assert found.cause == reason
     assert words in found.message
+
+
+PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cause"),
+    [
+        ("1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 2 Insufficient cpu.",
+         "Unschedulable"),
+        ("3 Too many pods.", "Unschedulable"),
+        ('persistentvolumeclaim "models" not found.', "VolumeUnavailable"),
+        ("pod has unbound immediate PersistentVolumeClaims.", "VolumeUnavailable"),
+        ("3 node(s) didn't find available persistent volumes to bind.", "VolumeUnavailable"),
+        ("1 Insufficient cpu, 2 node(s) had volume node affinity conflict.", "Unschedulable"),
+        ("3 node(s) had volume node affinity conflict.", "VolumeUnavailable"),
+        ("3 node(s) didn't match Pod's node affinity/selector.", "NodesExcluded"),
+        ("3 node(s) had untolerated taint {gpu: true}.", "NodesExcluded"),
+        ("3 node(s) were unschedulable.", "NodesExcluded"),
+        ("something that no scheduler says today.", "Unschedulable"),
+    ],
+)  # fmt: skip
+def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes(nodes: str, cause: str) -> None:
+    said = {"type": "PodScheduled", "reason": "Unschedulable",
+            "message": f"0/3 nodes are available: {nodes}{PREEMPTION}"}  # fmt: skip
+    found = symptom(pod(conditions=[said]))
+    assert found is not None
+    assert found.cause == cause
+    assert found.message == f"no node takes its pod: 0/3 nodes are available: {nodes}"
 
 
 @pytest.mark.parametrize(
@@ -84,14 +109,14 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 def test_what_a_pod_tells_becomes_the_verdict_unless_another_pod_serves() -> None:
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
     deploying, up = (
-        ConditionVerdict(None, "Deploying", "no pod yet"),
-        ConditionVerdict(True, "Programmed", "its pods are up"),
+        ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"),
+        ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up"),
     )
     verdict, _ = explained(deploying, None, found)
-    assert (verdict.ok, verdict.reason) == (False, "ImagePullFailed")
+    assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
     assert explained(up, None, found) == (up, None)
     _, down = explained(up, NO_POD, found)
     assert down is not None
-    assert (down.reason, "not found" in down.message) == ("Unreachable", True)
+    assert (down.cause, "not found" in down.message) == ("Unreachable", True)
     installing = symptom(pod(init=[{"name": "install", "state": {"running": {}}}]))
     assert explained(deploying, None, installing)[0].ok is None

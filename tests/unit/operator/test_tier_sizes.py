@@ -11,7 +11,8 @@ import pytest
 
 from fairlead_api.v1alpha1.common import ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
-from fairlead_operator.controller import Controller, World
+from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.controller import World
 from operatorfakes import (
     NOW,
     MemoryDeclarations,
@@ -56,7 +57,7 @@ class Installation:
         sizes = Sizes(tier_list=[deep])
         world = World(self.platform, self.documents, self.connector, sizes)
         loop = asyncio.get_running_loop()
-        task = asyncio.create_task(Controller(world, now=lambda: NOW, monotonic=loop.time).run())
+        task = asyncio.create_task(composed(world, InstallationOptions(now=lambda: NOW, monotonic=loop.time)).run())
         try:
             yield sizes
         finally:

@@ -6,15 +6,19 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead_kube.client import Kube
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import Invalid
+from fairlead_kube.resources import TOOL_POLICIES
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.publish.compile import compile_rules
+from fairlead_operator.publish.policies import PolicyStatuses
+from operatorfakes import MemoryPlatform
 
 
-def declared(spec: dict[str, Any]) -> KubeDeclarations:
+def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     found = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
     metadata = {"name": "p", "namespace": "team", "uid": "1", "resourceVersion": "1"}
-    found.observe("toolpolicies", "ADDED", {"metadata": metadata, "spec": spec})
+    found.stores()[TOOL_POLICIES].changed({"metadata": metadata, "spec": spec, "status": status})
     return found
 
 
@@ -31,7 +35,41 @@ async def test_it_denies_what_it_selects_to_everybody(servers: Any, every: bool)
     assert (str(key), "rules.0.action" in fault) == ("team/p", True)
 
 
+@pytest.mark.parametrize(("status", "servers"), [({"servers": 3}, 3), ({"servers": "many"}, None), (None, None)])
+async def test_its_status_is_what_was_written_so_that_it_is_written_once(status: Any, servers: int | None) -> None:
+    (policy,) = await declared({"rules": [{"action": "Perhaps"}]}, status).policies()
+    assert policy.status.servers == servers
+
+
 async def test_one_that_can_be_read_is_what_it_says() -> None:
     found = declared({"rules": [{"action": "Allow", "tools": ["get"]}]})
     (policy,) = await found.policies()
     assert (policy.spec.rules[0].action, dict(found.policy_faults())) == ("Allow", {})
+
+
+class _StrictApi:
+    """API server that takes no status of the policy `p`, whose spec is older than its schema."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    async def apply(self, kind: object, namespace: str, body: Json, *, subresource: str) -> Json:
+        if body["metadata"]["name"] == "p":
+            raise Invalid("ToolPolicy p is invalid: spec.rules[0].action: Unsupported value")
+        self.shown.append(body["metadata"]["name"])
+        return {**body, "metadata": {**METADATA, **body["metadata"], "resourceVersion": "2"}, "spec": SOUND}
+
+
+METADATA = {"namespace": "team", "uid": "1", "resourceVersion": "1"}
+SOUND = {"rules": [{"action": "Allow", "tools": ["get"]}]}
+
+
+async def test_a_status_that_the_api_server_refuses_holds_nothing_up() -> None:
+    api = _StrictApi()
+    found = KubeDeclarations(cast("Kube", api), server_changed=lambda key: None, rules_changed=lambda: None)
+    for name, spec in (("p", {"rules": [{"action": "Perhaps"}]}), ("q", SOUND)):
+        found.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
+    statuses = PolicyStatuses(found, MemoryPlatform())
+    statuses.compiled(compile_rules([], await found.policies(), {}))
+    await statuses.show()
+    assert api.shown == ["q"]

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.looptime(start=0)
 Work = Callable[[str], Awaitable[Outcome]]
 
 
-async def run_for(seconds: float, queue: WorkQueue[str]) -> None:
+async def run_for(seconds: float, queue: WorkQueue[str], work: Work) -> None:
     """Let the queue work for some virtual seconds."""
-    task = asyncio.create_task(queue.run())
+    task = asyncio.create_task(queue.run(work))
     await asyncio.sleep(seconds)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -38,10 +38,10 @@ def recorder(outcomes: dict[str, list[Outcome]]) -> tuple[list[tuple[str, float]
 
 async def test_a_key_that_is_added_often_is_looked_at_once() -> None:
     seen, work = recorder({"a": [Done()]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     for _ in range(100):
         queue.add("a")
-    await run_for(1, queue)
+    await run_for(1, queue, work)
     assert seen == [("a", 0)]
 
 
@@ -60,9 +60,9 @@ async def test_a_key_that_is_added_while_it_is_worked_on_is_looked_at_once_more_
         running -= 1
         return Done()
 
-    queue: WorkQueue[str] = WorkQueue(work, workers=4)
+    queue: WorkQueue[str] = WorkQueue(workers=4)
     queue.add("a")
-    await run_for(10, queue)
+    await run_for(10, queue, work)
     assert (looks, most) == (2, 1)
 
 
@@ -77,36 +77,36 @@ async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> 
         running -= 1
         return Done()
 
-    queue: WorkQueue[str] = WorkQueue(work, workers=3)
+    queue: WorkQueue[str] = WorkQueue(workers=3)
     for key in "abcdefg":
         queue.add(key)
-    await run_for(10, queue)
+    await run_for(10, queue, work)
     assert most == 3
 
 
 async def test_done_comes_back_after_its_time_and_without_one_never() -> None:
     seen, work = recorder({"periodic": [Done(10)], "once": [Done()]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("periodic")
     queue.add("once")
-    await run_for(25, queue)
+    await run_for(25, queue, work)
     assert seen == [("periodic", 0), ("once", 0), ("periodic", 10), ("periodic", 20)]
 
 
 async def test_stalled_is_left_alone_unless_it_names_a_time() -> None:
     seen, work = recorder({"for good": [Stalled("Invalid")], "a while": [Stalled("Refused", 60), Done()]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("for good")
     queue.add("a while")
-    await run_for(1000, queue)
+    await run_for(1000, queue, work)
     assert seen == [("for good", 0), ("a while", 0), ("a while", 60)]
 
 
 async def test_waiting_backs_off_and_is_reset_by_success() -> None:
     seen, work = recorder({"a": [Waiting("x"), Waiting("x"), Waiting("x"), Done(0.5), Waiting("x"), Done()]})
-    queue = WorkQueue(work, backoff=ItemBackoff(first=1, limit=60, jitter=0))
+    queue: WorkQueue[str] = WorkQueue(backoff=ItemBackoff(first=1, limit=60, jitter=0))
     queue.add("a")
-    await run_for(100, queue)
+    await run_for(100, queue, work)
     assert [time for _, time in seen] == [0, 1, 3, 7, 7.5, 8.5]
 
 
@@ -119,11 +119,11 @@ async def test_the_back_off_has_a_limit_and_jitter_within_its_bounds() -> None:
 
 async def test_an_event_cuts_a_delay_short_and_a_later_delay_does_not_put_it_off() -> None:
     seen, work = recorder({"a": [Done()]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 100)
     queue.add_after("a", 5)
     queue.add_after("a", 50)
-    task = asyncio.create_task(queue.run())
+    task = asyncio.create_task(queue.run(work))
     await asyncio.sleep(2)
     assert seen == []
     await asyncio.sleep(4)
@@ -146,19 +146,19 @@ async def test_work_that_raises_is_logged_and_tried_again(caplog: pytest.LogCapt
             raise RuntimeError("boom")
         return Done()
 
-    queue: WorkQueue[str] = WorkQueue(work, backoff=ItemBackoff(first=1, jitter=0))
+    queue: WorkQueue[str] = WorkQueue(backoff=ItemBackoff(first=1, jitter=0))
     queue.add("a")
-    await run_for(5, queue)
+    await run_for(5, queue, work)
     assert looks == 2
     assert "looking at a failed" in caplog.text
 
 
 async def test_a_forgotten_key_does_not_come_back() -> None:
     seen, work = recorder({"a": [Done()]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 5)
     queue.forget("a")
-    await run_for(10, queue)
+    await run_for(10, queue, work)
     assert seen == []
 
 
@@ -167,9 +167,9 @@ async def test_idle_returns_when_nothing_is_due_or_worked_on() -> None:
         await asyncio.sleep(3)
         return Done(1000)
 
-    queue: WorkQueue[str] = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    task = asyncio.create_task(queue.run())
+    task = asyncio.create_task(queue.run(work))
     await queue.idle()
     assert asyncio.get_running_loop().time() == 3
     assert (queue.depth, queue.active) == (0, 0)
@@ -179,7 +179,7 @@ async def test_idle_returns_when_nothing_is_due_or_worked_on() -> None:
 
 async def test_a_moment_that_is_a_hair_away_is_waited_for_without_looking_again_and_again() -> None:
     seen, work = recorder({"a": [Done(1e-9)]})
-    queue = WorkQueue(work)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    await run_for(0.01, queue)
+    await run_for(0.01, queue, work)
     assert 2 <= len(seen) <= 11

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.session import McpSession
@@ -54,7 +54,7 @@ class Server:
     async def connect(self, deadline: float) -> Negotiated:
         return self.negotiated
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
         if method != "tools/call":
             self.baselines.append(method)
             await asyncio.sleep(BASELINE)
@@ -152,7 +152,7 @@ class World:
 
     def verdict(self) -> tuple[bool | None, str] | None:
         found = self.prober.verdict(KEY)
-        return None if found is None else (found.ok, found.reason)
+        return None if found is None else (found.ok, found.cause)
 
 
 @asynccontextmanager
@@ -170,7 +170,7 @@ async def test_every_tool_is_probed_on_connect_and_then_once_per_interval_one_at
         await asyncio.sleep(60)
         assert [name for _, name in here.server.called] == ["a", "b"] * 3
         assert here.server.most == 1
-        assert (here.finished, here.verdict()) == (1, (True, Reason.CALIBRATED))
+        assert (here.finished, here.verdict()) == (1, (True, Cause.CALIBRATED))
         assert [round(sample.duration_ms) for _, sample in here.samples] == [100] * 6
         assert all(sample.probe and sample.outcome is AttemptOutcome.OK for _, sample in here.samples)
         assert here.watched == {"a", "b"}
@@ -210,7 +210,7 @@ async def test_what_may_be_the_fault_of_the_arguments_says_nothing_about_a_tool(
         await asyncio.sleep(60)
         assert here.samples == []
         assert len(here.server.called) == 2, "it is not asked again and again"
-        assert here.verdict() == (False, Reason.PROBES_FAILED)
+        assert here.verdict() == (False, Cause.PROBES_FAILED)
         here.hide("a")
         await asyncio.sleep(60)
         assert len(here.server.called) == 2, "nor while it is hidden"
@@ -318,7 +318,7 @@ async def test_a_tool_that_takes_three_seconds_is_probed_once_a_minute_and_keeps
         here.hold("slow", "quick", samples=3)
         await asyncio.sleep(5)
         assert len(here.calls("quick")) == 3
-        assert here.verdict() == (True, Reason.CALIBRATED), "each was probed"
+        assert here.verdict() == (True, Cause.CALIBRATED), "each was probed"
         await asyncio.sleep(300)
         slow = here.calls("slow")
         assert [round(after - before) for before, after in itertools.pairwise(slow)] == [60, 60]
@@ -354,10 +354,10 @@ async def test_what_takes_its_server_down_is_left_alone_although_the_server_star
             here.hold("a", "b", revision=f"after start {start}")
             await asyncio.sleep(30)
         assert len(here.calls("a")) == 1
-        assert here.verdict() == (False, Reason.PROBES_FAILED)
+        assert here.verdict() == (False, Cause.PROBES_FAILED)
         del here.server.failing["a"]
         await asyncio.sleep(7300)
-        assert here.verdict() == (True, Reason.CALIBRATED)
+        assert here.verdict() == (True, Cause.CALIBRATED)
 
 
 async def test_a_server_that_goes_is_probed_no_more_and_its_tools_are_not_watched() -> None:
@@ -387,12 +387,12 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "reason"),
-    [(ProbePlan(policy="Never"), Reason.CALIBRATION_DISABLED), (ProbePlan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
+    ("plan", "cause"),
+    [(ProbePlan(policy="Never"), Cause.CALIBRATION_DISABLED), (ProbePlan(refused=("odd",)), Cause.NOTHING_TO_PROBE)],
 )
-async def test_a_server_without_probes_says_why(plan: ProbePlan, reason: Reason) -> None:
+async def test_a_server_without_probes_says_why(plan: ProbePlan, cause: Cause) -> None:
     async with world() as here:
         here.prober.hold(KEY, ProbeSet("u", HttpEndpoint(url="http://x"), "", "", plan, 1, 60.0), None)
-        assert here.verdict() == (None, reason)
+        assert here.verdict() == (False, cause)
         await asyncio.sleep(100)
         assert here.server.sessions == 0

@@ -67,7 +67,7 @@ def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
     assert planned(entry(READ_ONLY, odd)) == ProbePlan((), ("t",), "ReadOnly")
 
 
-@pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}, {"enabled": True}], ids=str)
+@pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}], ids=str)
 def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
     assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Declared")
     assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
@@ -75,23 +75,14 @@ def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "calibration",
-    [
-        {"probe": "Never"},
-        {"enabled": False},
-        {"enabled": False, "probe": "Declared"},
-        {"enabled": False, "probe": "ReadOnly"},
-    ],
-    ids=str,
-)
-def test_a_server_that_is_not_to_be_probed_is_left_alone_whatever_else_is_said(calibration: dict[str, Any]) -> None:
+def test_a_server_that_is_not_to_be_probed_is_left_alone() -> None:
+    calibration = {"probe": "Never"}
     assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Never")
     assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == ProbePlan(policy="Never")
 
 
 def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_themselves() -> None:
-    said: dict[str, dict[str, Any]] = {"silent": {}, "declared": {"probe": "Declared"}, "never": {"enabled": False}}
+    said: dict[str, dict[str, Any]] = {"silent": {}, "declared": {"probe": "Declared"}, "never": {"probe": "Never"}}
     found = {
         word: len(planned(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
         for word, calibration in said.items()

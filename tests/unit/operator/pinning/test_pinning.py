@@ -137,7 +137,7 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         assert world.served() == {"add": "adds", "sub": "subtracts"}
         shown = world.condition("Approved")
         assert (shown.status, shown.reason) == ("False", "ChangesHeldBack")
-        how = f"approve with the annotation fairlead.dev/approve: {world.held_hash()}"
+        how = f"approve with fairlead approve, or spec.approval.hash: {world.held_hash()}"
         assert f"held back: 1 tool changed (add); {how}" in shown.message
         assert world.condition("Ready").status == "True"
         (news,) = [one for one in world.platform.announced if one.reason == "ChangesHeldBack"]
@@ -291,6 +291,31 @@ async def test_prompts_resources_and_instructions_are_pinned_too() -> None:
         assert [one.name for one in catalog.resources] == ["log://1"]
         message = world.condition("Approved").message
         assert "1 prompt changed (greet); 1 resource new (log://2); 1 of them look suspicious" in message
+
+
+async def test_a_skill_whose_files_change_is_held_back_and_its_old_digests_stay_in_force() -> None:
+    def skill(name: str, digest: str) -> dict[str, Any]:
+        uri = f"skill://{name}/SKILL.md"
+        files = [{"uri": uri, "digest": f"sha256:{digest}", "size": 3}]
+        return {"uri": uri, "frontmatter": {"name": name}, "resources": files}
+
+    world = World()
+    world.declare()
+    world.script.capabilities = {"tools": {}, "resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}}
+    world.script.listings = {"skills/list": [skill("pdf", "aa"), {"uri": "skill://bad/SKILL.md", "resources": "some"}]}
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        catalog = world.catalog()
+        assert catalog is not None
+        assert [one.name for one in catalog.skills] == ["skill://pdf/SKILL.md"], "one of another shape is left out"
+        assert catalog.pinned
+        world.script.listings = {"skills/list": [skill("pdf", "bb"), skill("new", "cc")]}
+        await world.answer(tool("add", "adds"))
+        catalog = world.catalog()
+        assert catalog is not None
+        assert [msgspec.json.decode(one.definition) for one in catalog.skills] == [skill("pdf", "aa")]
+        message = world.condition("Approved").message
+        assert "1 skill changed (skill://pdf/SKILL.md); 1 skill new (skill://new/SKILL.md)" in message
 
 
 async def test_instructions_that_change_are_held_back_and_scanned_like_any_definition() -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.judging import DEFINITION_LIMIT
 from fairlead_operator.pinning.hidden import hidden
 from fairlead_operator.pinning.markup import markup
@@ -83,14 +83,14 @@ HARMLESS = [
 @pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
 def test_what_people_do_not_see_is_found(text: str) -> None:
     (found,) = scan([definition(description=text)])
-    assert (found.reason, found.name, found.member) == (Reason.HIDDEN_CHARACTERS, "add", "description")
+    assert (found.cause, found.name, found.member) == (Cause.HIDDEN_CHARACTERS, "add", "description")
     assert verdict((found,)).message.isprintable()
 
 
 @pytest.mark.parametrize("text", SPEAKING.values(), ids=SPEAKING)
 def test_what_speaks_to_the_model_is_found(text: str) -> None:
     found = scan([definition(description=text)])
-    assert [one.reason for one in found] == [Reason.SPEAKS_TO_THE_MODEL]
+    assert [one.cause for one in found] == [Cause.SPEAKS_TO_THE_MODEL]
     assert verdict(found).ok is False
 
 
@@ -128,7 +128,7 @@ def test_every_text_of_a_definition_is_looked_at_and_named_by_its_place() -> Non
 
 def test_a_name_that_hides_something_is_found_and_shown_as_escapes() -> None:
     found = scan([definition("read_\u202efile")])
-    assert [(one.reason, one.member) for one in found] == [(Reason.HIDDEN_CHARACTERS, "name")]
+    assert [(one.cause, one.member) for one in found] == [(Cause.HIDDEN_CHARACTERS, "name")]
     assert "read_\\u202efile" in verdict(found).message
 
 
@@ -136,7 +136,7 @@ def test_both_kinds_have_a_reason_of_their_own_and_long_lists_end() -> None:
     found = scan([definition(f"t{n}", description="</system>\u200b") for n in range(100)])
     assert len(found) == FINDINGS_LIMIT
     judged = verdict(found)
-    assert judged.reason == Reason.SUSPICIOUS_DEFINITIONS
+    assert judged.cause == Cause.SUSPICIOUS_DEFINITIONS
     assert judged.message.endswith(f"; and {FINDINGS_LIMIT - 5} more")
     assert len(judged.message) < 1000
 
@@ -163,6 +163,6 @@ def test_a_scan_of_the_largest_definition_ends_whatever_is_in_it(piece: str) -> 
 
 
 def test_a_finding_says_where_and_what_on_one_line() -> None:
-    finding = Finding(Reason.HIDDEN_CHARACTERS, "tool", "a\nb", "x" * 300, "invisible characters (U+200B)")
+    finding = Finding(Cause.HIDDEN_CHARACTERS, "tool", "a\nb", "x" * 300, "invisible characters (U+200B)")
     assert str(finding).startswith("tool a\\nb: xxx")
     assert len(str(finding)) < 200

@@ -1,0 +1,135 @@
+"""Composition of the controller and its parts, for a cluster (`app`) and for one machine (`local`) alike.
+
+Each part gets its collaborators here and nowhere else; who follows what a part tells reads it in `composed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.rules import Rules
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import Report
+from fairlead_operator.calibration.prober import Prober
+from fairlead_operator.controller import Controller, ControllerOptions, ControllerParts, World
+from fairlead_operator.gateways.pull import Puller
+from fairlead_operator.latency.ledger import Move
+from fairlead_operator.latency.timekeeper import Timekeeper
+from fairlead_operator.publish.policies import PolicyStatuses
+from fairlead_operator.publish.rules import RulesPublisher
+from fairlead_operator.publish.servers import ServerEntries
+from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
+from fairlead_operator.telemetry import Telemetry
+from fairlead_operator.workqueue import WorkQueue
+
+
+@dataclass(frozen=True)
+class InstallationOptions:
+    """Settings of a whole installation, and the clocks that its parts share."""
+
+    options: ReconcilerOptions = field(default_factory=ReconcilerOptions)
+    rhythm: ControllerOptions = field(default_factory=ControllerOptions)
+    default_action: str = "Allow"
+    default_tier: str = ""
+    environment: str = ""
+    """Name that figures of probes are kept under; empty: that of the platform."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
+    rng: random.Random = field(default_factory=random.Random)
+
+
+@dataclass(frozen=True)
+class Wakeups:
+    """Where adapters say that something has changed. Made before them, and before the controller that heeds it."""
+
+    queue: WorkQueue[ServerKey]
+    rules: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def of(cls, installation: InstallationOptions) -> Wakeups:
+        """Workers and back-off are those of the installation."""
+        rhythm = installation.rhythm
+        return cls(WorkQueue(workers=rhythm.workers, backoff=rhythm.backoff, rng=installation.rng))
+
+
+def composed(
+    world: World,
+    installation: InstallationOptions | None = None,
+    *,
+    wakeups: Wakeups | None = None,
+    telemetry: Telemetry | None = None,
+) -> Controller:
+    """A controller of `world`, with all its parts."""
+    it = installation or InstallationOptions()
+    wakeups = wakeups or Wakeups.of(it)
+    telemetry = telemetry or Telemetry()
+    queue, moves = wakeups.queue, asyncio.Queue[Move]()
+
+    def moved(move: Move) -> None:
+        moves.put_nowait(move)
+        prober.stirred(move.tool.server)
+
+    timekeeper = Timekeeper(
+        world.documents,
+        moved,
+        environment=it.environment or world.platform.environment,
+        figures_every=it.rhythm.figures,
+        remeasured=queue.add,
+        delayed=telemetry.publish_failures.labels("state").inc,
+        now=it.now,
+        monotonic=it.monotonic,
+    )
+    prober = Prober(world.connector, timekeeper, queue.add, told=telemetry.probed, monotonic=it.monotonic, rng=it.rng)
+    policies = PolicyStatuses(world.declarations, world.platform, it.now)
+    entries = ServerEntries(world.documents)
+
+    def published(catalog: Catalog) -> None:
+        timekeeper.know(catalog)
+        policies.know(catalog)
+
+    def compiled(rules: Rules) -> None:
+        timekeeper.decide_by(rules.tiers)
+        reconciler.floors.exist([tier.name for tier in rules.tiers])
+        policies.compiled(rules)
+
+    reconciler = Reconciler(
+        world.platform,
+        world.documents,
+        world.connector,
+        changed=queue.add,
+        published=published,
+        shown=telemetry.shown,
+        entered=entries.put,
+        prober=prober,
+        figures=timekeeper.figures,
+        held_back=telemetry.hold_back,
+        options=it.options,
+        now=it.now,
+        monotonic=it.monotonic,
+        rng=it.rng,
+    )
+
+    def heard(report: Report) -> None:
+        telemetry.heard(report)
+        timekeeper.take(report)
+        for namespace, name in report.refresh:
+            reconciler.refresh(ServerKey(namespace, name))
+        for doubt in report.doubts:
+            reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
+
+    puller = Puller(world.gateways, heard, asked=telemetry.asked, rng=it.rng) if world.gateways is not None else None
+    if puller is not None:
+        telemetry.pictures.gateways = lambda: puller.reached
+    rules = RulesPublisher(
+        world.declarations, world.documents, it.default_action, default_tier=it.default_tier, compiled=compiled
+    )
+    parts = ControllerParts(
+        queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry
+    )
+    return Controller(world, parts, it.rhythm, it.monotonic)

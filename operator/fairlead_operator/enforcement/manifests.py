@@ -1,0 +1,216 @@
+"""The objects of a probe, as plain dicts, and what NetworkPolicies say of its ports. Pure.
+
+Two Jobs: one has a pod that listens on three ports, the other a pod that connects to them. A NetworkPolicy for both
+pods allows the first port, forbids the second to who listens and the third to who connects. The Jobs end by their own
+deadlines, and everything belongs to the first, which Kubernetes deletes when its time is up: nothing is left over
+whatever becomes of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from fairlead_api.v1alpha1.toolpolicy import ServerSelector
+from fairlead_operator.enforcement.answer import Direction
+from fairlead_operator.publish.compile import selects
+
+Json = dict[str, Any]
+
+LABEL: Final = "fairlead.dev/network-probe"
+"""On all objects; its value is `target` or `client`."""
+TARGET: Final = "fairlead-network-probe"
+CLIENT: Final = f"{TARGET}-client"
+CONTAINER: Final = "probe"
+ALLOWED, NO_INGRESS, NO_EGRESS = 7001, 7002, 7003
+PORT_OF: Final[Mapping[Direction, int]] = {"incoming": NO_INGRESS, "outgoing": NO_EGRESS}
+"""Port that a policy closes to connections of that direction."""
+DEADLINE_S: Final = 180
+"""Seconds after which Kubernetes ends the pods of a Job."""
+KEPT_S: Final = 60
+"""Seconds after which Kubernetes deletes a Job that has ended."""
+TRY_S: Final = 30
+"""Seconds for which the client tries again: a network plugin may take a while to apply a policy to new pods."""
+_BUSYBOX: Final = "/bin/busybox"
+_USER: Final = 65532
+
+LISTEN: Final = """\
+B=$0
+for PORT in "$@"; do $B nc -ll -p $PORT -e $B echo fairlead & done
+trap 'exit 0' TERM INT
+wait
+"""
+CONNECT: Final = """\
+B=$0 TARGET=$1 ALLOWED=$2 NO_INGRESS=$3 NO_EGRESS=$4
+END=`$B date +%s`
+END=`$B expr $END + $5`
+SAID="allowed=held"
+TWICE=
+reaches() { [ "`$B timeout 5 $B nc -w 2 $TARGET $1 </dev/null 2>/dev/null`" = fairlead ]; }
+while [ `$B date +%s` -lt $END ]; do
+  INCOMING=held OUTGOING=held
+  if reaches $ALLOWED; then
+    reaches $NO_INGRESS && INCOMING=open
+    reaches $NO_EGRESS && OUTGOING=open
+    if reaches $ALLOWED; then
+      SAID="incoming=$INCOMING outgoing=$OUTGOING"
+      if [ "$SAID" = "incoming=held outgoing=held" ]; then
+        [ -n "$TWICE" ] && break
+        TWICE=yes
+      else
+        TWICE=
+      fi
+    fi
+  fi
+  $B sleep 1
+done
+echo "$SAID" >/dev/termination-log
+"""
+"""A port counts as held only between two connections to the one that is allowed, so that a network which is not up yet
+is not mistaken for one that holds; and twice in a row."""
+
+
+@dataclass(frozen=True)
+class ProbePods:
+    """Parameters of the probe's pods."""
+
+    image: str
+    """Has a static busybox as /bin/busybox."""
+    pull_secrets: tuple[str, ...] = ()
+    assigned_ids: bool = False
+    """Whether the cluster assigns user and group ids, as OpenShift does."""
+
+
+def target_job(pods: ProbePods, owners: Sequence[Json]) -> Json:
+    """The Job whose pod listens. It owns everything else."""
+    ports = [str(port) for port in (ALLOWED, NO_INGRESS, NO_EGRESS)]
+    container = _container(pods, [_BUSYBOX, "sh", "-c", LISTEN, _BUSYBOX, *ports])
+    # Ready: all three ports are listened on. A port without a listener would look like one that is held.
+    awake = " && ".join(
+        f"{_BUSYBOX} timeout 2 {_BUSYBOX} nc 127.0.0.1 {port} </dev/null | {_BUSYBOX} grep -q fairlead"
+        for port in ports
+    )
+    probe = {"exec": {"command": [_BUSYBOX, "sh", "-c", awake]}, "periodSeconds": 2, "timeoutSeconds": 8}
+    return _job(TARGET, "target", {**container, "readinessProbe": probe}, pods, owners)
+
+
+def client_job(pods: ProbePods, target: Json, address: str) -> Json:
+    """The Job whose pod connects, to the pod of `target` at `address`."""
+    words = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, TRY_S))]
+    container = _container(pods, [_BUSYBOX, "sh", "-c", CONNECT, _BUSYBOX, *words])
+    return _job(CLIENT, "client", container, pods, [owner(target)])
+
+
+def network_policy(target: Json) -> Json:
+    """Allows ALLOWED both ways, and each of the other ports in one direction only."""
+    peers = [{"podSelector": _ours()}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": TARGET, "labels": {LABEL: "target"}, "ownerReferences": [owner(target)]},
+        "spec": {
+            "podSelector": _ours(),
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": peers, "ports": _ports(ALLOWED, NO_EGRESS)}],
+            "egress": [{"to": peers, "ports": _ports(ALLOWED, NO_INGRESS)}],
+        },
+    }
+
+
+def owner(job: Json) -> Json:
+    """Owner reference to a Job as the API server answered it."""
+    metadata = job["metadata"]
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def openers(policies: Iterable[Json], direction: Direction) -> list[str]:
+    """Names of NetworkPolicies that apply to the probe's pods and may allow what its own forbids, whatever pods their
+    rules are about.
+    """
+    role = "target" if direction == "incoming" else "client"
+    return sorted(
+        policy["metadata"]["name"]
+        for policy in policies
+        if applies(policy, {LABEL: role}, direction) and permits(policy, direction, PORT_OF[direction])
+    )
+
+
+def applies(policy: Json, labels: Mapping[str, str], direction: Direction) -> bool:
+    """Whether a NetworkPolicy is about connections of pods with these labels."""
+    spec = policy.get("spec") or {}
+    try:
+        selector = ServerSelector.model_validate(spec.get("podSelector") or {})
+    except ValidationError:
+        return True  # more labels than ours may have: suspected rather than overlooked
+    kind = "Ingress" if direction == "incoming" else "Egress"
+    return kind in (spec.get("policyTypes") or ["Ingress"]) and selects(selector, labels)
+
+
+def permits(policy: Json, direction: Direction, port: int) -> bool:
+    """Whether a rule of a NetworkPolicy allows a TCP port of pods that have no named ports."""
+    rules = (policy.get("spec") or {}).get("ingress" if direction == "incoming" else "egress") or ()
+    return any(not rule.get("ports") or any(_covers(each, port) for each in rule["ports"]) for rule in rules)
+
+
+def _covers(given: Json, port: int) -> bool:
+    if given.get("protocol", "TCP") != "TCP":
+        return False
+    first = given.get("port")
+    return first is None or (isinstance(first, int) and first <= port <= given.get("endPort", first))
+
+
+def _ours() -> Json:
+    return {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
+
+
+def _ports(*numbers: int) -> list[Json]:
+    return [{"port": number, "protocol": "TCP"} for number in numbers]
+
+
+def _container(pods: ProbePods, command: Sequence[str]) -> Json:
+    return {
+        "name": CONTAINER,
+        "image": pods.image,
+        "command": list(command),
+        # Both, or a namespace with a ResourceQuota would refuse the pods.
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+
+
+def _job(name: str, role: str, container: Json, pods: ProbePods, owners: Sequence[Json]) -> Json:
+    spec: Json = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "securityContext": {
+            "runAsNonRoot": True,
+            **({} if pods.assigned_ids else {"runAsUser": _USER, "runAsGroup": _USER}),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+    }
+    if pods.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret} for secret in pods.pull_secrets]
+    # A proxy that a service mesh puts into the pods would connect in their place, and keep the Jobs from ending.
+    labels = {LABEL: role, "sidecar.istio.io/inject": "false"}
+    template = {"metadata": {"labels": labels, "annotations": {"linkerd.io/inject": "disabled"}}, "spec": spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {LABEL: role}, "ownerReferences": list(owners)},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": DEADLINE_S,
+            "ttlSecondsAfterFinished": KEPT_S,
+            "template": template,
+        },
+    }

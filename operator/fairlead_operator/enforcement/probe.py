@@ -1,0 +1,178 @@
+"""A probe of a cluster's network by two short-lived pods."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Conflict, Forbidden, NotFound, NotLeading, Unavailable
+from fairlead_kube.resources import JOBS, NETWORK_POLICIES, PODS, Kind, Scope
+from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement, measured
+from fairlead_operator.enforcement.manifests import (
+    LABEL,
+    TARGET,
+    ProbePods,
+    client_job,
+    network_policy,
+    openers,
+    target_job,
+)
+from fairlead_operator.server.symptoms import symptom
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LONGEST_S: Final = 150.0
+"""Less than the deadline of the pods, so that they are there when they are asked about."""
+TIDY_S: Final = 2.0
+
+
+class EnforcementProbe(Protocol):
+    """Something that finds out whether NetworkPolicies are enforced."""
+
+    async def run(self) -> Enforcement:
+        """The answer, or why there is none. Raises ApiError where it should be tried again soon."""
+        ...
+
+
+class ClusterProbe:
+    """Makes the Jobs and the NetworkPolicy of a probe in `namespace`, and deletes them whatever the outcome."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        pods: ProbePods,
+        owners: Sequence[Json] = (),
+        *,
+        poll: float = 1.0,
+        longest: float = LONGEST_S,
+    ) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._pods = pods
+        self._owners = list(owners)
+        self._poll = poll
+        self._longest = longest
+        self._waited_for = TARGET
+        self._seen: Json | None = None
+        """The pod of the Job that is waited for, as last seen."""
+
+    async def run(self) -> Enforcement:
+        try:
+            async with asyncio.timeout(self._longest):
+                return await self._run()
+        except TimeoutError:
+            return Enforcement(unanswered=f"the probe did not end within {self._longest:g} s: {self._hindrance()}")
+        except NotLeading:
+            raise
+        except Forbidden as error:
+            grant = "grant those of operator/network-probe.yaml (networkPolicy.probe.enabled of the chart)"
+            return Enforcement(unanswered=f"the probe was refused: {error}; where rights are missing, {grant}")
+        except ApiError as error:
+            return Enforcement(unanswered=f"the probe failed: {error}")
+        finally:
+            await self._tidy()
+
+    async def _run(self) -> Enforcement:
+        target = await self._create(JOBS, target_job(self._pods, self._owners))
+        await self._create(NETWORK_POLICIES, network_policy(target))
+        address = await self._until(target, _ready_address)
+        client = await self._create(JOBS, client_job(self._pods, target, address))
+        said = await self._until(client, _last_words)
+        answer = measured(said)
+        if answer is None:
+            heard = said.strip() or "the probe said nothing"
+            return Enforcement(
+                unanswered=f"pods of namespace {self._namespace} cannot connect to each other even where a "
+                f"NetworkPolicy allows it ({heard})"
+            )
+        if await self._pod(target, _ready_address) != address:
+            return Enforcement(unanswered="the pod that the probe connects to did not last until its end")
+        return await self._judged(answer)
+
+    async def _judged(self, answer: Enforcement) -> Enforcement:
+        """Not known, where what is open may be so by another policy."""
+        policies, _ = await self._kube.list(Scope(NETWORK_POLICIES, Json, self._namespace))
+        for direction in DIRECTIONS:
+            others = openers(policies, direction)
+            if answer.of(direction) is False and others:
+                return Enforcement(
+                    unanswered=f"other NetworkPolicies of namespace {self._namespace} may allow what the probe tried "
+                    f"({', '.join(others[:5])}): leave pods with the label {LABEL} out of them"
+                )
+        return answer
+
+    async def _create(self, kind: Kind, body: Json) -> Json:
+        """Create an object; what an earlier probe left is waited for to go."""
+        while True:
+            try:
+                return await self._kube.create(kind, self._namespace, body)
+            except Conflict:
+                if kind is JOBS:
+                    await self._delete(body["metadata"]["name"])
+                await asyncio.sleep(self._poll)
+
+    async def _until(self, job: Json, wanted: Callable[[Json], T | None]) -> T:
+        self._waited_for, self._seen = job["metadata"]["name"], None
+        while (found := await self._pod(job, wanted)) is None:  # noqa: ASYNC110  # of another process
+            await asyncio.sleep(self._poll)
+        return found
+
+    async def _pod(self, job: Json, wanted: Callable[[Json], T | None]) -> T | None:
+        """`wanted` of the pod of a Job; None while there is no answer."""
+        try:
+            pods, _ = await self._kube.list(Scope(PODS, Json, self._namespace, LABEL))
+        except Unavailable:
+            return None
+        mine = [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]]
+        self._seen = mine[0] if mine else self._seen
+        return wanted(mine[0]) if mine else None
+
+    def _hindrance(self) -> str:
+        if self._seen is not None:
+            return hindrance(self._seen)
+        return (
+            f"the Job {self._waited_for} got no pod; a ResourceQuota or an admission policy may refuse it "
+            f"(kubectl get events -n {self._namespace})"
+        )
+
+    async def _delete(self, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self._kube.delete(JOBS, self._namespace, name)
+
+    async def _tidy(self) -> None:
+        """Delete the Job that owns the rest. Where that fails, Kubernetes does it when the time of the Job is up."""
+        try:
+            async with asyncio.timeout(TIDY_S):
+                await self._delete(TARGET)
+        except (ApiError, TimeoutError) as error:
+            logger.warning("the probe of the network is left to its deadline: %s", error)
+
+
+def hindrance(pod: Json) -> str:
+    """Why a pod of the probe did not end in time, as far as its status tells."""
+    found = symptom(pod)
+    return found.message if found is not None else f"its pod {pod['metadata']['name']} was not up in time"
+
+
+def _owner(pod: Json) -> str:
+    return next((str(one["uid"]) for one in pod["metadata"].get("ownerReferences") or ()), "")
+
+
+def _ready_address(pod: Json) -> str | None:
+    status = pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return status.get("podIP") or None if ready else None
+
+
+def _last_words(pod: Json) -> str | None:
+    status = pod.get("status") or {}
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
+    return str(ended[0].get("message") or ended[0].get("reason") or "") if ended else ""

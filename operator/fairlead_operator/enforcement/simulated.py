@@ -1,0 +1,103 @@
+"""A cluster's controllers, nodes and network for the probe, where there is an API server alone: an answer can be had
+from a network that enforces NetworkPolicies on a machine whose own does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import Conflict, NotFound
+from fairlead_kube.resources import JOBS, NETWORK_POLICIES, PODS, Kind, Scope
+from fairlead_operator.enforcement.answer import DIRECTIONS, Direction
+from fairlead_operator.enforcement.manifests import LABEL, NO_EGRESS, NO_INGRESS, applies, owner, permits
+
+Fault = Literal["", "no pods", "no network"]
+ADDRESS: Final = "192.0.2.1"
+_ROLE_OF: Final[Mapping[Direction, str]] = {"incoming": "target", "outgoing": "client"}
+
+
+@dataclass(frozen=True)
+class SimulatedNetwork:
+    """Makes pods of the probe's Jobs, lets them run, and collects what belongs to a deleted Job.
+
+    What the client connects to follows from the NetworkPolicies that are there, as far as the network enforces them.
+    """
+
+    kube: Kube
+    namespace: str
+    enforces: frozenset[Direction] = field(default=frozenset(DIRECTIONS))
+    fault: Fault = ""
+    """A quota that refuses pods, or pods that cannot connect at all."""
+    poll: float = 0.05
+
+    async def run(self) -> None:
+        """Act until cancelled."""
+        while True:
+            with contextlib.suppress(Conflict, NotFound):  # deleted meanwhile
+                await self._step()
+            await asyncio.sleep(self.poll)
+
+    async def _step(self) -> None:
+        # Jobs last: what belongs to one that was made meanwhile is no orphan.
+        pods, policies, jobs = [await self._all(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
+        alive = {job["metadata"]["uid"] for job in jobs}
+        for kind, found in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
+            for item in found:
+                if _role(item) and _orphaned(item, alive):
+                    await self.kube.delete(kind, self.namespace, item["metadata"]["name"])
+        served = {one["uid"] for pod in pods for one in pod["metadata"].get("ownerReferences") or ()}
+        for job in jobs:
+            if _role(job) and job["metadata"]["uid"] not in served and self.fault != "no pods":
+                await self._start(job)
+
+    async def _all(self, kind: Kind) -> list[Json]:
+        return (await self.kube.list(Scope(kind, Json, self.namespace)))[0]
+
+    async def _start(self, job: Json) -> None:
+        template = job["spec"]["template"]
+        metadata = {**template["metadata"], "name": job["metadata"]["name"], "ownerReferences": [owner(job)]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        await self.kube.create(PODS, self.namespace, pod)
+        status = self._status(job, await self._all(NETWORK_POLICIES))
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": metadata["name"]}, "status": status}
+        await self.kube.apply(PODS, self.namespace, body, subresource="status", manager="simulated-kubelet")
+
+    def _status(self, job: Json, policies: list[Json]) -> Json:
+        if _role(job) == "target":
+            ready = [{"type": "Ready", "status": "True"}]
+            running = _with({"running": {}}, phase="Running", conditions=ready)
+            return {**running, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+        said = "allowed=held" if self.fault == "no network" else self._said(policies)
+        return _with({"terminated": {"exitCode": 0, "message": f"{said}\n"}}, phase="Succeeded")
+
+    def _said(self, policies: list[Json]) -> str:
+        held = {"incoming": self._held(policies, NO_INGRESS), "outgoing": self._held(policies, NO_EGRESS)}
+        return " ".join(f"{name}={'held' if each else 'open'}" for name, each in held.items())
+
+    def _held(self, policies: list[Json], port: int) -> bool:
+        """Whether a connection of the client to a port of the target is kept back at either end."""
+        for direction in self.enforces:
+            mine = [policy for policy in policies if applies(policy, {LABEL: _ROLE_OF[direction]}, direction)]
+            if mine and not any(permits(policy, direction, port) for policy in mine):
+                return True
+        return False
+
+
+def _with(state: Json, **more: object) -> Json:
+    known = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
+    return {"containerStatuses": [{**known, "state": state}], **more}
+
+
+def _role(item: Json) -> str:
+    return str((item["metadata"].get("labels") or {}).get(LABEL, ""))
+
+
+def _orphaned(item: Json, alive: set[str]) -> bool:
+    owners = item["metadata"].get("ownerReferences") or ()
+    jobs = [one["uid"] for one in owners if one["kind"] == "Job"]
+    return bool(jobs) and not any(uid in alive for uid in jobs)

@@ -1,0 +1,97 @@
+"""Secret of the installation: the keys that operator and gateways share.
+
+The operator makes it at its start with random values, so that a chart renders the same twice, and puts it back while it
+leads. Values that are there are never changed: a new session key would end every legacy session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fairlead_api.meta import LABEL_MANAGED_BY, MANAGED_BY
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Conflict, NotFound
+from fairlead_kube.resources import SECRETS, Scope
+
+logger = logging.getLogger(__name__)
+
+PULL_TOKEN: Final = "pullToken"  # noqa: S105 - the name of a key
+KEYS: Final = (PULL_TOKEN, "sessionKey", "auditKey")
+RANDOM_BYTES: Final = 36
+RETRY_SECONDS: Final = 1.0
+
+
+class InstallationSecret:
+    """Store of the one Secret for an informer, and what makes it. Every replica may call `ensure` at once."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str, owners: Sequence[Json] = ()) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._owners = list(owners)
+        self._values: Mapping[str, str] = {}
+        """Encoded, as last seen: what a deleted Secret is made of again."""
+        self.scope: Final = Scope(SECRETS, Json, namespace, name=name)
+
+    async def ensure(self) -> str:
+        """The pull token, after the Secret was made or its missing keys were added. Raises ApiError."""
+        while True:
+            found, _ = await self._kube.list(self.scope)
+            try:
+                secret = await self._completed(found[0]) if found else await self._created()
+            except (Conflict, NotFound):
+                continue  # another replica, or somebody else, was faster
+            self._values = secret["data"]
+            return base64.b64decode(secret["data"][PULL_TOKEN]).decode()
+
+    async def _created(self) -> Json:
+        metadata: Json = {"name": self.scope.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}}
+        if self._owners:
+            metadata["ownerReferences"] = self._owners
+        data = {**_missing({}), **self._values}
+        body: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        made = await self._kube.create(SECRETS, self._namespace, body)
+        logger.info("made the Secret %s of the installation", self.scope.name)
+        return made
+
+    async def _completed(self, secret: Json) -> Json:
+        """Add what is missing."""
+        missing = _missing(secret.get("data") or {})
+        if not missing:
+            return secret
+        patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing}
+        return await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
+
+    # Called by the informer.
+
+    async def listed(self, objects: list[Json], version: str) -> None:
+        await self._restored()
+
+    async def changed(self, item: Json) -> None:
+        if _missing(item.get("data") or {}):
+            await self._restored()
+
+    async def deleted(self, item: Json) -> None:
+        await self._restored()
+
+    async def _restored(self) -> None:
+        while True:
+            try:
+                await self.ensure()
+                return
+            except ApiError as error:
+                logger.warning("the Secret %s of the installation: %s", self.scope.name, error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+
+def _missing(data: Mapping[str, str]) -> dict[str, str]:
+    """Random values for the keys that `data` lacks, encoded as in a Secret."""
+    return {
+        key: base64.b64encode(secrets.token_urlsafe(RANDOM_BYTES).encode()).decode()
+        for key in KEYS
+        if not data.get(key)
+    }

@@ -1,0 +1,100 @@
+"""The walk of docs/life-of-a-server.md: names exist where their links lead, and a real server takes its steps."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from operatorworld import World, running
+from rawserver import Reply, Request, raw_server
+from toolservers import answer_modern, tool
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "life-of-a-server.md").read_text()
+LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./(gateway|operator)/([\w/]+)\.py\)")
+MAX_LINES, MAX_FILES = 120, 10
+
+
+def part(heading: str) -> str:
+    return re.split(r"^#+ ", PAGE.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+
+
+def named(text: str) -> list[str]:
+    """`file::symbol` of each link in a text."""
+    return [f"{file}::{symbol}" for symbol, _, file in LINK.findall(text)]
+
+
+def test_the_page_is_short_and_its_walk_passes_few_files() -> None:
+    assert len(PAGE.splitlines()) <= MAX_LINES
+    walk = named(part("From the event to the ConfigMap"))
+    assert len(walk) > 10
+    assert len({name.partition("::")[0] for name in walk}) <= MAX_FILES
+
+
+def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
+    for name in named(PAGE):
+        file, _, symbol = name.partition("::")
+        value: Any = importlib.import_module(file.replace("/", "."))
+        for each in symbol.split("."):
+            value = inspect.getattr_static(value, each)
+        assert value.__module__.replace(".", "/") == file, name
+
+
+@contextmanager
+def tracing(seen: list[str]) -> Iterator[None]:
+    """Write down the functions of the operator that this thread calls, and those that begin meanwhile."""
+    roots = (f"{ROOT / 'gateway'}/", f"{ROOT / 'operator'}/")
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        for root in roots:
+            if event == "call" and code.co_filename.startswith(root):
+                seen.append(f"{code.co_filename[len(root) :].removesuffix('.py')}::{code.co_qualname}")
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def in_order(seen: list[str], wanted: list[str]) -> None:
+    at = 0
+    for number, step in enumerate(wanted):
+        assert step in seen[at:], (step, wanted[:number], json.dumps(seen[at : at + 200], indent=1))
+        at = seen.index(step, at) + 1
+
+
+async def test_a_server_takes_the_steps_in_the_order_of_the_page_when_it_is_created_and_when_it_is_deleted(
+    world: World,
+) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, [tool("add")])
+
+    seen: list[str] = []
+    async with raw_server(handle) as server:
+        with tracing(seen):
+            async with running(world) as operator:
+                await world.until("leading", lambda: operator.controller)
+                await world.until("Kopf watches", lambda: "kopf" in {thread.name for thread in threading.enumerate()})
+                seen.clear()
+                world.create("demo", {"url": server.url})
+                await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+                created = [*seen]
+                seen.clear()
+                world.request("DELETE", world.server_path("demo"))
+                await world.until("withdrawn", lambda: world.catalog("demo") is None)
+                deleted = [*seen]
+    in_order(created, named(part("From the event to the ConfigMap")))
+    in_order(deleted, named(part("When it is deleted")))

@@ -1,0 +1,34 @@
+"""Documents after random operations through outages equal those that a fresh operator writes, by seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane, find_assets
+from random_operations import chaos, compared, differences
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+
+SEEDS = (0, 1, 2, 3, 4)
+"""Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs a hundred."""
+OPERATIONS = 200
+
+
+async def test_after_outages_expiries_and_changes_of_the_leader_documents_are_those_of_a_fresh_operator(
+    tmp_path: Path,
+) -> None:
+    # One test, and so one event loop: an API server ends with the thread that started it again.
+    (tmp_path / "plane").mkdir()
+    wrong: dict[int, list[str]] = {}
+    with ControlPlane(tmp_path / "plane", find_assets()) as plane:
+        plane.install_crds()
+        for seed in SEEDS:
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            async with chaos(plane, folder, seed) as it:
+                found, wanted = await compared(it, OPERATIONS, kills=0 if seed else 1)
+                assert it.done["leaders"] > 1
+                wrong[seed] = differences(found, wanted)
+    assert {seed: lines for seed, lines in wrong.items() if lines} == {}

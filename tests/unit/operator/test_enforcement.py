@@ -1,0 +1,121 @@
+"""What a probe of the network says, and what it makes of other policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fairlead_operator.enforcement.answer import Enforcement, ProbeRecord, measured
+from fairlead_operator.enforcement.manifests import LABEL, ProbePods, client_job, network_policy, openers, target_job
+from fairlead_operator.enforcement.probe import hindrance
+
+Json = dict[str, Any]
+JOB: Json = {"metadata": {"name": "fairlead-network-probe", "uid": "u1"}}
+PODS = ProbePods("registry.example/fairlead:1", ("pull",))
+
+
+@pytest.mark.parametrize(
+    ("said", "ok", "cause", "words"),
+    [
+        ("incoming=held outgoing=held\n", True, "NetworkPolicyEnforced", "both ways"),
+        ("incoming=open outgoing=open", False, "NetworkPolicyNotEnforced", "any pod of the cluster can connect"),
+        ("incoming=open outgoing=held", False, "NetworkPolicyNotEnforced", "past the ingress"),
+        ("incoming=held outgoing=open", False, "NetworkPolicyNotEnforced", "spec.network.egress has no effect"),
+    ],
+)
+def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bool, cause: str, words: str) -> None:
+    answer = measured(said)
+    assert answer is not None
+    verdict = answer.verdict()
+    assert (verdict.ok, verdict.cause) == (ok, cause)
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("said", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
+def test_other_last_words_are_no_answer(said: str) -> None:
+    assert measured(said) is None
+
+
+def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:
+    verdict = Enforcement(unanswered="no node takes its pod").verdict()
+    assert verdict.ok is None
+    assert verdict.message.startswith("no node takes its pod; tried again after a day")
+    assert "fairlead-network-policies" in verdict.message
+
+
+@pytest.mark.parametrize("answer", [Enforcement(True, False), Enforcement(None, None, "why")])
+def test_a_record_is_read_as_it_was_written(answer: Enforcement) -> None:
+    record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), answer)
+    assert ProbeRecord.read(record.data()) == record
+
+
+@pytest.mark.parametrize("change", [{"checkedAt": "yesterday"}, {"checkedAt": "2026-11-23"}, {"incoming": "maybe"}])
+def test_a_record_that_somebody_edited_is_none(change: dict[str, str]) -> None:
+    record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), Enforcement(True, True))
+    assert ProbeRecord.read({**record.data(), **change}) is None
+    assert ProbeRecord.read({}) is None
+
+
+def policy(selector: Json, rules: list[Json], *, kind: str = "Ingress") -> Json:
+    member = kind.lower()
+    return {"metadata": {"name": "other"}, "spec": {"podSelector": selector, "policyTypes": [kind], member: rules}}
+
+
+@pytest.mark.parametrize(
+    ("other", "suspected"),
+    [
+        (policy({}, [{}]), True),
+        (policy({}, []), False),
+        (policy({}, [{"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53}]}]), False),
+        (policy({}, [{"ports": [{"port": 7000, "endPort": 7100}]}]), True),
+        (policy({}, [{"ports": [{"port": "http"}]}]), False),
+        (policy({}, [{"ports": [{"protocol": "TCP"}]}]), True),
+        (policy({"matchLabels": {"app": "web"}}, [{}]), False),
+        (policy({"matchExpressions": [{"key": LABEL, "operator": "DoesNotExist"}]}, [{}]), False),
+        (policy({}, [{}], kind="Egress"), False),
+        (policy({"matchLabels": {f"label-{number}": "x" for number in range(60)}}, [{}]), True),
+    ],
+)  # fmt: skip
+def test_a_policy_that_may_let_the_probe_in_is_named(other: Json, suspected: bool) -> None:
+    assert openers([other], "incoming") == (["other"] if suspected else [])
+
+
+def test_the_own_policy_lets_the_probe_in_neither_way() -> None:
+    own = network_policy(JOB)
+    assert openers([own], "incoming") == openers([own], "outgoing") == []
+
+
+@pytest.mark.parametrize("job", [target_job(PODS, []), client_job(PODS, JOB, "10.0.0.7")])
+def test_both_pods_are_restricted_bounded_and_go_by_themselves(job: Json) -> None:
+    spec = job["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (0, 180, 60)
+    pod = spec["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert pod["securityContext"]["runAsUser"] == 65532
+    (container,) = pod["containers"]
+    assert set(container["resources"]["requests"]) == set(container["resources"]["limits"]) == {"cpu", "memory"}
+    assert "$(" not in "".join(container["command"])  # which Kubernetes has a use of its own for
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (
+            {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
+            "its image cannot be fetched: no such",
+        ),
+        ({"running": {}}, "its pod fairlead-network-probe was not up in time"),
+    ],
+)
+def test_a_probe_that_does_not_end_says_what_ails_its_pod(state: Json, words: str) -> None:
+    pod = {**JOB, "status": {"containerStatuses": [{"name": "probe", "state": state}]}}
+    assert hindrance(pod).startswith(words)
+
+
+def test_user_ids_are_left_to_a_cluster_that_assigns_them() -> None:
+    pod = target_job(replace(PODS, assigned_ids=True), [])["spec"]["template"]["spec"]
+    assert "runAsUser" not in pod["securityContext"]
