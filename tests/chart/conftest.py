@@ -27,7 +27,7 @@ def knowing(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with ControlPlane(folder, _assets) as plane:
         plane.install_crds()
         plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+        plane.await_definitions()
         plane.create_namespace(NAMESPACE, {"pod-security.kubernetes.io/enforce": "restricted"})
         plane.create_namespace("team")
         yield plane

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from helmworld import Helm, Refused
+from fairlead_api.v1alpha1.mcpserver.spec import McpServerSpec
+from fairlead_servers.table import SERVERS
+from helmworld import Helm, Object, Refused
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -84,6 +86,34 @@ def test_samples_stand_where_the_operator_looks(helm: Helm) -> None:
     with pytest.raises(Refused, match="in the namespace fairlead-system, and watchNamespace is team"):
         helm.template(*words)
     helm.template(*words, "--set", "samples.namespace=team")
+
+
+def test_the_voice_sample_brings_servers_volumes_policies_and_the_fast_tier(helm: Helm) -> None:
+    words = ("--set", "samples.voice=true", "--set", "samples.voiceImage.tag=e2e", *MCP)
+    made = {(each["kind"], each["metadata"]["name"]): each for each in helm.template(*words)}
+    servers = {name: each for (kind, name), each in made.items() if kind == "McpServer"}
+    assert servers.keys() == SERVERS.keys()
+    assert {name for kind, name in made if kind == "ToolPolicy"} == {"table", "npc", "speech"}
+    for name, server in servers.items():
+        image = server["spec"]["image"]
+        assert (image["name"], image["args"][0], image["port"]) == ("localhost/fairlead-servers:e2e", name, 8080)
+        McpServerSpec.model_validate(server["spec"])
+    assert {each["metadata"]["labels"]["catalog"] for each in servers.values()} == {"voice"}
+    assert "storageClassName" not in made["PersistentVolumeClaim", "memory"]["spec"]
+    named = helm.template(*words, "--set", "samples.storageClassName=fast-disks")
+    classes = {each["spec"]["storageClassName"] for each in named if each["kind"] == "PersistentVolumeClaim"}
+    assert classes == {"fast-disks"}
+    assert default_tier(helm.template(*words)) == "fast"
+    assert default_tier(helm.template(*words, "--set", "defaultTier=deep")) == "deep"
+    assert default_tier(helm.template(*MCP)) is None
+
+
+def default_tier(made: list[Object]) -> str | None:
+    (operator,) = (
+        each for each in made if each["kind"] == "Deployment" and each["metadata"]["name"].endswith("operator")
+    )
+    environment = operator["spec"]["template"]["spec"]["containers"][0]["env"]
+    return next((each["value"] for each in environment if each["name"] == "FAIRLEAD_DEFAULT_TIER"), None)
 
 
 def test_a_variable_that_the_chart_sets_cannot_be_set_beside_it(helm: Helm, tmp_path: Path) -> None:

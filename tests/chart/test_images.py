@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from controlplane import REPOSITORY
-from imageworld import Image, build, buildable, in_pod, is_static, locked, read
 from ports import free_port
+from unpacked_images import Image, build, buildable, in_pod, is_static, locked, read
 from waiting import until
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]

@@ -41,9 +41,9 @@ def test_the_commands_of_the_page_do_what_it_says(
     install, _, samples, production_upgrade, uninstall = commands("helm")
 
     helm(*install)
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    plane.await_definitions()
     helm(*samples)
-    assert [item["metadata"]["name"] for item in get(plane, "mcp", "-n", NAMESPACE)] == ["chandler"]
+    assert [item["metadata"]["name"] for item in get(plane, "mcps", "-n", NAMESPACE)] == ["chandler"]
     helm(*production_upgrade)
     assert len(get(plane, "horizontalpodautoscalers,ingresses,podmonitors", "-n", NAMESPACE)) == 4
     helm(*uninstall)

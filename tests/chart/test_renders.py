@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,11 +16,26 @@ from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_operator.kube.credentials import store_names
+from fairlead_operator.kube.installationsecret import KEYS
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.server.manifests import ManifestContext, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
-from helmworld import CHART, NAMESPACE, Helm, Object, Refused, container, environment, objects, of_kind, one, program
+from helmworld import (
+    CHART,
+    NAMESPACE,
+    Helm,
+    Object,
+    Refused,
+    container,
+    environment,
+    grants,
+    objects,
+    of_kind,
+    one,
+    program,
+)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -54,13 +68,16 @@ def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
 
 
 def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path: Path) -> None:
+    """In one process for all files of values: reading the schemas takes most of its time."""
     location = write_schemas(knowing, tmp_path)
-    for values in FILES:
-        text = yaml.safe_dump_all(rendered(values))
-        command = [str(program("kubeconform")), "-strict", "-summary", "-schema-location", location, "-"]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, f"{values.name}: {done.stdout}{done.stderr}"
-        assert re.search(r"Valid: [1-9]\d*, Invalid: 0, Errors: 0, Skipped: 0", done.stdout), done.stdout
+    written = [tmp_path / f"{values.stem}.yaml" for values in FILES]
+    for path, values in zip(written, FILES, strict=True):
+        path.write_text(yaml.safe_dump_all(rendered(values)))
+    command = [str(program("kubeconform")), "-strict", "-summary", "-schema-location", location, *map(str, written)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    total = sum(len(rendered(values)) for values in FILES)
+    assert f"Valid: {total}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout, done.stdout
 
 
 @each_file
@@ -149,7 +166,7 @@ def test_whoever_vouches_for_clients_arrives_at_the_gateway_as_it_reads_it(tmp_p
     rules = one(found, "Role", "fairlead-gateway")["rules"]
     watched = {name for rule in rules if "watch" in rule["verbs"] for name in rule.get("resourceNames", ())}
     assert watched == {"fairlead-api-keys", "partners"}
-    (reviews,) = [role for role in of_kind(found, "ClusterRole") if role["metadata"]["name"].endswith("-gateway")]
+    reviews = one(found, "ClusterRole", f"fairlead-{NAMESPACE}-gateway")
     assert grants(reviews) == {("authentication.k8s.io", "tokenreviews", "create")}
 
 
@@ -159,7 +176,7 @@ def test_operator_and_gateway_agree_on_where_servers_may_be() -> None:
     for name, value in {
         "ALLOWED_URLS": "*.tools.svc,192.168.0.0/16",
         "DENIED_NETWORKS": "10.0.0.0/8",
-        "CONFINED": "yes",
+        "CONFINED": "always",
     }.items():
         assert operator[f"FAIRLEAD_{name}"] == gateway[f"FAIRLEAD_{name}"] == value
 
@@ -169,49 +186,9 @@ def test_a_setting_that_does_not_exist_is_refused_by_the_schema(helm: Helm) -> N
         helm.template("--set", "gateway.settings.callTimeOut=3")
 
 
-def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
-    manifest = objects((REPOSITORY / "operator" / "rbac.yaml").read_text())
-    found = helm.template()
-    for role in [item for item in manifest if item["kind"] in ("Role", "ClusterRole")]:
-        name = role["metadata"]["name"]
-        mine = name if role["kind"] == "Role" else f"fairlead-{NAMESPACE}-{name.removeprefix('fairlead-')}"
-        assert one(found, role["kind"], mine)["rules"] == role["rules"]
-    assert len(of_kind(found, "Role") + of_kind(found, "ClusterRole")) == 3
-
-
-def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) -> None:
-    found = helm.template("--set", "watchNamespace=team")
-    assert of_kind(found, "ClusterRole") == of_kind(found, "ClusterRoleBinding") == []
-
-
-def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm) -> None:
-    whole = one(helm.template(), "ClusterRole", f"fairlead-{NAMESPACE}-operator")
-    found = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
-    (left,) = of_kind(found, "ClusterRole")
-    assert {resource for rule in left["rules"] for resource in rule["resources"]} == {
-        "latencytiers",
-        "latencytiers/status",
-    }
-    (moved,) = [role for role in of_kind(found, "Role") if role["metadata"]["namespace"] == "team"]
-    assert grants(moved) | grants(left) == grants(whole)
-    (binding,) = [item for item in of_kind(found, "RoleBinding") if item["metadata"]["namespace"] == "team"]
-    assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "fairlead-operator", "namespace": NAMESPACE}
-
-
-def grants(role: Object) -> set[tuple[str, str, str]]:
-    """Group, resource and verb of everything that a role allows."""
-    return {
-        (group, resource, verb)
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
 @each_file
 def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> None:
-    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
+    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
     (rule,) = network_policy(server, ManifestContext(NAMESPACE))["spec"]["ingress"]
     (peer,) = rule["from"]
     (expression,) = peer["podSelector"]["matchExpressions"]
@@ -234,7 +211,7 @@ def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: s
     for each in of_kind(found, "Deployment"):
         labels = each["spec"]["template"]["metadata"]["labels"]
         assert own["podSelector"]["matchLabels"].items() <= labels.items()
-    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
+    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
     labels = deployment(server, ManifestContext(NAMESPACE))["spec"]["template"]["metadata"]["labels"]
     assert servers["namespaceSelector"] == {}
     assert servers["podSelector"]["matchLabels"].items() <= labels.items()
@@ -289,9 +266,20 @@ def test_alerts_and_dashboards_are_those_of_the_files() -> None:
     assert files
 
 
-def test_the_secret_of_somebody_else_takes_the_place_of_ours(helm: Helm) -> None:
-    found = helm.template("--set", "secret.existingSecret=mine")
+def test_the_chart_renders_the_same_twice_and_leaves_the_secret_to_the_operator(helm: Helm) -> None:
+    found = helm.template()
+    assert helm.template() == found
     assert of_kind(found, "Secret") == []
+    assert environment(found, "operator")["FAIRLEAD_INSTALLATION_SECRET"] == "fairlead"
+    keys = {"FAIRLEAD_PULL_TOKEN": "pullToken", "FAIRLEAD_SESSION_KEY": "sessionKey"}
+    for variable, key in keys.items():
+        assert environment(found, "gateway")[variable] == {"secretKeyRef": {"name": "fairlead", "key": key}}
+        assert key in KEYS
+
+
+def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
+    found = helm.template("--set", "secret.existingSecret=mine")
+    assert "FAIRLEAD_INSTALLATION_SECRET" not in environment(found, "operator")
     for component in ("operator", "gateway"):
         assert environment(found, component)["FAIRLEAD_PULL_TOKEN"] == {
             "secretKeyRef": {"name": "mine", "key": "pullToken"}
@@ -303,6 +291,73 @@ def test_pods_of_stdio_servers_take_busybox_from_the_image_itself(helm: Helm) ->
     image = container(found, "operator")["image"]
     assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
     assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == image
+
+
+def test_pods_are_as_the_values_of_their_component_say() -> None:
+    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    for component, policy in (("operator", "None"), ("gateway", None)):
+        pod = one(found, "Deployment", f"tools-{component}")["spec"]["template"]["spec"]
+        assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["wait", component, "proxy"]
+        assert (pod["runtimeClassName"], pod.get("dnsPolicy")) == ("gvisor", policy)
+        assert pod["hostAliases"][0]["ip"] == "10.0.0.9"
+        assert "dnsConfig" in pod
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["whenUnsatisfiable"] == "DoNotSchedule"
+    assert {budget["metadata"]["name"] for budget in of_kind(found, "PodDisruptionBudget")} == {
+        "tools-operator",
+        "tools-gateway",
+    }
+    notes = {item["metadata"]["name"]: item["data"] for item in of_kind(found, "ConfigMap")}
+    assert (notes["fairlead-beside"], notes["tools-text"]) == ({"note": "mapping"}, {"note": "text"})
+
+
+def test_without_values_the_operator_is_spread_and_one_pod_has_no_budget(helm: Helm) -> None:
+    found = helm.template()
+    pod = one(found, "Deployment", "fairlead-operator")["spec"]["template"]["spec"]
+    selected = {item["topologyKey"]: item["labelSelector"]["matchLabels"] for item in pod["topologySpreadConstraints"]}
+    assert set(selected) == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert {labels["app.kubernetes.io/component"] for labels in selected.values()} == {"operator"}
+    assert [budget["metadata"]["name"] for budget in of_kind(found, "PodDisruptionBudget")] == ["fairlead-gateway"]
+
+
+@pytest.mark.parametrize(
+    ("words", "assigned"),
+    [
+        ((), False),
+        (("--set", "userIds=Assigned"), True),
+        (("--api-versions", "security.openshift.io/v1"), True),
+        (("--api-versions", "security.openshift.io/v1", "--set", "userIds=Fixed"), False),
+    ],
+)
+def test_where_the_cluster_assigns_user_ids_no_pod_asks_for_one(
+    helm: Helm, words: tuple[str, ...], assigned: bool
+) -> None:
+    found = helm.template(*words)
+    pods = [d["spec"]["template"]["spec"] for d in of_kind(found, "Deployment")]
+    pods += [item["spec"] for item in of_kind(found, "Pod")]
+    variables = {k: v for k, v in environment(found, "operator").items() if isinstance(v, str)}
+    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
+    context = OperatorSettings.from_env(variables).manifest_context
+    pods.append(deployment(server, context)["spec"]["template"]["spec"])
+    assert len(pods) == 4
+    for pod in pods:
+        asked = {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
+        assert asked == (set() if assigned else {"runAsUser", "runAsGroup", "fsGroup"})
+        assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_names_are_derived_from_the_release_those_of_credentials_too(helm: Helm) -> None:
+    assert all(
+        "tools" in item["metadata"]["name"]
+        for item in of_kind(helm.template("--set", "nameOverride=tools"), "Deployment")
+    )
+    found = objects(helm("template", "acme", CHART, "--namespace", NAMESPACE))
+    name = environment(found, "operator", "acme-fairlead")["FAIRLEAD_CREDENTIALS_NAME"]
+    (named,) = [rule for rule in one(found, "Role", "acme-fairlead-gateway")["rules"] if rule["verbs"] == ["get"]]
+    assert tuple(named["resourceNames"]) == store_names(name) == store_names("acme-fairlead-credentials")
+    pod = one(found, "Deployment", "acme-fairlead-gateway")["spec"]["template"]["spec"]
+    (mounted,) = [volume["projected"]["sources"] for volume in pod["volumes"] if volume["name"] == "credentials"]
+    assert tuple(source["secret"]["name"] for source in mounted) == store_names(name)
 
 
 def test_a_long_name_leaves_room_for_every_suffix(helm: Helm) -> None:

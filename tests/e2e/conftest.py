@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterworld import built, needs
+from cluster_questions import built, needs
 from installation import DEMO, Installation, installed, kubectl, load_images, missing
 
 UNRESTRICTED = "e2e-unrestricted"
@@ -15,7 +15,9 @@ UNRESTRICTED = "e2e-unrestricted"
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
-    """Images of this tree, in the nodes' stores, installed."""
+    """Images of this tree, in the nodes' stores, installed. Building them has its own bounds (`load_images`), and tests
+    count their own time alone (`func_only`): else the first test of a busy machine takes all others with it.
+    """
     needs(missing())
     load_images("fairlead", "fairlead-demo")
     with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}") as release:

@@ -7,18 +7,18 @@ import json
 import pytest
 from mcp import Client
 
-from clusterworld import RELEASE, kubectl_quiet, mcp_server, ready
+from cluster_questions import RELEASE, kubectl_quiet, mcp_server, ready
 from installation import kubectl
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
 async def test_an_image_is_deployed_discovered_listed_and_called(image: str, gateway: str, namespace: str) -> None:
     name = f"demo-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=image))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": image}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
-    columns = kubectl("get", "mcp", "-n", namespace, name).splitlines()
+    columns = kubectl("get", "mcps", "-n", namespace, name).splitlines()
     assert columns[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
     assert columns[1].split()[1:4] == ["streamable-http", "4", "True"]
     documents = kubectl("get", "configmaps", "-n", RELEASE, "-l", f"fairlead.dev/server={name}", "-o", "json")
@@ -37,7 +37,7 @@ async def test_a_pod_that_goes_comes_back_and_a_server_that_goes_leaves_nothing(
     image: str, gateway: str, namespace: str
 ) -> None:
     name = f"gone-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=image))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": image}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     kubectl("delete", "pods", "-n", namespace, "--all", "--grace-period=1")
     async with Client(f"{gateway}/mcp") as client:
@@ -46,7 +46,7 @@ async def test_a_pod_that_goes_comes_back_and_a_server_that_goes_leaves_nothing(
             return not (await client.call_tool(f"{name}__get_stock", {"item": "rope"})).is_error
 
         await until_async("an answer from the new pod", answers, seconds=60)
-    kubectl("delete", "mcp", "-n", namespace, name)
+    kubectl("delete", "mcps", "-n", namespace, name)
     until("no pods", lambda: "No resources" in kubectl_quiet("get", "pods", "-n", namespace), seconds=60)
     documents = ["get", "configmaps", "-n", RELEASE, "-l", f"fairlead.dev/server={name}", "-o", "name"]
     until("no catalog", lambda: kubectl(*documents) == "", seconds=10)

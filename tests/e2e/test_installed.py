@@ -18,13 +18,13 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from clusterworld import mcp_server, needs, ready
+from cluster_questions import mcp_server, needs, ready
 from installation import DEMO, GATEWAY, OPERATIONS_PORT, Installation, apply, kubectl, ready_pods
 from ports import free_port
 from steadyloads import inside, outside
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 ADDER = """
 import asyncio
@@ -77,7 +77,7 @@ await client.close();
 def adder(installation: Installation, namespace: str) -> str:
     """Name of a server that is Ready and adds."""
     name = f"adder-{namespace[-8:]}"
-    manifest = mcp_server(name, image=DEMO, command=["python", "-c", ADDER])
+    manifest = mcp_server(name, image={"name": DEMO, "command": ["python", "-c", ADDER]})
     kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     return name
@@ -146,7 +146,7 @@ def queried(base: str, query: str) -> float | None:
 
 async def test_prometheus_reads_a_tools_p95_and_kubectl_shows_it(gateway: str, namespace: str, tmp_path: Path) -> None:
     name = f"demo-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=DEMO))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": DEMO}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     targets = [f"{pod['status']['podIP']}:{OPERATIONS_PORT}" for pod in ready_pods(GATEWAY)]
     tool = f"{name}__search_orders"
@@ -164,14 +164,14 @@ async def test_prometheus_reads_a_tools_p95_and_kubectl_shows_it(gateway: str, n
     assert value > 0.2, "it takes 0.3 s"
 
     def columns() -> list[str]:
-        return kubectl("get", "mcp", "-n", namespace, name, "-o", "wide", "--no-headers").split()
+        return kubectl("get", "mcps", "-n", namespace, name, "-o", "wide", "--no-headers").split()
 
     until("the columns P50, P95 and Slowest", lambda: columns()[5].isdigit() and columns()[6].isdigit(), seconds=90)
 
 
 async def test_a_slow_tool_leaves_the_fast_tier_and_stays_in_the_deep_one(gateway: str, namespace: str) -> None:
     name = f"slow-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=DEMO))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": DEMO}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     slow = f"{name}__ask_supplier"  # 1 s; fast is up to 500 ms
 
@@ -193,7 +193,7 @@ def policy(*rules: dict[str, Any]) -> dict[str, Any]:
 
 async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, namespace: str) -> None:
     name = f"ruled-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=DEMO))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": DEMO}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp/deep") as client:
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from clusterworld import condition, mcp_server, mirror, ready
+from cluster_questions import condition, mcp_server, mirror, ready
 from installation import kubectl, node_address
 from npmmirror import npm_mirror
+from shownconditions import cause
 from waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400, func_only=True)]
 
 VERSION = "2026.10.19"
 
@@ -61,7 +62,7 @@ def test_a_registry_that_cannot_be_reached_has_a_reason_of_its_own(
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     kubectl("apply", "-n", namespace, "-f", "-", stdin=package(name, **nowhere))
     reason = "RegistryUnreachable"
-    until("the reason", lambda: condition(namespace, name, "Ready").get("reason") == reason, seconds=90)
+    until("the reason", lambda: cause(condition(namespace, name, "Ready")) == reason, seconds=90)
     found = condition(namespace, name, "Programmed")
     assert found["status"] == "False"
     assert "no network connection" in found["message"]
@@ -74,5 +75,5 @@ def test_a_version_that_does_not_exist_is_named(
     with mirror(tmp_path, "idna") as url:
         manifest = package(name, "0.0.1", UV_DEFAULT_INDEX=url)
         kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
-        until("the reason", lambda: condition(namespace, name, "Ready").get("reason") == "InstallFailed", seconds=90)
+        until("the reason", lambda: cause(condition(namespace, name, "Ready")) == "InstallFailed", seconds=90)
     assert "mcp-server-time==0.0.1" in condition(namespace, name, "Programmed")["message"]

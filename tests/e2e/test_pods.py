@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from clusterworld import condition, mcp_server, ready
+from cluster_questions import condition, mcp_server, ready
 from installation import kubectl
+from shownconditions import cause
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 INSISTS = "import os, sys; os.getuid() and sys.exit('this server must be run as root'); "
 SERVE = "sys.argv[1:] = ['--port', '8080']; import runpy; runpy.run_path('/srv/demo.py', run_name='__main__')"
 
 
 def insisting(name: str, image: str, **pod: Any) -> str:
-    containers = [{"name": "server", "imagePullPolicy": "Never"}]
-    template = {"spec": {"containers": containers, **pod}}
-    return mcp_server(name, image=image, command=["python", "-c", INSISTS + SERVE], podTemplate=template)
+    more = {"unrestrictedPodTemplate": {"spec": pod}} if pod else {}
+    return mcp_server(name, image={"name": image, "command": ["python", "-c", INSISTS + SERVE]}, **more)
 
 
 async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
@@ -31,10 +31,10 @@ async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
     namespace, name = unrestricted, "root"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image))
     refused = "RunAsRootRefused"
-    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == refused, seconds=60)
+    until("a reason", lambda: cause(condition(namespace, name, "Ready")) == refused, seconds=60)
     message = condition(namespace, name, "Programmed")["message"]
     assert "this server must be run as root" in message
-    assert "spec.podTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}" in message
+    assert "spec.unrestrictedPodTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}" in message
     relaxed = {"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}
     kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image, **relaxed))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
@@ -42,13 +42,13 @@ async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
 
 def test_an_image_that_does_not_exist_is_named(gateway: str, namespace: str) -> None:
     name = f"gone-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image="localhost/no-such-image:1"))
-    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == "ImagePullFailed", seconds=60)
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": "localhost/no-such-image:1"}))
+    until("a reason", lambda: cause(condition(namespace, name, "Ready")) == "ImagePullFailed", seconds=60)
 
 
 async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, namespace: str) -> None:
     name = f"two-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=image, replicas=2))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": image}, replicas=2))
     deployment = [
         "get",
         "deployment",

@@ -9,11 +9,12 @@ import json
 import pytest
 from mcp import Client
 
-from clusterworld import RELEASE, catalog, condition, mcp_server, ready
+from cluster_questions import RELEASE, catalog, condition, mcp_server, ready
 from installation import kubectl
+from shownconditions import cause
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 SSE = """
 from mcp.server import MCPServer
@@ -26,7 +27,9 @@ server.run("sse", host="0.0.0.0", port=8080)
 
 
 def stdio(name: str, image: str, command: str = "mcp-server-time") -> str:
-    return mcp_server(name, image=image, transport="stdio", command=[command], args=["--local-timezone", "UTC"])
+    return mcp_server(
+        name, image={"name": image, "transport": "stdio", "command": [command], "args": ["--local-timezone", "UTC"]}
+    )
 
 
 def processes(namespace: str) -> str:
@@ -90,7 +93,7 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
         namespace,
         "-f",
         "-",
-        stdin=mcp_server(name, image=image, transport="sse", command=["python", "-c", SSE]),
+        stdin=mcp_server(name, image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}),
     )
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
@@ -100,10 +103,10 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
 
 async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str, gateway: str, namespace: str) -> None:
     name = f"away-{namespace[-8:]}"
-    there = mcp_server("there", image=image, transport="sse", command=["python", "-c", SSE])
+    there = mcp_server("there", image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]})
     kubectl("apply", "-n", namespace, "-f", "-", stdin=there)
     url = f"http://there.{namespace}.svc:8080/sse"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=url, transport="sse"))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=url, remote={"transport": "sse"}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     async with Client(f"{gateway}/mcp") as client:
         result = await client.call_tool(f"{name}__add", {"a": 2, "b": 3})
@@ -115,7 +118,7 @@ def test_a_service_of_another_namespace_is_no_server_by_its_address_either(gatew
     address = kubectl("get", "service", "fairlead-gateway", "-n", RELEASE, "-o", "jsonpath={.spec.clusterIP}")
     name = f"inward-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=f"http://{address}/mcp"))
-    until("refused", lambda: condition(namespace, name, "Ready").get("reason") == "AddressNotAllowed", seconds=60)
+    until("refused", lambda: cause(condition(namespace, name, "Ready")) == "AddressNotAllowed", seconds=60)
     assert f"{address} leads to a Service of namespace {RELEASE}" in condition(namespace, name, "Ready")["message"]
 
 
@@ -140,4 +143,4 @@ async def test_a_command_that_does_not_exist_is_named_as_the_reason(
 ) -> None:
     name = f"none-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image, "no-such-program"))
-    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == "StartFailed", seconds=60)
+    until("a reason", lambda: cause(condition(namespace, name, "Ready")) == "StartFailed", seconds=60)

@@ -7,7 +7,7 @@ import pytest
 from installation import NAMESPACE, RELEASE, Installation, kubectl
 from waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 
 def of_fairlead(*words: str) -> list[str]:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from clusterworld import needs, ready
+from cluster_questions import needs, ready
 from installation import CHART, NAMESPACE, REPOSITORY, Installation, kubectl, missing, program, run
-from reader import Reader, sections
+from page_reader import Reader, sections
 from toolserverpage import blocks, write_files
 from waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
 
 FIRST = sections(REPOSITORY / "README.md")
 CHARTS = sections(CHART / "README.md")

@@ -1,6 +1,7 @@
-{{/* What the objects of a release are called: the release's name, with "fairlead" in it. Short enough for every suffix. */}}
+{{/* Name of a release's objects: the release's own, with the chart's in it. Short enough for every suffix. */}}
 {{- define "fairlead.fullname" -}}
-{{- $name := .Values.fullnameOverride | default (contains "fairlead" .Release.Name | ternary .Release.Name (printf "%s-fairlead" .Release.Name)) -}}
+{{- $chart := .Values.nameOverride | default "fairlead" -}}
+{{- $name := .Values.fullnameOverride | default (contains $chart .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $chart)) -}}
 {{- $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
@@ -45,7 +46,27 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.gateway.serviceAccount.name | default (printf "%s-gateway" (include "fairlead.fullname" .)) }}
 {{- end -}}
 
-{{/* The Secret with `pullToken` and `sessionKey`. */}}
+{{/* Name of what stands in no namespace: two releases of one name in two namespaces are two. */}}
+{{- define "fairlead.clusterName" -}}
+{{ include "fairlead.fullname" . }}-{{ .Release.Namespace }}
+{{- end -}}
+
+{{/* Security context of the pods, without the ids that an OpenShift cluster assigns by itself. */}}
+{{- define "fairlead.podSecurityContext" -}}
+{{- if include "fairlead.assignedIds" . -}}
+{{- toYaml (omit .Values.podSecurityContext "runAsUser" "runAsGroup" "fsGroup") -}}
+{{- else -}}
+{{- toYaml .Values.podSecurityContext -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where user ids are the cluster's to assign, else nothing. */}}
+{{- define "fairlead.assignedIds" -}}
+{{- $openshift := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- if or (eq .Values.userIds "Assigned") (and (eq .Values.userIds "Auto") $openshift) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Name of the installation's Secret, with `pullToken`, `sessionKey` and `auditKey`. */}}
 {{- define "fairlead.secret" -}}
 {{ .Values.secret.existingSecret | default (include "fairlead.fullname" .) }}
 {{- end -}}
@@ -85,8 +106,22 @@ app.kubernetes.io/component: {{ .component }}
       key: {{ .key }}
 {{- end -}}
 
-{{/* Where a component's pods run; call with its values. */}}
+{{/* Nodes, runtime and name resolution of a component's pods; call with its values. */}}
 {{- define "fairlead.scheduling" -}}
+{{- with .runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -101,6 +136,26 @@ affinity:
 {{- end }}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Spread of a component's pods over nodes and zones; call with (dict "root" $ "component" "operator"). */}}
+{{- define "fairlead.spread" -}}
+{{- $given := (index .root.Values .component).topologySpreadConstraints -}}
+{{- $component := . -}}
+topologySpreadConstraints:
+{{- if $given }}
+  {{- toYaml $given | nindent 2 }}
+{{- else }}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "fairlead.selectorLabels" $component | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+{{- end }}
 {{- end }}
 {{- end -}}
 

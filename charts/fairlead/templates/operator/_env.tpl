@@ -11,7 +11,12 @@
   value: /var/run/secrets/kubernetes.io/serviceaccount/token
 - name: FAIRLEAD_GATEWAYS
   value: http://{{ include "fairlead.fullname" . }}-gateway-ops.{{ .Release.Namespace }}.svc:9464
+{{- if .Values.secret.existingSecret }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
+{{- else }}
+- name: FAIRLEAD_INSTALLATION_SECRET
+  value: {{ include "fairlead.secret" . }}
+{{- end }}
 {{- with .Values.watchNamespace }}
 - name: FAIRLEAD_WATCH_NAMESPACE
   value: {{ . }}
@@ -20,7 +25,7 @@
 - name: FAIRLEAD_TIERS
   value: /etc/fairlead/tiers.yaml
 {{- end }}
-{{- with .Values.defaultTier }}
+{{- with .Values.defaultTier | default (ternary "fast" "" (and .Values.samples.voice (not .Values.tiers))) }}
 - name: FAIRLEAD_DEFAULT_TIER
   value: {{ . }}
 {{- end }}
@@ -28,6 +33,10 @@
   value: {{ .Values.servers.listenerImage | default (include "fairlead.image" .) }}
 - name: FAIRLEAD_RUNNER_IMAGE
   value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) }}
+- name: FAIRLEAD_CREDENTIALS_NAME
+  value: {{ include "fairlead.fullname" . }}-credentials
+- name: FAIRLEAD_USER_IDS
+  value: {{ include "fairlead.assignedIds" . | empty | ternary "Fixed" "Assigned" }}
 - name: FAIRLEAD_PREFIX_STYLE
   value: {{ .Values.servers.prefixStyle }}
 - name: FAIRLEAD_POD_TEMPLATES
@@ -36,7 +45,17 @@
   value: {{ join "," .Values.servers.anyPodTemplatesIn | quote }}
 - name: FAIRLEAD_DEFAULT_ACTION
   value: {{ .Values.servers.defaultAction }}
-{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "apiServerNetworks" "confined") | nindent 0 }}
+{{- if .Values.networkPolicy.probe.enabled }}
+- name: FAIRLEAD_NETWORK_POLICY_PROBE
+  value: Daily
+{{- with .Values.imagePullSecrets }}
+{{- $names := list }}
+{{- range . }}{{- $names = append $names .name }}{{- end }}
+- name: FAIRLEAD_IMAGE_PULL_SECRETS
+  value: {{ join "," $names | quote }}
+{{- end }}
+{{- end }}
 - name: FAIRLEAD_ENVIRONMENT
   value: {{ .Values.environment }}
 - name: FAIRLEAD_LOG_LEVEL

@@ -1,0 +1,38 @@
+"""The cluster's own roles `view`, `edit` and `admin`, with what the chart adds to them, on a real API server."""
+
+from __future__ import annotations
+
+import yaml
+
+from controlplane import PlaneFactory
+from helmworld import Helm, of_kind
+from waiting import until
+
+KIND = "rbac.authorization.k8s.io"
+
+
+def test_editors_of_a_namespace_declare_servers_there_and_no_more(private_plane: PlaneFactory, helm: Helm) -> None:
+    plane = private_plane(controllers=True)
+    roles = of_kind(helm.template(), "ClusterRole")
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(roles))
+    namespace, other = plane.create_namespace("team"), plane.create_namespace("other")
+    for role in ("view", "edit", "admin"):
+        plane.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}", "-n", namespace)
+
+    def may(user: str, verb: str, resource: str, where: str = namespace) -> bool:
+        kind, _, subresource = resource.partition("/")
+        asked = ("auth", "can-i", verb, f"{kind}.fairlead.dev", f"--subresource={subresource}", "-n", where)
+        return plane.kubectl(*asked, f"--as={user}", check=False).stdout.strip() == "yes"
+
+    until("aggregated", lambda: may("edit", "create", "mcpservers") and may("admin", "create", "toolpolicies"))
+    assert may("view", "list", "mcpservers")
+    assert may("edit", "list", "toolpolicies")
+    refused = [
+        ("view", "create", "mcpservers", namespace),
+        ("edit", "create", "mcpservers", other),
+        ("edit", "patch", "mcpservers/status", namespace),
+        ("edit", "create", "toolpolicies", namespace),
+        ("admin", "create", "latencytiers", namespace),
+        ("admin", "patch", "toolpolicies/status", namespace),
+    ]
+    assert [case for case in refused if may(*case)] == []

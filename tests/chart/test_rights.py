@@ -1,0 +1,49 @@
+"""The roles of the chart: those of operator/rbac.yaml, of the whole cluster or of one namespace."""
+
+from __future__ import annotations
+
+from controlplane import REPOSITORY
+from helmworld import NAMESPACE, Helm, grants, objects, of_kind, one
+
+
+def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
+    manifest = objects((REPOSITORY / "operator" / "rbac.yaml").read_text())
+    found = helm.template()
+    for role in [item for item in manifest if item["kind"] in ("Role", "ClusterRole")]:
+        name = role["metadata"]["name"]
+        mine = name if role["kind"] == "Role" else f"fairlead-{NAMESPACE}-{name.removeprefix('fairlead-')}"
+        assert one(found, role["kind"], mine)["rules"] == role["rules"]
+    plain = helm.template("--set", "rbac.aggregate=false")
+    assert len(of_kind(plain, "Role") + of_kind(plain, "ClusterRole")) == 4
+
+
+def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) -> None:
+    found = helm.template("--set", "watchNamespace=team")
+    assert of_kind(found, "ClusterRole") == of_kind(found, "ClusterRoleBinding") == []
+
+
+def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm) -> None:
+    whole = [item for item in of_kind(helm.template(), "ClusterRole") if "-operator" in item["metadata"]["name"]]
+    found = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
+    (left,) = of_kind(found, "ClusterRole")
+    assert {resource for rule in left["rules"] for resource in rule["resources"]} == {
+        "latencytiers",
+        "latencytiers/status",
+    }
+    (moved,) = [role for role in of_kind(found, "Role") if role["metadata"]["namespace"] == "team"]
+    assert grants(moved) | grants(left) == grants(whole[0]) | grants(whole[1])
+    (binding,) = [item for item in of_kind(found, "RoleBinding") if item["metadata"]["namespace"] == "team"]
+    assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "fairlead-operator", "namespace": NAMESPACE}
+
+
+def test_the_probe_of_the_network_has_the_rights_of_its_manifest_and_only_where_it_is_on(helm: Helm) -> None:
+    manifest = objects((REPOSITORY / "operator" / "network-probe.yaml").read_text())
+    name = "fairlead-operator-network-probe"
+    assert not [item for item in helm.template() if item["metadata"]["name"] == name]
+    found = helm.template("--set", "networkPolicy.probe.enabled=true,imagePullSecrets[0].name=pull")
+    assert one(found, "Role", name)["rules"] == one(manifest, "Role", name)["rules"]
+    assert one(found, "RoleBinding", name)["subjects"][0]["name"] == "fairlead-operator"
+    (operator,) = [item for item in of_kind(found, "Deployment") if item["metadata"]["name"] == "fairlead-operator"]
+    env = {each["name"]: each.get("value") for each in operator["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert env["FAIRLEAD_NETWORK_POLICY_PROBE"] == "Daily"
+    assert env["FAIRLEAD_IMAGE_PULL_SECRETS"] == "pull"

@@ -1,0 +1,290 @@
+"""The chart's sample with a voice agent: tiers by measured latency, permissions, a server slowed down, state."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from cluster_questions import ready
+from commands import fairlead
+from fairlead_servers.table import SERVERS
+from installation import NAMESPACE, REPOSITORY, TAG, Installation, Json, apply, kubectl, load_images, pods, ready_pods
+from servedtools import structured
+from voicestate import FACT, KEEPERS, kept, written
+from voicetables import (
+    CASCADE,
+    SPEECH,
+    WEB,
+    connected,
+    flat,
+    key_of,
+    listed,
+    of_bundled,
+    utterances_choose_tiers,
+)
+from volumes import volumes
+from waiting import until, until_async
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
+
+PAGE: Final = REPOSITORY / "examples" / "voice" / "README.md"
+IMAGE: Final = f"localhost/fairlead-servers:{TAG}"
+KEYS: Final = "fairlead-api-keys"
+UNPROBED: Final[dict[str, list[dict[str, Any]]]] = {
+    "file-io__read_file": [{"path": "notes.md"}] * 3,
+    "music-ambiance__play_track": [{"mood": "calm"}, {"mood": "battle"}, {"mood": "tavern"}],
+    "music-ambiance__stop_music": [{}] * 3,
+    "image-gen__generate_image": [{"prompt": prompt} for prompt in ("a keep", "a ship", "a lantern")],
+    "web-search__search": [{"query": query} for query in ("tides", "bowline", "lighthouse")],
+    "web-search__fetch_page": [{"url": f"index:{name}.md"} for name in ("tides", "knots", "lighthouses")],
+}
+"""Calls of the tools that the operator does not probe; those of tools with a cache differ."""
+KILL: Final = """
+import os, pathlib, signal, sys
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        group, command = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()
+    except OSError:
+        continue
+    if b"fairlead\\0serve" in command and any(uid in group.replace("_", "-") for uid in sys.argv[1:]):
+        os.kill(int(process.name), signal.SIGKILL)
+        print("killed", process.name)
+"""
+
+
+def told(text: str) -> None:
+    """Print a figure."""
+    print(text)  # noqa: T201  # shown with -s
+
+
+@dataclass(frozen=True)
+class Table:
+    """The sample, installed."""
+
+    url: str
+    namespace: str
+    keys: dict[str, str]
+
+    def ready(self, server: str) -> bool:
+        """Whether the operator calls a server Ready."""
+        return ready(self.namespace, server) == "True"
+
+    def tier(self, name: str) -> str:
+        """URL of a tier's endpoint."""
+        return f"{self.url}/mcp/{name}"
+
+    async def cli(self, *words: str) -> tuple[int, str]:
+        """Exit code and output of `fairlead`, asked by who leads the game."""
+        code, out, err = await fairlead(*words, FAIRLEAD_URL=f"{self.url}/mcp", FAIRLEAD_TOKEN=self.keys["dm"])
+        return code, out + err
+
+    def pods(self, *servers: str) -> list[Json]:
+        """Pods of servers."""
+        return pods(f"fairlead.dev/server in ({','.join(servers)})", self.namespace)
+
+    def deny_npc_as_the_page_says(self) -> None:
+        """Run the command of the page that has the character roll no dice."""
+        (block,) = re.findall(r"```sh\n(helm upgrade .*?)```", PAGE.read_text(), re.DOTALL)
+        program, *words = shlex.split(block.splitlines()[-1])
+        assert (program, words[:3], NAMESPACE in words) == ("kubectl", ["patch", "toolpolicy", "npc"], True)
+        kubectl(*(self.namespace if word == NAMESPACE else word for word in words))
+
+    def deny_npc(self, *tools: str) -> None:
+        """Edit the policy of the character with `kubectl patch`."""
+        change = {"spec": {"rules": [{"action": "Deny", "tools": list(tools)}]}}
+        kubectl("patch", "toolpolicy", "npc", "-n", self.namespace, "--type", "merge", "-p", json.dumps(change))
+
+
+@pytest.fixture(scope="module")
+def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+    load_images("fairlead-servers")
+    namespace, folder = f"e2e-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("keys")
+    kubectl("create", "namespace", namespace)
+    try:
+        with volumes(namespace, 5, tmp_path_factory.mktemp("volumes")) as storage_class:
+            place = ("--secret", KEYS, "--namespace", NAMESPACE)
+            keys = {agent: asyncio.run(key_of(agent, folder, *place)) for agent in ("npc", "qa", "s2s")}
+            keys["dm"] = asyncio.run(key_of("dm", folder, *place, "--group", "dm"))
+            installation.upgrade(
+                "samples.voice=true", f"samples.namespace={namespace}", f"samples.voiceImage.tag={TAG}",
+                f"samples.storageClassName={storage_class}", "gateway.settings.adminGroups={dm}",
+            )  # fmt: skip
+            try:
+                yield Table(installation.url, namespace, keys)
+            finally:
+                installation.upgrade()
+                kubectl("delete", "secret", "-n", NAMESPACE, KEYS)
+    finally:
+        kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_measured(table: Table) -> None:
+    for name in SERVERS:
+        until(f"{name} to be Ready", partial(table.ready, name), seconds=120)
+    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+
+        async def called(tool: str, calls: list[dict[str, Any]]) -> None:
+            for arguments in calls:
+                structured(await client.call_tool(tool, arguments))
+
+        await called("file-io__write_file", [{"path": "notes.md", "content": "Ahoy"}])
+        await asyncio.gather(*(called(tool, calls) for tool, calls in UNPROBED.items()))
+
+    async def measured() -> list[dict[str, Any]]:
+        _, out = await table.cli("scores", "--json")
+        found = json.loads(out)["tools"]
+        return found if all(one["basis"] == "measured" for one in found) else []
+
+    scores = await until_async("every tool to be measured", measured, seconds=60)
+    assert {one["name"] for one in scores} == flat(CASCADE, "deep")
+    for one in scores:
+        told(f"{one['name']:34} p50 {one['medianMs']:7.1f} ms of {one['samples']:3} calls  {', '.join(one['tags'])}")
+    for tier in CASCADE:
+        assert of_bundled(await listed(table.tier(tier), table.keys["qa"])) == flat(CASCADE, tier), tier
+        assert of_bundled(await listed(table.tier(tier), table.keys["s2s"])) == flat(SPEECH, tier), tier
+    assert of_bundled(await listed(f"{table.url}/mcp", table.keys["qa"])) == flat(CASCADE, "fast")
+
+    _, out = await table.cli("leaderboard", "--json")
+    boards = {
+        board["category"]: [rank["score"]["name"] for rank in board["ranks"]] for board in json.loads(out)["boards"]
+    }
+    assert boards.keys() >= {"dice", "memory", "rules", "images", "web", "files", "sessions", "music"}
+    assert sorted(boards["dice"]) == ["dice-roller__roll", "dice-roller__roll_table"]
+    await utterances_choose_tiers(table.url, table.keys["qa"])
+
+
+async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(table: Table) -> None:
+    async def listed_for_npc(shown: bool) -> float:
+        """Seconds until the search is, or is not, listed."""
+        began = time.monotonic()
+
+        async def so() -> bool:
+            return ("web-search__search" in await listed(table.tier("deep"), table.keys["npc"])) is shown
+
+        await until_async("the edited policy", so, seconds=30)
+        return time.monotonic() - began
+
+    qa, npc = [await listed(table.tier("deep"), table.keys[agent]) for agent in ("qa", "npc")]
+    assert npc == qa - WEB
+    search = "web-search__search"
+    async with AsyncExitStack() as stack:
+        asking, playing = [
+            await stack.enter_async_context(connected(table.tier("deep"), table.keys[agent])) for agent in ("qa", "npc")
+        ]
+        assert structured(await asking.call_tool(search, {"query": "knots"}))["results"]
+        with pytest.raises(MCPError, match=f"Unknown tool: {search}"):
+            await playing.call_tool(search, {"query": "knots"})
+        assert (await table.cli("can", "npc", "call", search))[0] == 1
+        assert (await table.cli("can", "qa", "call", search))[0] == 0
+
+        took = []
+        for _ in range(3):
+            table.deny_npc_as_the_page_says()
+            took.append(await listed_for_npc(shown=True))
+            table.deny_npc("search", "fetch_page", "generate_image")
+            took.append(await listed_for_npc(shown=False))
+        told(f"a policy that kubectl has edited holds after {', '.join(f'{seconds:.2f} s' for seconds in took)}")
+        assert sorted(took)[2] < 2.0, took  # the machine may be busy now and then
+        table.deny_npc("roll")
+        await listed_for_npc(shown=True)
+        assert structured(await playing.call_tool(search, {"query": "knots"}))["results"]
+        assert (await table.cli("can", "npc", "call", search))[0] == 0
+        table.deny_npc("search", "fetch_page", "generate_image")
+        await listed_for_npc(shown=False)
+
+
+async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back(table: Table) -> None:
+    roll = "dice-roller__roll"
+
+    def limited(cpu: str) -> None:
+        """Give the server that runs another share of CPU, in place."""
+        (pod,) = table.pods("dice-roller")
+        containers = [{"name": "server", "resources": {"limits": {"cpu": cpu}}}]
+        change = json.dumps({"spec": {"containers": containers}})
+        kubectl("patch", "-n", table.namespace, "pod", pod["metadata"]["name"], "--subresource=resize", "-p", change)
+
+        def given() -> bool:
+            (now,) = table.pods("dice-roller")
+            found: str | None = now["status"]["containerStatuses"][0]["resources"]["limits"].get("cpu")
+            return found == cpu
+
+        until(f"{cpu} of CPU", given, seconds=30)
+
+    async def shown(tier: str) -> bool:
+        return roll in await listed(table.tier(tier), table.keys["qa"])
+
+    assert await shown("fast")
+    limited("10m")
+    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+
+        async def risen() -> bool:
+            await asyncio.gather(*(client.call_tool(roll, {"expression": "100d6"}) for _ in range(4)))
+            return not await shown("fast")
+
+        await until_async("the slow tool to leave the fast tier", risen, seconds=90)
+        told((await table.cli("explain", roll))[1])
+        assert await shown("deep")
+        limited("2")
+
+        async def back() -> bool:
+            assert not (await client.call_tool(roll, {"expression": "1d20"})).is_error
+            return await shown("fast")
+
+        await until_async("the tool to come back", back, seconds=120)
+    told((await table.cli("explain", roll))[1])
+
+
+async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table: Table) -> None:
+    async with connected(table.tier("deep"), table.keys["qa"]) as client:
+        (pod,) = table.pods("memory")
+        ingest = (
+            "exec",
+            "-i",
+            "-n",
+            table.namespace,
+            pod["metadata"]["name"],
+            "--",
+            "fairlead",
+            "ingest",
+            "/dev/stdin",
+        )
+        kubectl(*ingest, stdin=FACT)
+        track = await written(client)
+
+        def restarts() -> int:
+            return sum(pod["status"]["containerStatuses"][0]["restartCount"] > 0 for pod in table.pods(*KEEPERS))
+
+        told(killed(table, [pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)]))
+        until("containers started again", lambda: restarts() == len(KEEPERS), seconds=60)
+        await until_async("what was kept, after kill -9", lambda: kept(client, track), seconds=60)
+
+        before = {pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)}
+        kubectl("delete", "pods", "-n", table.namespace, "-l", f"fairlead.dev/server in ({','.join(KEEPERS)})")
+
+        def replaced() -> bool:
+            now = ready_pods(f"fairlead.dev/server in ({','.join(KEEPERS)})", table.namespace)
+            return len(now) == len(KEEPERS) and not before & {pod["metadata"]["uid"] for pod in now}
+
+        until("other pods", replaced, seconds=90)
+        await until_async("what was kept, in other pods", lambda: kept(client, track), seconds=60)
+
+
+def killed(table: Table, uids: list[str]) -> str:
+    """Lines about the processes of these pods, killed from their node: within its pod, process 1 cannot be."""
+    container = {"name": "kill", "image": IMAGE, "imagePullPolicy": "Never", "command": ["python", "-c", KILL, *uids]}
+    spec = {"hostPID": True, "restartPolicy": "Never", "securityContext": {"runAsUser": 0}, "containers": [container]}
+    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kill"}, "spec": spec}, namespace=table.namespace)
+    kubectl("wait", "-n", table.namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/kill", "--timeout=50s")
+    return kubectl("logs", "-n", table.namespace, "kill")
