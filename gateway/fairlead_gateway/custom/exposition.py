@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead_gateway.custom.tools import CustomTools
+from fairlead_tools.handlers.tools import CustomTools
 
 
 class CustomCollector(Collector):

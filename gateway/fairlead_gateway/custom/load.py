@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_gateway.custom.problems import BadTool
-from fairlead_gateway.custom.tool import CustomTool, marked
-from fairlead_gateway.custom.tools import CustomTools
+from fairlead_tools.handlers.problems import BadTool
+from fairlead_tools.handlers.tool import CustomTool, marked
+from fairlead_tools.handlers.tools import CustomTools
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_gateway.custom.problems import Unusable
 from fairlead_mcp import jsonrpc
+from fairlead_tools.handlers.problems import Unusable
 
 _RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _ENVELOPE: Final = frozenset({"resultType"})

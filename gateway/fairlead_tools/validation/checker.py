@@ -17,10 +17,10 @@ import msgspec
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
-from fairlead_gateway.validation.intricacy import TooIntricate, Weights
-from fairlead_gateway.validation.wording import sentence, sentences
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.schemas import Schema, UnresolvedReference, every
+from fairlead_tools.validation.intricacy import TooIntricate, Weights
+from fairlead_tools.validation.wording import sentence, sentences
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """A larger one takes longer than 5 ms to compile."""

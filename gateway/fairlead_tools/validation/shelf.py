@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.documents.catalog import definition_hash
-from fairlead_gateway.validation.checker import Checker, Compiled, compile_schema
+from fairlead_tools.validation.checker import Checker, Compiled, compile_schema
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ import pydantic
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from fairlead_gateway.custom.context import Context
-from fairlead_gateway.custom.problems import BadTool, UnfitArguments
+from fairlead_tools.handlers.context import Context
+from fairlead_tools.handlers.problems import BadTool, UnfitArguments
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
 """Arguments of a call to keyword arguments of the handler. Raises UnfitArguments."""

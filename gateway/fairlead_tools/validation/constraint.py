@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, Refusal
-from fairlead_gateway.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
-from fairlead_gateway.validation.spelling import Spelling
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.schemas import UnresolvedReference
+from fairlead_tools.refusal import INVALID_ARGUMENTS, Refusal
+from fairlead_tools.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
+from fairlead_tools.validation.spelling import Spelling
 
 NO_ARGUMENTS: Final = b"{}"
 MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES

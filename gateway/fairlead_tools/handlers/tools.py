@@ -1,6 +1,6 @@
 """Custom tools of one gateway: registered one by one, published as one catalog document.
 
-Filled by `custom.load`, or in code; read by `custom.upstream` for each call.
+Filled from modules, or in code; read by `calls` for each call.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
-from fairlead_gateway.custom import derive
-from fairlead_gateway.custom.problems import BadTool
-from fairlead_gateway.custom.tool import CustomTool, marked
-from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp import jsonrpc
+from fairlead_tools.handlers import derive
+from fairlead_tools.handlers.problems import BadTool
+from fairlead_tools.handlers.tool import CustomTool, marked
+from fairlead_tools.version import NAME, VERSION
 
 DOCUMENT: Final = f".{NAME}-local"
 """Name of their catalog document among the others; no operator writes one of this name."""
 SERVER: Final = "local"
 """Name of the server that custom tools are published as."""
 PROTOCOL: Final = "2025-11-25"
-"""Revision in whose form `custom.upstream` answers."""
+"""Revision in whose form `calls` answers."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 """MCP 2025-11-25, "Tool Names"."""
 
@@ -71,7 +71,7 @@ class CustomTools:
         return self._prepared.get(name)
 
     def add(self, tool: CustomTool | Callable[..., Any]) -> Prepared:
-        """Take a tool in: what `custom.tool.tool` marked, a `CustomTool`, or a plain function.
+        """Take a tool in: what `tool.tool` marked, a `CustomTool`, or a plain function.
 
         Raises BadTool, with the tool's name, also where the name is taken.
         """
@@ -190,4 +190,6 @@ def _entry(prepared: Prepared) -> ToolEntry:
         tags=tool.tags,
         categories=tool.categories,
         latency=None if latency == DeclaredLatency() else latency,
+        min_tier=tool.min_tier,
+        result_tokens=tool.result_tokens,
     )

@@ -1,16 +1,19 @@
 """Refusals of calls, the gateway's contract with clients, as errors and as results.
 
 Pure module. Whatever goes wrong behind a known tool reaches the model as a result that says so (`isError`), with
-the code of `core.refusal` in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602).
+the code of `refusal` in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.refusal import (
+from fairlead_mcp import capabilities as client_capabilities
+from fairlead_mcp import errors, jsonrpc
+from fairlead_mcp.wording import without_address
+from fairlead_tools.refusal import (
     CONNECTION_LOST,
     INVALID_ARGUMENTS,
     META_ERROR,
@@ -22,12 +25,6 @@ from fairlead_gateway.core.refusal import (
     AdmissionRefused,
     Refusal,
 )
-from fairlead_mcp import capabilities as client_capabilities
-from fairlead_mcp import errors, jsonrpc
-from fairlead_mcp.wording import without_address
-
-if TYPE_CHECKING:
-    from fairlead_gateway.core.route import Route
 
 _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.ConnectFailed, CONNECTION_LOST),
@@ -91,11 +88,6 @@ def refusal_for(error: errors.McpError) -> Refusal:
         if isinstance(error, kind):
             return Refusal(code, without_address(error))
     return Refusal(UPSTREAM_ERROR, str(error))
-
-
-def timed_out(route: Route) -> str:
-    """Message for a call that timed out at the server."""
-    return f"{route.name} of {route.server.key} did not answer within {route.timeout:g} s, {route.bound_by}"
 
 
 def _of_rpc_error(error: errors.RpcError) -> Refusal:

@@ -1,6 +1,6 @@
 """Declaration of a custom tool: the decorator `tool`, and `CustomTool`, which holds all of it.
 
-Nothing is looked at here: `custom.tools` does when the tool is taken in, so that one broken tool leaves the others of
+Nothing is looked at here: `tools` does when the tool is taken in, so that one broken tool leaves the others of
 its module alone, and an import stays cheap.
 """
 
@@ -47,6 +47,10 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a call may be repeated after a failure."""
     cacheable_seconds: int | None = None
     """How long a result may be used again for equal arguments."""
+    min_tier: str | None = None
+    """The fastest latency tier that shows it, however fast it is."""
+    result_tokens: int | None = None
+    """Tokens of a result; a longer one is kept, and its caller gets a part."""
 
 
 @overload
@@ -67,6 +71,8 @@ def tool(
     max_duration_ms: int | None = None,
     idempotent: bool | None = None,
     cacheable_seconds: int | None = None,
+    min_tier: str | None = None,
+    result_tokens: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def tool(handler: Callable[..., Any] | None = None, /, **said: Any) -> Any:
     """Mark a function as a tool, as `@tool` or `@tool(tags=("crm",))`; it stays the function that it was.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from fairlead_gateway.custom.problems import HandlerFailed
+from fairlead_tools.handlers.problems import HandlerFailed
 
 Held = Callable[[float], None]
 """Told the seconds of one step, after it."""

@@ -1,0 +1,308 @@
+"""Calls of handlers in this process.
+
+An `async` handler runs on the loop, any other in a thread. A handler that goes on after its call has ended keeps its
+place until it returns, so that there are never more of them than `limit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
+from fairlead_mcp.messages import Message
+from fairlead_mcp.waiting import happened
+from fairlead_tools.handlers import results
+from fairlead_tools.handlers.context import Context
+from fairlead_tools.handlers.problems import HandlerFailed, UnfitArguments, Unusable
+from fairlead_tools.handlers.running import awaited, guarded
+from fairlead_tools.handlers.threads import Threads
+from fairlead_tools.handlers.tools import SERVER, CustomTools, Prepared
+
+log = logging.getLogger(__name__)
+
+THREADS: Final = 16
+"""Handlers that block, at once, unless told otherwise."""
+HELD_SECONDS: Final = 0.1
+"""Seconds of one step of an `async` handler, from which on a warning is logged."""
+WARN_SECONDS: Final = 60.0
+PROGRESS: Final = "notifications/progress"
+_Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
+
+
+class _Params(msgspec.Struct):
+    name: str
+    arguments: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
+
+
+_decode = msgspec.json.Decoder(_Params).decode
+
+
+class HandlerSink(Protocol):
+    """Receiver of what a call comes to; one of `answered` and `failed` is called once, last."""
+
+    def answered(self, result: Raw) -> None:
+        """The raw result, in the form of MCP 2025-11-25."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """McpError or HandlerFailed."""
+        ...
+
+    def notify(self, message: Message) -> None:
+        """Progress or a log message of the handler."""
+        ...
+
+
+class Handlers:
+    """Calls of the handlers of `tools`, `limit` of them at once. `clock` is the one that deadlines go by. With
+    `raises`, for callers in Python, an exception of a handler is the outcome of its call (HandlerFailed), instead of a
+    result that tells it to a model.
+    """
+
+    def __init__(
+        self,
+        tools: CustomTools,
+        *,
+        limit: int,
+        threads: int = THREADS,
+        raises: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.raises = raises
+        self._tools = tools
+        self._limit = limit
+        self._clock = clock
+        self._quiet = asyncio.Event()
+        self._closed = False
+        self._warned: dict[str, float] = {}
+        self.threads = Threads(threads, f"{SERVER} tools")
+        self.running: set[_Handler] = set()
+        """Handlers that have not returned, whether or not somebody waits for them."""
+
+    def call(
+        self, params: bytes | Raw, sink: HandlerSink, *, deadline: float, max_bytes: int, token: bytes = b"1"
+    ) -> HandlerCall:
+        """Begin a call at once, by the raw params of `tools/call`; no task waits for it. `max_bytes` bounds the result,
+        `token` is the raw token of its progress.
+        """
+        run = HandlerCall(self, sink, deadline, max_bytes, token)
+        try:
+            run.begin(*self._prepared(params))
+        except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
+            run.failed(error)
+        return run
+
+    async def aclose(self, grace: float) -> None:
+        """Wait up to `grace` seconds for running handlers, then cancel them."""
+        self._closed = True
+        if self.running and grace > 0:
+            self._quiet.clear()
+            await happened(self._quiet, grace)
+        for handler in tuple(self.running):
+            handler.cancel()
+        self.threads.shutdown()
+
+    # Told by a run
+
+    def began(self, handler: _Handler) -> None:
+        self.running.add(handler)
+
+    def returned(self, handler: _Handler) -> None:
+        self.running.discard(handler)
+        if not self.running:
+            self._quiet.set()
+
+    def held(self, name: str, seconds: float) -> None:
+        """Warn of an `async` handler that kept everybody else waiting, at most once a minute for each tool."""
+        now = self._clock()
+        if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
+            self._warned[name] = now
+            log.warning(
+                "The async custom tool %s held up the whole gateway for %.0f ms: what blocks belongs into a function "
+                "without async, which runs in a thread", name, seconds * 1000,
+            )  # fmt: skip
+
+    def remaining(self, deadline: float) -> float:
+        """Seconds until a deadline."""
+        return max(0.0, deadline - self._clock())
+
+    # Inside
+
+    def _prepared(self, raw: bytes | Raw) -> tuple[Prepared, _Params]:
+        try:
+            params = _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _Unfit(f"the call cannot be read: {error}") from error
+        prepared = self._tools.get(params.name)
+        if prepared is None or self._closed:
+            raise ConnectFailed(f"the tool {params.name} is not there any more", reason="Closed")
+        if len(self.running) >= self._limit:
+            raise PoolFull(f"{self._limit} custom tools are running already")
+        return prepared, params
+
+
+class HandlerCall:
+    """One call, from its beginning to its outcome. `cancel` gives it up; no outcome follows."""
+
+    __slots__ = ("_context", "_deadline", "_ended", "_handler", "_handlers", "_loop", "_max_bytes", "_name", "_sink",
+                 "_timer", "_token")  # fmt: skip
+
+    def __init__(self, handlers: Handlers, sink: HandlerSink, deadline: float, max_bytes: int, token: bytes) -> None:
+        self._handlers = handlers
+        self._sink = sink
+        self._deadline = deadline
+        self._max_bytes = max_bytes
+        self._token = token
+        self._loop = asyncio.get_running_loop()
+        self._name = ""
+        self._context: Context | None = None
+        self._handler: _Handler | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+
+    def begin(self, prepared: Prepared, params: _Params) -> None:
+        """Raises McpError."""
+        self._name = prepared.name
+        positional: tuple[Any, ...] = ()
+        named: dict[str, Any] = {}
+        if prepared.bind is None:
+            positional = (params.arguments or {},)
+        else:
+            try:
+                named = prepared.bind(params.arguments or {})
+            except UnfitArguments as error:
+                raise _Unfit(str(error)) from error
+        if prepared.context is not None:
+            self._context = named[prepared.context] = self._new_context(params)
+        work = functools.partial(prepared.tool.handler, *positional, **named)
+        if prepared.is_async:
+            self._on_loop(work)
+        else:
+            self._in_thread(work)
+        self._timer = self._loop.call_later(self._handlers.remaining(self._deadline), self._late)
+
+    def failed(self, error: Exception) -> None:
+        if self._end():
+            self._sink.failed(error)
+
+    def cancel(self) -> None:
+        if self._end() and self._handler is not None:
+            self._handler.cancel()
+
+    # Inside
+
+    def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
+        steps = awaited(work, self._held)
+        self._handler = task = self._loop.create_task(steps, name=f"custom tool {self._name}")
+        self._handlers.began(task)
+        task.add_done_callback(self._returned)
+
+    def _in_thread(self, work: Callable[[], Any]) -> None:
+        self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guarded, work)
+        self._handlers.began(future)
+        future.add_done_callback(lambda one: _tell(self._loop, self._returned, one))
+
+    def _returned(self, handler: _Handler) -> None:
+        self._handlers.returned(handler)
+        if handler.cancelled():
+            self.failed(ConnectFailed("the tool was stopped", reason="Closed"))
+            return
+        error = handler.exception()  # looked at, also where the call has ended before
+        if self._ended:
+            return
+        if error is not None:
+            self._raised(error)
+            return
+        value = handler.result()
+        if inspect.isawaitable(value):
+            self._on_loop(lambda: value)
+        else:
+            self._answer(value)
+
+    def _held(self, seconds: float) -> None:
+        if seconds >= HELD_SECONDS:
+            self._handlers.held(self._name, seconds)
+
+    def _raised(self, error: BaseException) -> None:
+        cause = error.cause if isinstance(error, HandlerFailed) else error
+        if self._handlers.raises:
+            self.failed(HandlerFailed(cause))
+            return
+        log.warning("The custom tool %s failed", self._name, exc_info=cause)
+        self._send(results.failure(cause))
+
+    def _answer(self, value: Any) -> None:
+        try:
+            result = results.result(value)
+        except Unusable as error:
+            if self._handlers.raises:
+                self.failed(HandlerFailed(error))
+                return
+            log.warning("The custom tool %s failed: %s", self._name, error)
+            result = results.failure(error)
+        self._send(result)
+
+    def _send(self, result: bytes) -> None:
+        if len(result) > self._max_bytes:
+            self.failed(TooLarge(f"the result exceeds {self._max_bytes} bytes"))
+        elif self._end():
+            self._sink.answered(Raw(result))
+
+    def _late(self) -> None:
+        """A handler that swallows its cancellation keeps its place, and nobody waiting."""
+        handler = self._handler
+        self.failed(Timeout("the tool did not answer in time", sent=True))
+        if handler is not None:
+            handler.cancel()
+
+    def _end(self) -> bool:
+        """Whether this is the end, and not one after it."""
+        if self._ended:
+            return False
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._context is not None:
+            self._context.give_up()
+        return True
+
+    def _new_context(self, params: _Params) -> Context:
+        sink, loop = self._sink, self._loop
+
+        def tell(method: str, said: dict[str, Any]) -> None:
+            if method == PROGRESS:
+                said["progressToken"] = Raw(self._token)
+            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(said))))
+
+        return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, tell=tell)
+
+
+class _Unfit(RpcError):
+    """Arguments that a handler does not take, told to the model in its own words."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(jsonrpc.INVALID_PARAMS, message)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
+    """From any thread; nobody hears it once the loop is closed."""
+    try:
+        loop.call_soon_threadsafe(function, argument)
+    except RuntimeError:
+        return
