@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, methods
+from fairlead_mcp.errors import RpcError
 from fairlead_mcp.messages import Message
 
 ALL: Final = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
@@ -68,6 +69,59 @@ def required(names: Iterable[str]) -> bytes:
         if part or whole == "elicitation":
             members[part or "form"] = {}
     return jsonrpc.encode({"requiredCapabilities": wanted})
+
+
+def extensions(said: bytes | Raw) -> frozenset[str]:
+    """Identifiers of the extensions in the capabilities of a client or a server, raw JSON (SEP-2133)."""
+    return frozenset(extension_settings(said))
+
+
+def extension_settings(said: bytes | Raw) -> jsonrpc.RawObject:
+    """Extensions in the capabilities of a client or a server, raw JSON: identifier to raw settings, an object each.
+    Tolerant: what has another shape declares nothing.
+    """
+    if b'"extensions"' not in bytes(said) and b"\\" not in bytes(said):
+        return {}  # a name can be written with escapes too
+    try:
+        found = jsonrpc.decode_object(jsonrpc.decode_object(said).get("extensions", Raw(b"{}")))
+    except jsonrpc.UNREADABLE:
+        return {}
+    return {name: settings for name, settings in found.items() if bytes(settings)[:1] == b"{"}
+
+
+def declaring(said: bytes | None, name: str) -> bytes:
+    """Client capabilities, raw JSON, with an extension among them."""
+    members = {} if said is None else jsonrpc.decode_object(said)
+    return jsonrpc.encode({**members, "extensions": {**extension_settings(said or b""), name: Raw(b"{}")}})
+
+
+def for_method(said: bytes, method: str, declares: str = "") -> bytes:
+    """Client capabilities, raw JSON, with the extension that a method belongs to, for servers may insist on it, or the
+    one that a request declares.
+    """
+    name = declares or methods.extension_of(method)
+    return declaring(said, name) if name else said
+
+
+def unanswerable(method: str, message: str) -> RpcError:
+    """Error MissingRequiredClientCapability (-32021) for a server's question that its client cannot answer."""
+    missing = jsonrpc.CAPABILITY_OF.get(method)
+    data = None if missing is None else jsonrpc.encode({"requiredCapabilities": {missing: {}}})
+    return RpcError(jsonrpc.MISSING_CLIENT_CAPABILITY, f"{method}: {message}", data)
+
+
+def required_extension(name: str) -> bytes:
+    """`data` of the error -32021 for an extension that a request has to declare, raw JSON (SEP-2133)."""
+    return jsonrpc.encode({"requiredCapabilities": {"extensions": {name: {}}}})
+
+
+def requires_extension(data: bytes | None, name: str) -> bool:
+    """Whether the `data` of such an error names an extension."""
+    try:
+        wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return False
+    return name in extensions(jsonrpc.encode(wanted))
 
 
 def named(data: bytes | None) -> tuple[str, ...]:

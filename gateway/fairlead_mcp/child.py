@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
+import secrets
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -29,6 +30,7 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec, Launcher
+from fairlead_mcp.waiting import happened
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +94,8 @@ class Child:
         self.failure: McpError | None = None
         """Why it is not running, or why it last ended."""
         self.starts = 0
+        self.process: bytes | None = None
+        """As of `channel.Lined`."""
         self.silent = False
         """Whether it was started `silent_seconds` ago and has written nothing since, to output or standard error."""
         self._launcher = launcher
@@ -222,19 +226,13 @@ class Child:
             failed = self._backoff.failures >= FAILED_AFTER
             self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
             await self._bury(failure)
-            await self._pause(delay)
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._retry.wait()
-        except TimeoutError:
-            return
+            await happened(self._retry, delay)
 
     async def _live(self) -> McpError:
         """One process from start to end; the result is why it ended."""
         life = self._life = ChildProcess(self)
         self.starts += 1
+        self.process = secrets.token_hex(6).encode()
         self.printed.began()
         watch: asyncio.TimerHandle | None = None
         try:

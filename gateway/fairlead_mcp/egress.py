@@ -22,7 +22,7 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, NameOf, Resolve, Resolved, name_by_dns
 
 _IN_A_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_METADATA: Final = tuple(
+METADATA_NETWORKS: Final = tuple(
     map(
         ip_network,
         (
@@ -202,7 +202,7 @@ class Egress:
         return any(each in network for each in meant for network in self.networks)
 
     def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
-        if any(address in network for network in _METADATA):
+        if any(address in network for network in METADATA_NETWORKS):
             return "an address for metadata of the machine"
         if address.is_link_local:
             return "a link-local address"

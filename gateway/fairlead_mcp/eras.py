@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, methods
 from fairlead_mcp.errors import NotMcp, UnsupportedVersion
 
 MODERN_VERSION: Final = "2026-07-28"
@@ -27,7 +27,7 @@ LATEST_LEGACY_VERSION: Final = "2025-11-25"
 LEGACY_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Oldest first."""
 
-PREFIX: Final = "io.modelcontextprotocol/"
+PREFIX: Final = methods.PREFIX
 META_VERSION: Final = PREFIX + "protocolVersion"
 META_CAPABILITIES: Final = PREFIX + "clientCapabilities"
 META_CLIENT_INFO: Final = PREFIX + "clientInfo"
@@ -41,17 +41,13 @@ H_METHOD: Final = b"Mcp-Method"
 H_NAME: Final = b"Mcp-Name"
 H_PARAM: Final = b"Mcp-Param-"
 
-NAMED: Final[Mapping[str, str]] = MappingProxyType(
-    {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-)
-"""Method to the member of its params that `Mcp-Name` repeats."""
-
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "tools/list": "tools",
         "prompts/list": "prompts",
         "resources/list": "resources",
         "resources/templates/list": "resourceTemplates",
+        "skills/list": "skills",
     }
 )
 """Paginated method to the member of its result that holds the items."""

@@ -31,7 +31,7 @@ from typing import Final
 class McpError(Exception):
     """Base of the tree. `reason` is a stable CamelCase word; `str(error)` is one sentence for a person."""
 
-    reason: str = "McpError"
+    reason: str = "MCPError"
 
     def __init__(self, message: str, *, reason: str | None = None) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class TransportError(McpError):
 class ConnectFailed(TransportError):
     """No connection: nothing was sent, so any request may be tried again.
 
-    Reasons: ConnectionRefused, UnknownHost, ConnectTimeout, TlsFailed, Unreachable; for a child process StartFailed,
+    Reasons: ConnectionRefused, UnknownHost, ConnectTimeout, TLSFailed, Unreachable; for a child process StartFailed,
     CommandNotFound, BackingOff, Closed; for a server on stdio in a pod TooManyProcesses.
     """
 
@@ -127,17 +127,17 @@ class ProtocolError(McpError):
 class BadHttp(ProtocolError):
     """The bytes are not HTTP/1.1, or carry a coding that was not asked for."""
 
-    reason = "BadHttp"
+    reason = "BadHTTP"
 
 
 class NotMcp(ProtocolError):
     """An HTTP answer that is not MCP.
 
     `status`, `content_type` and `excerpt` (the first characters of the body) say what was seen.
-    Reasons: HtmlInsteadOfMcp, EmptyAnswer, WrongAnswerId, NotMcp.
+    Reasons: HTMLInsteadOfMCP, EmptyAnswer, WrongAnswerID, NotMCP.
     """
 
-    reason = "NotMcp"
+    reason = "NotMCP"
 
     def __init__(
         self,
@@ -155,9 +155,9 @@ class NotMcp(ProtocolError):
 
 
 class BadJson(ProtocolError):
-    """Reasons: TruncatedJson (the document ends too early), BadJson (it is malformed)."""
+    """Reasons: TruncatedJSON (the document ends too early), BadJSON (it is malformed)."""
 
-    reason = "BadJson"
+    reason = "BadJSON"
 
 
 class UnsupportedVersion(ProtocolError):
@@ -186,13 +186,13 @@ REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
         508: "LoopDetected",
     }
 )
-"""HTTP statuses that have a reason of their own; the rest is Redirected (3xx), ServerError (5xx) or HttpRefused."""
+"""HTTP statuses that have a reason of their own; the rest is Redirected (3xx), ServerError (5xx) or HTTPRefused."""
 
 
 class HttpRefused(McpError):
     """An HTTP refusal without a JSON-RPC error in it. `status` is the HTTP status; redirects are never followed."""
 
-    reason = "HttpRefused"
+    reason = "HTTPRefused"
 
     def __init__(self, message: str, *, status: int, retry_after: str | None = None) -> None:
         super().__init__(message, reason=_refusal_reason(status))
@@ -205,7 +205,7 @@ def _refusal_reason(status: int) -> str:
         return REFUSALS[status]
     if 300 <= status < 400:
         return "Redirected"
-    return "ServerError" if status >= 500 else "HttpRefused"
+    return "ServerError" if status >= 500 else "HTTPRefused"
 
 
 class RpcError(McpError):
@@ -214,7 +214,7 @@ class RpcError(McpError):
     `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 off HTTP).
     """
 
-    reason = "RpcError"
+    reason = "RPCError"
 
     def __init__(self, code: int, message: str, data: bytes | None = None, *, status: int = 0) -> None:
         super().__init__(f"the server answered with error {code}: {message}")

@@ -13,19 +13,15 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
-from fairlead_mcp.messages import JsonRpcRequest, Message, Response
+from fairlead_mcp.messages import Message, Response
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
-REQUEST_CANCELLED: Final = -32800
-"""Sent by SDKs for a cancelled request; not in the specification."""
 RESOURCE_NOT_FOUND: Final = -32002
 """Legacy revisions only; must not be emitted from 2026-07-28 on."""
-URL_ELICITATION_REQUIRED: Final = -32042
-"""2025-11-25 only; must not be emitted from 2026-07-28 on."""
 HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
@@ -43,7 +39,6 @@ UNSET: Final = msgspec.UNSET
 """Marker of a member that is left out of a message. Defined here as well, since compiled modules find it at once in
 compiled ones."""
 
-decode_request: Final = msgspec.json.Decoder(JsonRpcRequest).decode
 decode_message: Final = msgspec.json.Decoder(Message).decode
 decode_response: Final = msgspec.json.Decoder(Response).decode
 decode_object: Final = msgspec.json.Decoder(RawObject).decode
@@ -71,7 +66,7 @@ def read_response(data: bytes) -> Response:
 def bad_json(data: bytes, error: Exception) -> BadJson:
     """The BadJson that tells a document cut off from a malformed one."""
     if "truncated" in str(error):
-        return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJson")
+        return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
         return BadJson("the answer's JSON is nested too deeply")
     return BadJson(f"the answer is not JSON ({error}): {excerpt(data)}")

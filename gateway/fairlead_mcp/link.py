@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
+import secrets
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -21,6 +22,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
@@ -74,7 +76,8 @@ class Opener(Protocol):
 
 class Link:
     """Server over a stream of messages. `legacy` skips the question for the modern era. `on_notification(method, line)`
-    may not raise. `offering` are the client's capabilities; None declares none.
+    may not raise. `offering` are the client's capabilities; None declares none. `process`: each connection is
+    to a process of its own.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Link:
         clock: Callable[[], float] = time.monotonic,
         on_notification: Callable[[str, bytes], None] | None = None,
         offering: Offering | None = None,
+        process: bool = False,
     ) -> None:
         self.name = name
         self.clock = clock
@@ -99,6 +103,9 @@ class Link:
         self.offering = offering
         self.opened = 0
         """Connections so far."""
+        self.process: bytes | None = None
+        """As of `channel.Lined`."""
+        self._process = process
         self._opener = opener
         self._legacy = legacy
         self._probe = not legacy
@@ -112,7 +119,7 @@ class Link:
         self._failure: McpError | None = None
         self._busy = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._burials: set[asyncio.Task[None]] = set()
+        self._burials = TaskSet()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -222,6 +229,7 @@ class Link:
             self._bury(life)
             raise
         self._life, life.born = life, self.clock()
+        self.process = secrets.token_hex(6).encode() if self._process else None
         self._leave(0)  # the caller may have given up
         return life
 
@@ -247,11 +255,8 @@ class Link:
             self._bury(life)
 
     def _bury(self, life: _Life) -> None:
-        if life.pipe is None:
-            return
-        task = asyncio.get_running_loop().create_task(life.pipe.aclose(), name=f"close {self.name}")
-        self._burials.add(task)
-        task.add_done_callback(self._burials.discard)
+        if life.pipe is not None:
+            self._burials.start(life.pipe.aclose(), f"close {self.name}")
 
     def _enter(self) -> None:
         self._busy += 1

@@ -17,14 +17,6 @@ class ErrorObject(msgspec.Struct, frozen=True):
     data: Raw | UnsetType = UNSET
 
 
-class JsonRpcRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request, or a notification when `id` is UNSET. `params` stays raw."""
-
-    method: str
-    id: Raw | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-
-
 class Response(msgspec.Struct, frozen=True, gc=False):
     """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
 

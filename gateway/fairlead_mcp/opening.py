@@ -94,4 +94,4 @@ def trust(ca_bundle: str | None) -> tls.SSLContext | None:
     try:
         return tls.create_default_context(cadata=ca_bundle)
     except (tls.SSLError, ValueError) as error:
-        raise ConnectFailed(f"spec.caBundle cannot be read: {error}", reason="TlsFailed") from error
+        raise ConnectFailed(f"spec.remote.caBundle cannot be read: {error}", reason="TLSFailed") from error

@@ -19,7 +19,7 @@ _PASSING: Final = frozenset({502, 503, 504})
 def worth_it(error: Exception, *, idempotent: bool) -> bool:
     """Whether the same call may be made again, and may end otherwise."""
     if isinstance(error, ConnectFailed):
-        return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TlsFailed")
+        return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TLSFailed")
     if isinstance(error, ConnectionLost):
         return idempotent or not error.sent
     return idempotent and isinstance(error, HttpRefused) and error.status in _PASSING

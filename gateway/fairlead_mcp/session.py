@@ -15,7 +15,6 @@ import contextlib
 import ssl as tls
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 import msgspec
@@ -55,7 +54,7 @@ class Channel(Protocol):
 
     async def connect(self, deadline: float) -> Negotiated: ...
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw: ...
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw: ...
 
     async def listen(self, deadline: float) -> None: ...
 
@@ -123,9 +122,7 @@ class McpSession:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def connect(self, timeout: float = CONNECT_SECONDS) -> Negotiated:
@@ -171,17 +168,27 @@ class McpSession:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
         return self.negotiated.offers(feature)
 
-    async def request(self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS) -> Raw:
-        """The raw result of one request; `params` is raw JSON without the era's envelope."""
-        return await self.channel.request(method, params, deadline=self._clock() + timeout)
+    async def request(
+        self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS, declares: str = ""
+    ) -> Raw:
+        """The raw result of one request; `params` is raw JSON without the era's envelope, `declares` the extension that
+        it declares to a modern server beside the client's capabilities.
+        """
+        return await self.channel.request(method, params, deadline=self._clock() + timeout, declares=declares)
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, object] | bytes | Raw | None = None, timeout: float = CALL_SECONDS
+        self,
+        name: str,
+        arguments: Mapping[str, object] | bytes | Raw | None = None,
+        timeout: float = CALL_SECONDS,
+        declares: str = "",
     ) -> Raw:
-        """The raw result of `tools/call`, which may say `isError`. `arguments` may be raw JSON."""
+        """The raw result of `tools/call`, which may say `isError`. `arguments` may be raw JSON; `declares` as of
+        `request`.
+        """
         raw = arguments if isinstance(arguments, bytes | Raw) else jsonrpc.encode(arguments or {})
         params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
-        return await self.request("tools/call", params, timeout=timeout)
+        return await self.request("tools/call", params, timeout=timeout, declares=declares)
 
     async def listen(self, timeout: float = CONNECT_SECONDS) -> None:
         """Have changes of the lists announced to `on_notification`; `timeout` bounds the connecting alone.

@@ -16,16 +16,16 @@ from fairlead_mcp import jsonrpc
 STATE: Final = "requestState"
 
 
-def rewritten(result: Raw, change: Callable[[str], str]) -> Raw:
-    """A result whose state, if it has one, is what `change` makes of it."""
-    if b'"requestState"' not in bytes(result):
+def rewritten(result: Raw, change: Callable[[str], str], member: str = STATE) -> Raw:
+    """A result whose state (or other text member), if it has one, is what `change` makes of it."""
+    if b'"%b"' % member.encode() not in bytes(result):
         return result
     try:
         members = jsonrpc.decode_object(result)
-        state = jsonrpc.decode_text(members[STATE])
+        state = jsonrpc.decode_text(members[member])
     except (*jsonrpc.UNREADABLE, KeyError):
         return result
-    members[STATE] = Raw(jsonrpc.encode(change(state)))
+    members[member] = Raw(jsonrpc.encode(change(state)))
     return Raw(jsonrpc.encode(members))
 
 

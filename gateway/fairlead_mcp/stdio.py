@@ -20,6 +20,7 @@ from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.printed import LINE_WIDTH, printable
 from fairlead_mcp.surroundings import INHERITED
+from fairlead_mcp.waiting import happened
 
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
@@ -299,12 +300,7 @@ class _Subprocess:
             await asyncio.sleep(0.02)
 
     async def _ended(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._streams.exited.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await happened(self._streams.exited, seconds)
 
 
 def describe_exit(code: int | None) -> str:

@@ -10,7 +10,7 @@ _UNREACHED: Final = {
     "ConnectionRefused": "the server refuses connections",
     "UnknownHost": "the host name of the server is unknown",
     "ConnectTimeout": "the server accepted no connection in time",
-    "TlsFailed": "TLS with the server failed",
+    "TLSFailed": "TLS with the server failed",
     "Unreachable": "the server cannot be reached",
     "AddressNotAllowed": "the server is where none may be",
 }

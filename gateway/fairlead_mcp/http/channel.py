@@ -19,13 +19,14 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.asyncio_tasks import TaskSet
+from fairlead_mcp.capabilities import for_method
 from fairlead_mcp.eras import (
     H_METHOD,
     H_NAME,
     H_SESSION,
     H_VERSION,
     MODERN_VERSION,
-    NAMED,
     Client,
     Era,
     Negotiated,
@@ -43,6 +44,7 @@ from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import Target, with_body
 from fairlead_mcp.messages import Message
+from fairlead_mcp.methods import NAMED_MEMBER
 from fairlead_mcp.multiplex import Offering
 
 logger = logging.getLogger(__name__)
@@ -88,7 +90,7 @@ class HttpChannel:
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
-        self._aside: set[asyncio.Task[None]] = set()
+        self._aside = TaskSet()
 
     def __repr__(self) -> str:
         era = self.negotiated.protocol_version if self.negotiated else "not negotiated"
@@ -98,18 +100,20 @@ class HttpChannel:
         """Negotiate, unless that has been done. Raises McpError."""
         return await self._negotiate(None, deadline)
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
-        """The raw result of a request; the envelope of the era is added here. Raises McpError."""
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+        """The raw result of a request; the envelope of the era is added here, with the extension that a modern one
+        `declares`. Raises McpError.
+        """
         agreed = self.negotiated or await self.connect(deadline)
         had_session = self.session_id is not None
         try:
-            return await self._request(method, params, deadline, agreed)
+            return await self._request(method, params, deadline, agreed, declares)
         except (RpcError, HttpRefused) as error:
             if not _forgotten(error, agreed, had_session):
                 raise
             logger.info("%s: negotiating again (%s)", self._target.host, error)
         agreed = await self._negotiate(agreed, deadline)
-        return await self._request(method, params, deadline, agreed)
+        return await self._request(method, params, deadline, agreed, declares)
 
     async def notify(self, method: str, params: bytes | None, *, deadline: float) -> None:
         """Send a notification (legacy servers only take them). Raises McpError."""
@@ -136,9 +140,7 @@ class HttpChannel:
 
     async def aclose(self) -> None:
         """End a legacy session and whatever is still being sent; bounded, raises nothing."""
-        for task in self._aside:
-            task.cancel()
-        await asyncio.gather(*self._aside, return_exceptions=True)
+        await self._aside.cancel()
         if self.session_id is not None:
             head = self._delete_head + self._era_lines("", None)
             self.session_id = None
@@ -190,11 +192,13 @@ class HttpChannel:
 
     # Requests
 
-    async def _request(self, method: str, params: bytes | Raw | None, deadline: float, agreed: Negotiated) -> Raw:
+    async def _request(
+        self, method: str, params: bytes | Raw | None, deadline: float, agreed: Negotiated, declares: str
+    ) -> Raw:
         ident = self._next_id()
         modern = agreed.era is Era.MODERN
         if modern:
-            params = modern_params(params, self._client, self._capabilities)
+            params = modern_params(params, self._client, for_method(self._capabilities, method, declares))
         body = jsonrpc.request(ident, method, params)
         lines = self._modern_lines(method, params) if modern else self._legacy_lines(agreed.protocol_version)
         try:
@@ -265,8 +269,8 @@ class HttpChannel:
     def _modern_lines(self, method: str, params: bytes | Raw | None) -> bytes:
         version = MODERN_VERSION.encode()
         lines = b"%b: %b\r\n%b: %b\r\n" % (H_VERSION, version, H_METHOD, header_value(method))
-        if method in NAMED and params is not None:
-            name = jsonrpc.decode_object(params).get(NAMED[method])
+        if method in NAMED_MEMBER and params is not None:
+            name = jsonrpc.decode_object(params).get(NAMED_MEMBER[method])
             if name is not None:
                 lines += b"%b: %b\r\n" % (H_NAME, header_value(jsonrpc.decode_text(name)))
         return lines
@@ -277,9 +281,7 @@ class HttpChannel:
     # Beside requests
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=f"aside to {self._target.host}")
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._aside.start(work, f"aside to {self._target.host}")
 
     async def _send_aside(self, body: bytes, method: str) -> None:
         try:

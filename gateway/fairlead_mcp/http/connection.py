@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol):
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
         arrival, self._arrival = self._arrival, None
         self._hand_back(now)
-        if not (known and call.took(body)):
+        if not (known and call.accept(body)):
             call.answered(self._answer(body, sent_at, now, reused=reused))
         if arrival is not None:
             arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it

@@ -135,7 +135,7 @@ class Dialer:
         if isinstance(error, ConnectionRefusedError):
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
         if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
-            return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TlsFailed")
+            return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TLSFailed")
         if isinstance(error, TimeoutError):
             message = f"{self._where} accepted no connection within {self._timeout:g} s"
             return ConnectFailed(message, reason="ConnectTimeout")

@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import UNSET
 
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Resolve
@@ -91,7 +92,7 @@ class EventStream:
         self._pool = opener.pool()
         self._endpoint: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._stream: asyncio.Task[None] | None = None
-        self._posts: set[asyncio.Task[None]] = set()
+        self._posts = TaskSet()
         self._note: asyncio.Task[None] | None = None
         self._over = False
 
@@ -113,9 +114,7 @@ class EventStream:
             return
         if len(self._posts) >= MAX_POSTS:
             raise PoolFull(f"{MAX_POSTS} messages to the server are under way already")
-        task = asyncio.get_running_loop().create_task(self._post(line, self._note), name=f"post {self._pool.host}")
-        self._posts.add(task)
-        task.add_done_callback(self._posts.discard)
+        task = self._posts.start(self._post(line, self._note), f"post {self._pool.host}")
         if jsonrpc.decode_message(line).id is UNSET:
             self._note = task
 

@@ -81,9 +81,9 @@ class Call:
         if self._on_open is not None:
             self._on_open(connection)
 
-    def took(self, body: bytes) -> bool:
-        """Told of an answer that is as usual in all but its body: True where that is all it takes, and `answered` need
-        not be called.
+    def accept(self, body: bytes) -> bool:
+        """Take the body of an answer whose head is that of an earlier one; False where `answered` has to be called
+        with the whole answer.
         """
         return False
 

@@ -34,7 +34,7 @@ def read_answer(answer: Answer, ident: bytes) -> Raw:
         what = "an event stream without an answer" if answer.streamed else "an empty answer"
         raise _not_mcp(answer, f"the server sent {what} (status {status})", "EmptyAnswer")
     if looks_like_html(answer):
-        raise _not_mcp(answer, f"the server sent HTML instead of MCP (status {status})", "HtmlInsteadOfMcp")
+        raise _not_mcp(answer, f"the server sent HTML instead of MCP (status {status})", "HTMLInsteadOfMCP")
     response = jsonrpc.read_response(body)
     if response.error is not None:
         if response.id is not UNSET and bytes(response.id) not in (ident, b"null"):
@@ -130,4 +130,4 @@ def _not_mcp(answer: Answer, message: str, reason: str) -> NotMcp:
 
 def _wrong_id(answer: Answer, ident: Raw | msgspec.UnsetType) -> NotMcp:
     shown = "no id" if ident is UNSET else f"the id {jsonrpc.excerpt(bytes(ident))}"
-    return _not_mcp(answer, f"the answer carries {shown}, not that of the request", "WrongAnswerId")
+    return _not_mcp(answer, f"the answer carries {shown}, not that of the request", "WrongAnswerID")

@@ -28,9 +28,9 @@ _RESERVED: Final = frozenset(
 
 
 class InvalidTarget(McpError):
-    """A URL or header that cannot be used. Reasons: InvalidUrl, InvalidHeader."""
+    """A URL or header that cannot be used. Reasons: InvalidURL, InvalidHeader."""
 
-    reason = "InvalidUrl"
+    reason = "InvalidURL"
 
 
 class Target(msgspec.Struct, frozen=True):

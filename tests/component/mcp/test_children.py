@@ -175,6 +175,7 @@ async def test_a_server_gets_no_variables_of_ours_but_those_it_needs() -> None:
     }
 
 
+@pytest.mark.timing
 async def test_a_stubborn_server_is_gone_after_closing(tmp_path: Path) -> None:
     host = ChildHost()
     host.get("odd", script(ODD_STDIO, "stubborn", str(tmp_path / "pid")))

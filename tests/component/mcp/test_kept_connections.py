@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from fairlead_mcp.http.connection import Connection
-from pools import echo, pool_of, post
 from rawserver import Reply, Request, raw_server
+from upstream_pools import echo, pool_of, post
 from waiting import eventually, soon
 
 

@@ -17,7 +17,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
-from gated import TOKEN, Gated, gated
+from gated_stdio_server import TOKEN, Gated, gated
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from serverprocesses import sse_server
@@ -269,7 +269,7 @@ async def test_a_page_instead_of_a_stream_is_recognized() -> None:
         session = over_events(server.url)
         with pytest.raises(NotMcp) as refused:
             await session.connect()
-        assert refused.value.reason == "HtmlInsteadOfMcp"
+        assert refused.value.reason == "HTMLInsteadOfMCP"
         await session.aclose()
 
 

@@ -30,6 +30,7 @@ def package_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "HTTP"))}
 
 
+@pytest.mark.timing
 async def test_the_time_server_runs_through_uv_is_called_and_goes_with_all_its_processes() -> None:
     host = ChildHost()
     args = ["tool", "run", "-q", "mcp-server-time", "--local-timezone", "UTC"]

@@ -13,9 +13,9 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFul
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
-from pools import echo, pool_of, post
 from ports import free_port
 from rawserver import Handler, Reply, Request, raw_server
+from upstream_pools import echo, pool_of, post
 from waiting import eventually, soon
 
 
@@ -120,6 +120,7 @@ async def never(request: Request, reply: Reply) -> None:
     await asyncio.Event().wait()
 
 
+@pytest.mark.timing
 async def test_a_deadline_ends_a_call_and_its_connection() -> None:
     async with raw_server(never) as server:
         pool = pool_of(server)
@@ -237,7 +238,7 @@ async def test_tls_with_a_server_that_speaks_none_is_told() -> None:
         pool = pool_of(server, ssl=ssl.create_default_context(), connect_timeout=0.3)
         with pytest.raises(ConnectFailed) as caught:
             await pool.exchange(post(b"x"), deadline=soon())
-        assert caught.value.reason in ("TlsFailed", "ConnectTimeout")
+        assert caught.value.reason in ("TLSFailed", "ConnectTimeout")
         await pool.aclose()
 
 

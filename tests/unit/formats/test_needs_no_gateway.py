@@ -16,7 +16,7 @@ class Blocked:
             raise ModuleNotFoundError(f"blocked: {name}", name=name)
 
 OTHERS = {"fairlead_api", "fairlead_cli", "fairlead_client", "fairlead_gateway", "fairlead_kube", "fairlead_operator",
-          "fairlead_rest", "aiohttp", "fastapi", "jsonschema_rs", "kubernetes", "pydantic", "uvicorn"}
+          "fairlead_rest", "fairlead_tools", "aiohttp", "fastapi", "jsonschema_rs", "kubernetes", "pydantic", "uvicorn"}
 WIRE = {"fairlead_mcp", "fairlead_mcp.errors", "fairlead_mcp.schemas", "fairlead_mcp.sse"}
 sys.meta_path.insert(0, Blocked())
 

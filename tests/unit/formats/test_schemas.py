@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conformance_offers import RICH_SCHEMA
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tools.definitions import FAULT
@@ -19,7 +20,6 @@ from fairlead_formats.tools.format import Action, Options
 from formatrules import violations
 from formats.instances import Instances
 from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep
-from subject_server import RICH_SCHEMA
 
 CHOICES = [
     *((name, Options()) for name in sorted(FORMATS) if name != "mcp"),

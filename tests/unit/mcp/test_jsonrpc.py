@@ -19,14 +19,14 @@ def test_a_response_is_read_whatever_the_order_of_its_members() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"result":{"a', "TruncatedJson"),
-        (b"", "TruncatedJson"),
-        (b"{nope}", "BadJson"),
-        (b"hello", "BadJson"),
-        (b"[1]", "NotMcp"),
-        (b"{}", "NotMcp"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "NotMcp"),
-        (b'{"id":1,"error":"broken"}', "NotMcp"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a', "TruncatedJSON"),
+        (b"", "TruncatedJSON"),
+        (b"{nope}", "BadJSON"),
+        (b"hello", "BadJSON"),
+        (b"[1]", "NotMCP"),
+        (b"{}", "NotMCP"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "NotMCP"),
+        (b'{"id":1,"error":"broken"}', "NotMCP"),
     ],
 )
 def test_what_is_no_response_says_why(data: bytes, reason: str) -> None:

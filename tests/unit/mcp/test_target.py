@@ -28,7 +28,7 @@ def test_a_url_is_taken_apart(url: str, host: str, port: int, path: bytes, autho
 def test_what_is_no_plain_http_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidTarget) as caught:
         Target.from_url(url)
-    assert caught.value.reason == "InvalidUrl"
+    assert caught.value.reason == "InvalidURL"
 
 
 def test_a_secret_in_a_url_is_not_repeated() -> None:

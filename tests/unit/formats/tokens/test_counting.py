@@ -37,6 +37,7 @@ def test_the_exact_counter_counts_as_openai_does(text: str, tokens: int) -> None
     assert counter.count(text) == tokens
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "text", ["a" * 300_000, "1" * 300_000, "é" * 300_000, "\n" * 300_000, "ab" * 150_000, "\ud800"]
 )

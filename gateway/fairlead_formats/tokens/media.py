@@ -1,0 +1,120 @@
+"""Tokens of images and audio, as the providers count them. Pure module.
+
+An image's size is read from the beginning of its data; what cannot be read counts as the largest. Anthropic takes a
+token for each 750 pixels of an image of at most 1,568 pixels a side ("Vision", image costs); OpenAI 85 and 170 for each
+tile of 512 pixels ("Images and vision", GPT-4o); Gemini 258 for each of its tiles ("Understand and count tokens").
+Audio is 32 tokens a second at Gemini, the most of the three.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_formats.tokens.conversation import AUDIO_BYTES, IMAGE
+
+ANTHROPIC: Final = "anthropic"
+OPENAI: Final = "openai"
+GEMINI: Final = "gemini"
+PROVIDERS: Final = (ANTHROPIC, OPENAI, GEMINI)
+HEAD: Final = 96 << 10
+"""Characters of base64 that a size is looked for in: a JPEG may have a preview in front of it."""
+WAV_SECOND_TOKENS: Final = 32
+LEAST_TILE: Final = 256
+"""Pixels of a side of Gemini's smallest tile."""
+MOST_TILES: Final = 16
+_LARGEST: Final = (1568, 1568)
+_JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+
+
+def image_tokens(data: str, provider: str | None = None) -> int:
+    """Tokens of an image in base64 at one of `PROVIDERS`; the most of them with None."""
+    size = image_size(_head(data)) or _LARGEST
+    if provider in _COUNTS:
+        return _COUNTS[provider](*size)
+    return max(count(*size) for count in _COUNTS.values())
+
+
+def audio_tokens(data: str) -> int:
+    """Tokens of a sound in base64: of a WAV file by its seconds, of any other by its bytes."""
+    head, size = _head(data), len(data) * 3 // 4
+    if head[:4] == b"RIFF" and head[8:12] == b"WAVE" and len(head) >= 32:
+        per_second: int = struct.unpack("<I", head[28:32])[0]
+        if per_second:
+            return math.ceil(size / per_second * WAV_SECOND_TOKENS)
+    return size // AUDIO_BYTES + 1
+
+
+def image_size(head: bytes) -> tuple[int, int] | None:
+    """Width and height in pixels, from the beginning of a PNG, GIF, WebP or JPEG; None for anything else."""
+    try:
+        if head[:8] == b"\x89PNG\r\n\x1a\n":
+            found = struct.unpack(">II", head[16:24])
+        elif head[:6] in (b"GIF87a", b"GIF89a"):
+            found = struct.unpack("<HH", head[6:10])
+        elif head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            found = _webp(head)
+        elif head[:2] == b"\xff\xd8":
+            return _jpeg(head)
+        else:
+            return None
+    except (struct.error, IndexError):
+        return None
+    width, height = found
+    return (width, height) if width and height else None
+
+
+def _head(data: str) -> bytes:
+    part = data[:HEAD]
+    try:
+        return base64.b64decode(part[: len(part) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _webp(head: bytes) -> tuple[int, int]:
+    if head[12:16] == b"VP8X":
+        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    if head[12:16] == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    width, height = struct.unpack("<HH", head[26:30])
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def _jpeg(head: bytes) -> tuple[int, int] | None:
+    place = 2
+    while place + 9 <= len(head) and head[place] == 0xFF:
+        if head[place + 1] in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", head[place + 5 : place + 9])
+            return (width, height) if width and height else None
+        place += 2 + int(struct.unpack(">H", head[place + 2 : place + 4])[0])
+    return None
+
+
+def _anthropic(width: int, height: int) -> int:
+    scale = min(1.0, 1568 / max(width, height))
+    return min(IMAGE, math.ceil(width * scale * height * scale / 750))
+
+
+def _openai(width: int, height: int) -> int:
+    scale = min(1.0, 2048 / max(width, height))
+    width, height = math.ceil(width * scale), math.ceil(height * scale)
+    scale = min(1.0, 768 / min(width, height))
+    return 85 + 170 * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+
+
+def _gemini(width: int, height: int) -> int:
+    if width <= 384 and height <= 384:
+        return 258
+    unit = max(LEAST_TILE, math.floor(min(width, height) / 1.5))
+    return 258 * min(MOST_TILES, math.ceil(width / unit) * math.ceil(height / unit))
+
+
+_COUNTS: Final[dict[str | None, Callable[[int, int], int]]] = {
+    ANTHROPIC: _anthropic, OPENAI: _openai, GEMINI: _gemini,
+}  # fmt: skip

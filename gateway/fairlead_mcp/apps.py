@@ -1,0 +1,103 @@
+"""MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865): what a tool's definition says of its user interface.
+
+Pure module. A tool names a `ui://` resource whose HTML a host shows; that resource need not be listed. The HTML calls
+tools by the names that its own server knows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc, uris
+
+APP: Final = "app"
+MODEL: Final = "model"
+
+
+class UserInterface(msgspec.Struct, frozen=True):
+    """The user interface of one tool."""
+
+    resources: tuple[str, ...] = ()
+    """`ui://` URIs that the definition names, as the server calls them."""
+    for_app: bool = True
+    """Whether apps may call the tool (`visibility`)."""
+    for_model: bool = True
+    """Whether models may see it."""
+
+
+NONE: Final = UserInterface()
+
+
+class _Ui(msgspec.Struct):
+    visibility: list[str] | None = None
+
+
+class _UiMeta(msgspec.Struct):
+    ui: Raw = Raw(b"{}")
+
+
+class _MetaOfTool(msgspec.Struct):
+    meta: Raw = msgspec.field(name="_meta", default=Raw(b"{}"))
+
+
+_decode_tool: Final = msgspec.json.Decoder(_MetaOfTool).decode
+_decode_meta: Final = msgspec.json.Decoder(_UiMeta).decode
+_decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode_ui: Final = msgspec.json.Decoder(_Ui).decode
+
+
+def interface_of(definition: bytes) -> UserInterface:
+    """The interface that a raw definition declares; a part of another shape than the specification's says nothing."""
+    if b'"ui' not in definition and b'"openai' not in definition and b"\\u" not in definition:
+        return NONE
+    named = tuple(uri for uri in uris.found_in(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
+    visible = _visibility(definition)
+    if visible is None:
+        return UserInterface(named) if named else NONE
+    return UserInterface(named, APP in visible, MODEL in visible)
+
+
+def _visibility(definition: bytes) -> list[str] | None:
+    try:
+        return _decode_ui(_decode_meta(_decode_tool(definition).meta).ui).visibility
+    except jsonrpc.UNREADABLE:
+        return None
+
+
+def without_domain(resource: bytes | Raw) -> bytes | Raw:
+    """The definition of a resource, or one of its contents, without `_meta.ui.domain`, which is good for one URL of its
+    server alone: hosts compute it from the URL that they connect to. The same object where it has none.
+    """
+    if not _may_have_domain(resource):
+        return resource
+    try:
+        whole = jsonrpc.decode_object(resource)
+        meta = jsonrpc.decode_object(whole["_meta"])
+        ui = jsonrpc.decode_object(meta["ui"])
+        del ui["domain"]
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return resource
+    meta["ui"] = Raw(jsonrpc.encode(ui))
+    whole["_meta"] = Raw(jsonrpc.encode(meta))
+    return jsonrpc.encode(whole)
+
+
+def read_without_domain(result: bytes | Raw) -> bytes | Raw:
+    """The result of `resources/read` whose contents have no `_meta.ui.domain`; the same object where they had none."""
+    if not _may_have_domain(result):
+        return result
+    try:
+        whole = jsonrpc.decode_object(result)
+        contents = [without_domain(one) for one in _decode_list(whole["contents"])]
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return result
+    whole["contents"] = Raw(jsonrpc.encode([Raw(bytes(one)) for one in contents]))
+    return jsonrpc.encode(whole)
+
+
+def _may_have_domain(raw: bytes | Raw) -> bool:
+    data = bytes(raw)
+    return b'"domain"' in data or b"\\u" in data
