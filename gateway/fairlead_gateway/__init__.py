@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from fairlead_client import Server as Server
     from fairlead_client import ToolRegistry as ToolRegistry
     from fairlead_client import parallel_with_limit as parallel_with_limit
-    from fairlead_gateway.custom.context import Context as Context
-    from fairlead_gateway.custom.tool import CustomTool as CustomTool
-    from fairlead_gateway.custom.tool import tool as tool
-    from fairlead_gateway.custom.tools import CustomTools as CustomTools
+    from fairlead_tools.handlers.context import Context as Context
+    from fairlead_tools.handlers.tool import CustomTool as CustomTool
+    from fairlead_tools.handlers.tool import tool as tool
+    from fairlead_tools.handlers.tools import CustomTools as CustomTools
 
 _EXPORTS: Final = MappingProxyType(
     {
-        "Context": "fairlead_gateway.custom.context",
-        "CustomTool": "fairlead_gateway.custom.tool",
-        "CustomTools": "fairlead_gateway.custom.tools",
-        "tool": "fairlead_gateway.custom.tool",
+        "Context": "fairlead_tools.handlers.context",
+        "CustomTool": "fairlead_tools.handlers.tool",
+        "CustomTools": "fairlead_tools.handlers.tools",
+        "tool": "fairlead_tools.handlers.tool",
     }
 )
 """Name to the module that has it. Imported at the first use: the parts of the gateway do not pay for each other."""

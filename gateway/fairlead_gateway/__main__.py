@@ -25,7 +25,6 @@ from fairlead_gateway.catalog.source import Source
 from fairlead_gateway.configuration import load_models
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.load import load
-from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
@@ -34,6 +33,7 @@ from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
 from fairlead_mcp.host import ChildHost
+from fairlead_tools.handlers.tools import CustomTools
 
 if TYPE_CHECKING:
     from fairlead_kube.client import Kube

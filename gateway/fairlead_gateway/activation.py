@@ -31,8 +31,8 @@ from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
-from fairlead_gateway.validation.shelf import Checks
 from fairlead_gateway.yielding import in_turns, let_go
+from fairlead_tools.validation.shelf import Checks
 
 log = logging.getLogger(__name__)
 
@@ -47,19 +47,19 @@ first who asks.
 
 
 class Activation:
-    """Activates snapshots: a new catalog replaces the one that is served. The served one is `front.selection`; besides
-    it only measuring by tiers changes here.
+    """Activates snapshots: a new catalog replaces the one that is served. The served one is `endpoint.selection`;
+    besides it only measuring by tiers changes here.
     """
 
     def __init__(
-        self, settings: Settings, front: McpEndpoint, registry: Registry, checks: Checks, book: MetricsRegistry,
+        self, settings: Settings, endpoint: McpEndpoint, registry: Registry, checks: Checks, book: MetricsRegistry,
         outbox: Outbox, news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
     ) -> None:  # fmt: skip
         """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
         `issuers` are those that may give the names that policies speak of.
         """
         self._settings = settings
-        self._front = front
+        self._endpoint = endpoint
         self._registry = registry
         self._checks = checks
         self._book = book
@@ -73,21 +73,21 @@ class Activation:
 
     async def swap(self, snapshot: Snapshot) -> bool:
         """Serve it from now on. False where some of its servers could not be had yet."""
-        front = self._front
+        endpoint = self._endpoint
         await self._registry.sync(snapshot.servers)
-        before = front.selection
+        before = endpoint.selection
         after = await in_turns(self._selecting(snapshot, before))
         for check in self._checks.large():
             await asyncio.to_thread(self._checks.compile, check)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOLLOWING_SECONDS):
                 await in_turns(after.prepare_in_slices(before))
-        front.activate(after)
+        endpoint.activate(after)
         self._left.extend(await in_turns(before.parts_in_slices()))
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:
             self._warn_of(snapshot.rules.policies)
-        await front.streams.swapped(before, front.selection)
+        await endpoint.streams.swapped(before, endpoint.selection)
         await self._news.swapped(before.snapshot, snapshot)
         return not self._registry.incomplete
 

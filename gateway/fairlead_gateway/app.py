@@ -21,22 +21,26 @@ from fairlead_gateway.activation import Activation
 from fairlead_gateway.admin_server import AdminServer, guarded
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import Dispatcher
 from fairlead_gateway.calls.input_required import Bridge
+from fairlead_gateway.calls.open_tasks import OpenTasks
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.result_keeper import ResultKeeper
 from fairlead_gateway.calls.server_requests import ServerRequests
 from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.calls.startup import StartupWait
+from fairlead_gateway.calls.task_ids import TaskIds
+from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import Models
+from fairlead_gateway.configuration import Models, embedding
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
-from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.client_limits import ClientLimits
@@ -48,7 +52,7 @@ from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.governance import Governance
+from fairlead_gateway.governance import Governance, result_store
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
@@ -64,8 +68,6 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
-from fairlead_gateway.validation.shelf import Checks
-from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
@@ -75,7 +77,11 @@ from fairlead_rest.application import Readiness, application
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_rest.router_tools import RouterTools
 from fairlead_rest.throttle import Throttle
+from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
+from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.version import NAME, VERSION
 
 if TYPE_CHECKING:
     from fairlead_rest.live_models import Refresher
@@ -91,14 +97,14 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: McpEndpoint,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
         governance: Governance, heap: Heap, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
         self.registry = registry
-        self.front = front
+        self.endpoint = endpoint
         self.book = book
         self._draining = False
         self.rest = rest
@@ -110,24 +116,24 @@ class Gateway:
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._listener = Listener(
-            front, application(self.readiness, rest), settings.host, settings.port, _certificates(settings)
+            endpoint, application(self.readiness, rest), settings.host, settings.port, _certificates(settings)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter,
+            book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
             self._tasks, lambda: rest.throttle.waiting, lambda: heap.full_seconds,
         )  # fmt: skip
         guards = GuardCollector(
             checks,
             lambda: registry.guards,
-            front.context.cache,
-            front.identities,
-            front.proxies,
-            front.buffers,
+            endpoint.context.cache,
+            endpoint.identities,
+            endpoint.proxies,
+            endpoint.buffers,
             lambda: len(rest.issuers.without_issuer(self.snapshot.rules.policies)),
         )
-        latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
-        servers = ServerCollector(lambda: front.selection, rest.children)
+        latencies = LatencyCollector(lambda: endpoint.selection, book, lambda: outbox.asked_at, time.time)
+        servers = ServerCollector(lambda: endpoint.selection, rest.children)
         self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
         """Everything that is told at /metrics."""
 
@@ -157,7 +163,7 @@ class Gateway:
     @property
     def snapshot(self) -> Snapshot:
         """Catalog that is served now."""
-        return self.front.selection.snapshot
+        return self.endpoint.selection.snapshot
 
     def readiness(self) -> Readiness:
         if self._draining:
@@ -185,7 +191,7 @@ class Gateway:
             raise
         self._heap.start()
         self.governance.start()
-        await self.front.identities.start()
+        await self.endpoint.identities.start()
         await self.snapshots.start()
         if self._live_models is not None:
             self._live_models.start()
@@ -203,18 +209,19 @@ class Gateway:
         if self.settings.drain and not again:
             self._listener.retire()
             await asyncio.sleep(self.settings.drain)
-        self.front.streams.close()
+        self.endpoint.streams.close()
         self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
         await self.rest.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
         await self.snapshots.stop()
-        await self.front.identities.aclose()
-        await self.front.context.subscriptions.aclose()
-        self.front.context.bridge.close()
+        await self.endpoint.identities.aclose()
+        await self.endpoint.context.subscriptions.aclose()
+        self.endpoint.context.bridge.close()
         await self.registry.aclose(0)
         await self.governance.stop()
+        await self.rest.kept.recorder.aclose()
         await self._admin.stop()
         await self._heap.stop()
 
@@ -276,18 +283,24 @@ def build(
     state_signer = RequestStateSigner(settings.session_key.encode())
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     subscriptions = ResourceSubscriptions(client, clock)
-    streams = NotificationStreams(subscriptions, identities, ViewBuilds(), lambda: front.selection)
-    live = ServerRequests(sessions, streams.notify)
+    task_ids = TaskIds(settings.session_key.encode())
+    open_tasks = OpenTasks(settings.open_tasks, clock)
+    recorder = ContextRecorder(result_store(settings, clock), settings.session_key.encode())
+    own_tools = RouterTools(lambda: rest)
+    keeper = ResultKeeper(recorder, own_tools, book)
+    listened = TaskSubscriptions(client, task_ids, open_tasks, book, governance.auditor, clock, keeper)
+    streams = NotificationStreams(subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection)
+    server_requests = ServerRequests(sessions, streams.notify)
     context = CallContext(
-        book, client, own_info, live, subscriptions, Bridge(clock), clock, results, *counted, state_signer,
-        registry.end_session,
+        book, client, own_info, server_requests, subscriptions, Bridge(clock), clock, results, *counted, state_signer,
+        registry.end_session, task_ids, open_tasks, keeper,
     )  # fmt: skip
-    startup_wait = StartupWait(lambda: front.selection, settings.start_wait)
+    startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
     dispatcher = Dispatcher(context)
-    front = McpEndpoint(
+    endpoint = McpEndpoint(
         allow,
         dispatcher,
-        BuiltinMethods(own_info, sessions, live.set_level),
+        BuiltinMethods(own_info, sessions, server_requests.set_level),
         book,
         ClientLimits(
             head=settings.max_header_bytes,
@@ -308,18 +321,21 @@ def build(
         configured_proxies(settings),
         buffers,
         installation,
+        recorder=recorder,
+        meta_tools=own_tools,
+        router_tokens=settings.router_result_tokens or None,
     )
-    activation = Activation(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
+    activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
     rest = RestContext(
-        lambda: front.selection,
+        lambda: endpoint.selection,
         Caller(dispatcher, buffers),
         RequestGuard(
             allow,
             identities,
             resource,
-            lambda who: streams.view_builds.ready(front.selection, who, MERGED),
-            front.proxies.client,
+            lambda who: streams.view_builds.ready(endpoint.selection, who, MERGED),
+            endpoint.proxies.client,
             buffers,
             governance.auditor,
         ),
@@ -338,13 +354,18 @@ def build(
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
         live_models=None if refresher is None else lambda: refresher.known,
+        recorder=recorder,
+        embedding=embedding(settings),
+        counts=book.search,
     )
     snapshots = SnapshotStore(
         source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
-    return Gateway(settings, snapshots, registry, front, book, rest, checks, outbox, tools, governance, heap, refresher)
+    return Gateway(
+        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher
+    )
 
 
 def _certificates(settings: Settings) -> Certificates | None:

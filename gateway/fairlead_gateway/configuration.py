@@ -15,7 +15,8 @@ from msgspec import Meta
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
-from fairlead_gateway.settings import BadSetting
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, EmbeddingConfig, missing_modules
 
 Tokens = Annotated[int, Meta(ge=1)]
 
@@ -69,6 +70,35 @@ def load_models(path: Path | None) -> Models:
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
         raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
     return Models(routes, ContextWindows({name: _window(size) for name, size in file.models.items()}), file.live_models)
+
+
+def embedding(settings: Settings) -> EmbeddingConfig | None:
+    """Who makes vectors for search; None for nobody. Raises BadSetting."""
+    chosen = settings.embedder
+    if chosen == "auto":
+        chosen = "endpoint" if settings.embedder_url else "none" if missing_modules() else "built-in"
+    if chosen == "none":
+        return None
+    missing = missing_modules() if chosen == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
+    if missing:
+        wheel = " and the wheel fairlead-search-model of the same release" if chosen == "built-in" else ""
+        raise BadSetting(
+            f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: install fairlead[search]{wheel}"
+        )
+    return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings)
+
+
+def _endpoint(settings: Settings) -> EmbeddingConfig:
+    parts = urlsplit(settings.embedder_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise BadSetting("FAIRLEAD_EMBEDDER_URL must be an http or https URL without credentials, such as …:8000/v1")
+    if not settings.embedder_model:
+        raise BadSetting("FAIRLEAD_EMBEDDER_URL needs FAIRLEAD_EMBEDDER_MODEL: the name of the model there")
+    return EmbeddingConfig(
+        settings.embedder_url, settings.embedder_model, settings.embedder_key, settings.embedder_dimensions,
+        settings.embedder_instruction, settings.allowed_urls, settings.denied_networks, settings.egress.confined,
+        settings.release_namespace,
+    )  # fmt: skip
 
 
 def _window(size: int | WindowSetting) -> ContextWindow:

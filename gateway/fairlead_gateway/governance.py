@@ -20,6 +20,8 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
+from fairlead_gateway.context.memory import MemoryStore
+from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
@@ -94,13 +96,32 @@ def _audited(writer: Writer) -> Iterable[Metric]:
 
 def _settler(settings: Settings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
     # only where it is asked for: the client takes a tenth of a second to import
-    from fairlead_gateway.limits.shared import BadUrl, Settler
+    from fairlead_gateway.limits.shared import Settler
+    from fairlead_gateway.redis_client import BadUrl
 
     try:
         return Settler(
             settings.redis, sharing, interval=settings.redis_settle_seconds, timeout=settings.redis_timeout,
             closed=settings.redis_down == "closed", prefix=settings.redis_prefix, clock=clock,
         )  # fmt: skip
+    except BadUrl as error:
+        raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
+
+
+def result_store(settings: Settings, clock: Callable[[], float] = time.monotonic) -> ContextStore | None:
+    """Store of results of `execute_tool`; None where none are kept. Raises BadSetting."""
+    if not settings.context_bytes or not settings.context_bytes_each:
+        return None
+    bounds = Bounds(settings.context_seconds, settings.context_bytes_each, settings.context_bytes)
+    if not settings.redis:
+        return MemoryStore(bounds, clock)
+    from fairlead_gateway.context.redis_store import RedisStore
+    from fairlead_gateway.redis_client import BadUrl
+
+    try:
+        return RedisStore(
+            settings.redis, bounds, timeout=settings.redis_timeout, prefix=settings.redis_prefix, clock=clock
+        )
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 

@@ -143,6 +143,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     result_cache_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     """For results of tools with `cacheableSeconds`; 0 keeps none."""
+    router_result_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 2000
+    """Tokens of a result at `/router/mcp` where neither tool, policy nor request says another number; 0 for any."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
     upstream_waiting: int = 1024
@@ -153,6 +155,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long one of them is kept without a call."""
     upstream_queue_seconds: float = 10.0
     """How long a call waits so before it is refused."""
+    open_tasks: Annotated[int, Meta(ge=0)] = 256
+    """Tasks (SEP-2663) that one caller may have open, as each replica counts them; 0 takes any number. Further calls
+    are made without them: a tool that can do without answers as ever, one that cannot is refused with `RATE_LIMITED`.
+    """
     start_wait: float = 10.0
     """How long a request waits for a server that starts before it is told so; a tier may say less."""
     allowed_urls: tuple[str, ...] = ()
@@ -163,9 +169,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Networks of the cluster's pods and Services: there only Services of a server's own namespace may be, and names in
     `allowed_urls`. As for the operator.
     """
-    confined: Literal["auto", "yes", "no"] = "auto"
-    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `yes`,
-    `no`, or `auto`, which is yes in a pod. As for the operator.
+    confined: Literal["auto", "always", "never"] = "auto"
+    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
+    `never`, or `auto`, which is always in a pod. As for the operator.
     """
     agent_calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
     """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""
@@ -185,6 +191,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     redis_prefix: str = "fairlead"
     """Prefix of keys in Redis: one for each installation."""
+    context_seconds: Annotated[float, Meta(ge=1)] = 3600.0
+    """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""
+    context_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
+    """Bytes of all kept results, in Redis where there is one, else in each replica; 0 keeps none."""
+    context_bytes_each: Annotated[int, Meta(ge=0)] = 4 << 20
+    """Bytes of one principal's kept results, or of one session of an anonymous caller; its oldest go first."""
+    embedder: Literal["auto", "built-in", "endpoint", "none"] = "auto"
+    """Who makes the vectors that tools are searched by, beside their words: `built-in`, the encoder of the extra
+    `search`; `endpoint`, that of `embedder_url`; `none`; or `auto`: the endpoint where there is one, else the encoder
+    where it is installed.
+    """
+    embedder_url: str = ""
+    """Base of an OpenAI-compatible API that has `/embeddings`, such as `http://vllm.models:8000/v1`. It may be where
+    servers may be, those of the release's namespace.
+    """
+    embedder_model: str = ""
+    """Model that is asked for there."""
+    embedder_key: str = ""
+    """Bearer token for it."""
+    embedder_dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
+    """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
+    embedder_instruction: str = ""
+    """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None
@@ -232,7 +261,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def egress(self) -> Egress:
         """Where servers may be. Raises BadEgress."""
-        confined = None if self.confined == "auto" else self.confined == "yes"
+        confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
     @property

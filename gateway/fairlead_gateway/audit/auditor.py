@@ -56,7 +56,7 @@ class Auditor:
         self,
         asked: AuditedRequest,
         method: str,
-        server: ServerKey,
+        server: ServerKey | None,
         tool: str,
         params: Mapping[str, Raw],
         outcome: str,
@@ -66,7 +66,8 @@ class Auditor:
         denied: str = "",
     ) -> None:
         """A call of a tool, or another request to a server, is over. `outcome` is empty where all is well, `size` that
-        of the result in bytes. `limited` names the limit that refused it, `denied` the rules of policies that did.
+        of the result in bytes; `server` is None for a tool of the gateway's own. `limited` names the limit that refused
+        it, `denied` the rules of policies that did.
         """
         if limited or denied:
             decision: Decision = LIMITED if limited else DENIED

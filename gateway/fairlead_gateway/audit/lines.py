@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.audit.entry import AuditEntry
-from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.tracing.trace import trace_id
+from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
 MAX_NAME: Final = 256

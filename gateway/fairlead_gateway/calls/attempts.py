@@ -85,7 +85,7 @@ class GuardedRequest(ResponseSink):
             self.admitted(PLAIN)
             return
         try:
-            ticket = guard.enter(self, retry=self._attempts > 0)
+            ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)  # no quota is on polls
         except McpError as error:
             self.refused(error)
             return
@@ -152,17 +152,13 @@ class GuardedRequest(ResponseSink):
         route = self.route
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
-            request = self._outgoing = request.traced(jsonrpc.encode(params), lines + self.via_lines())
+            request = request.traced(jsonrpc.encode(params), lines)  # each attempt has a span of its own
         meter = route.meter
         if meter is not None:
             self._measured = meter.begin(self.context.clock())
         pending = route.upstream.send(request, self)
         if self._ticket:  # else it is over already
             self._pending = pending
-
-    def via_lines(self) -> bytes:
-        """Lines of an HTTP head that say which gateways passed it on."""
-        return b""
 
     def _negotiate(self) -> None:
         self._pending = task = asyncio.get_running_loop().create_task(self._negotiated(), name="negotiate")

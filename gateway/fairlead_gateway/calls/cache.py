@@ -44,15 +44,15 @@ class Kept(msgspec.Struct, frozen=True):
 class Follower(Protocol):
     """An equal call that waits for the result of another."""
 
-    def hit(self, kept: Kept) -> None:
+    def take_result(self, kept: Kept) -> None:
         """Take the result. May not raise."""
         ...
 
-    def go(self) -> None:
+    def send(self) -> None:
         """Make the call, for there is no result. May not raise."""
         ...
 
-    def lead(self, key: bytes) -> None:
+    def become_leader(self, key: bytes) -> None:
         """Make the call in place of the one that was given up. May not raise."""
         ...
 
@@ -145,18 +145,18 @@ class ResultCache:
                 self._drop(next(iter(self._kept)))
         for follower in self._followers.pop(key, ()):
             self.hits += 1
-            follower.hit(kept)
+            follower.take_result(kept)
 
     def failed(self, key: bytes) -> None:
         """Have each follower make the call, for there is no result that could be kept."""
         for follower in self._followers.pop(key, ()):
-            follower.go()
+            follower.send()
 
     def given_up(self, key: bytes) -> None:
         """Have the first follower make the cancelled call for the others."""
         waiting = self._followers.get(key)
         if waiting:
-            waiting.pop(0).lead(key)
+            waiting.pop(0).become_leader(key)
         else:
             self._followers.pop(key, None)
 

@@ -7,42 +7,47 @@ client is asked. It ends exactly once.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls import round_trips, translate
+from fairlead_gateway.calls import legacy_subscriptions, round_trips, task_wait, tasks, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.input_required import BridgedCall, features_of
-from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
-from fairlead_gateway.calls.outputs import judged, with_cache_hints
-from fairlead_gateway.calls.server_requests import MessageRelay, level_asked_for
+from fairlead_gateway.calls.message_relay import MessageRelay
+from fairlead_gateway.calls.outgoing import upstream_request
+from fairlead_gateway.calls.outputs import CACHEABLE, presented, with_cache_hints
+from fairlead_gateway.calls.server_requests import level_asked_for
 from fairlead_gateway.calls.stages import STAGES
-from fairlead_gateway.calls.targets import READ, SUBSCRIPTIONS, continues
+from fairlead_gateway.calls.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.refusal import CANCELLED, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.telemetry import TOOL_ERROR
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.messages import Message
-from fairlead_mcp.via import VIA, passed_on
+from fairlead_tools.refusal import CANCELLED, Refusal
 
+T = TypeVar("T")
 NO_FEATURES: Final = b"{}"
+SUBSCRIBE: Final = "resources/subscribe"
 
 
 class ToolCall(ClientRequest):
     """A request from its checks to the recorded answer; the sink of its server's messages."""
 
     __slots__ = (
-        "_bridged", "_following", "_key", "_members", "_modern", "_relay", "_rounds", "level", "param_lines",
+        "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_peer", "_relay",
+        "_rounds", "level", "most_tokens", "param_lines",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +58,8 @@ class ToolCall(ClientRequest):
         """`Mcp-Param-*`, as lines of an HTTP head."""
         self.level: str | None = None
         """Least severe log message that the client asked for."""
+        self.most_tokens: int | None = None
+        """Tokens that the result may have; None for any number."""
         self._key: bytes | None = None
         """Key under which the result is to be kept."""
         self._following: bytes | None = None
@@ -63,7 +70,12 @@ class ToolCall(ClientRequest):
         self._members: jsonrpc.RawObject | None = None
         """Params as they were, for further rounds with a modern server."""
         self._rounds = 0
+        self._continued = False
         self._bridged: BridgedCall | None = None
+        self._peer: ClientPeer | None = None
+        """Client to be asked what a task asks, which is not created in its session."""
+        self._declaration = tasks.NOT_DECLARED
+        """State of its declaration of tasks to the server (`calls.tasks`)."""
 
     def run(self) -> None:
         """Check and make the call; it may be answered before this returns. Raises nothing."""
@@ -77,7 +89,7 @@ class ToolCall(ClientRequest):
                     self.refuse(refusal)
                     return
             if self._following is None and not self.done:
-                self.go()
+                self.send()
         except Exception as error:  # noqa: BLE001  # the edge of the request; `gave_up` logs what is no error of the wire
             self.gave_up(error)
 
@@ -88,7 +100,7 @@ class ToolCall(ClientRequest):
         cache = self.context.cache
         kept = cache.get(key)
         if kept is not None:
-            self.hit(kept)
+            self.take_result(kept)
         elif self.route.caller_deadline:
             return  # it may end before those who wait for it want it to
         elif cache.follow(key, self):
@@ -96,26 +108,24 @@ class ToolCall(ClientRequest):
         else:
             self._key = key
 
-    def hit(self, kept: Kept) -> None:
+    def take_result(self, kept: Kept) -> None:
         route, cache = self.route, self.context.cache
         self._following = None
         try:
             outcome = translate.result(
                 kept.result, from_modern=kept.modern, to_modern=self.request.modern, server_info=route.server_info
             )
-            note = b'{"ageMs":%d}' % round(cache.age(kept) * 1000)
-            outcome = judged(route.check, route.server.key, outcome)
-            result = translate.noted(outcome.result, META_CACHE, note)
+            outcome = presented(route, self.request.method, outcome)
+            result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
+            self._present(TranslatedResult(result, outcome.is_error))
         except McpError as error:
             self.gave_up(error)
-            return
-        self.end("", result=result)
 
-    def lead(self, key: bytes) -> None:
+    def become_leader(self, key: bytes) -> None:
         self._key = key
-        self.go()
+        self.send()
 
-    def go(self) -> None:
+    def send(self) -> None:
         """Send it. Raises nothing."""
         self._following = None
         try:
@@ -135,24 +145,24 @@ class ToolCall(ClientRequest):
         members = request.params
         if self._members is not None:
             members = {**self._members}
-        elif modern and not request.modern:
+        elif not request.modern and route.upstream.modern:
             self._members = {**members}
+        if route.tool is not None and (request.meta.extensions or "task" in members or self._declaration):
+            self._declaration, members = tasks.decide_declaration(self, members, self._declaration, modern=modern)
         token = translate.progress_token(members) if request.meta.token else None
         level = self.level
         if token is not None or level is not None or self.client is not None:
             self._relay = self._opened(token)
         self._modern = modern
         made = upstream_request(
-            self.context, route, request, self.exchange,
-            Outgoing(members, self.deadline, modern, token is not None, level, self.client, self.own_session,
-                     self.param_lines, self.span is not None, self._rounds > 0),
+            self.context, route, request, self.exchange, members, self.deadline, modern, level,
+            self._peer or self.client, session=self.own_session, param_lines=self.param_lines,
+            progress=token is not None, traced=self.span is not None, continued=self._continued,
+            follows=self._rounds > 0, tasks=self._declaration in tasks.MAY_BECOME,
         )  # fmt: skip
         if self._relay is not None:
             self._relay.follow(made.id)
         return made
-
-    def via_lines(self) -> bytes:
-        return passed_on(self.exchange.headers.get(VIA))
 
     # The sink of the server's answer
 
@@ -180,12 +190,16 @@ class ToolCall(ClientRequest):
     def congested(self) -> bool:
         return self.exchange.congested
 
-    def when_clear(self, go_on: round_trips.GoOn) -> None:
-        self.exchange.when_clear(go_on)
+    def when_writable(self, go_on: round_trips.GoOn) -> None:
+        self.exchange.when_writable(go_on)
 
     def succeeded(self, result: Raw) -> None:
         try:
             if self._modern and not self.request.modern:
+                if self._declaration == tasks.WAITED_FOR and server_tasks.is_first_answer(result):
+                    self.measure(NEUTRAL)
+                    self._wait_for(result)
+                    return
                 asking = round_trips.asking_in(result)
                 if asking is not None:
                     self.measure(OK)
@@ -202,18 +216,50 @@ class ToolCall(ClientRequest):
         outcome = translate.result(
             result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info
         )
-        self.measure(NEUTRAL if outcome.is_error else OK)
+        self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.needs_input:
             marked = self.context.state_signer.signed(Raw(outcome.result), self.exchange.identity)
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
-        elif request.modern and request.method == READ:
+        elif outcome.is_task:
+            outcome = self._created(outcome)
+        elif route.task is not None:
+            about = tasks.translate_answer(self.context, self.exchange, route, outcome, request.method)
+            outcome = TranslatedResult(about, outcome.is_error)
+        elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
-        if route.check is not None and route.check.declares_output:
-            outcome = judged(route.check, route.server.key, outcome)
-        if self._key is not None and not outcome.is_error and not outcome.needs_input:
+        if route.uris is not None or route.verify is not None or route.checks_output:
+            outcome = presented(route, request.method, outcome)
+        if self._key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
             key, self._key = self._key, None
             self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
-        self.end(TOOL_ERROR if outcome.is_error else "", result=outcome.result)
+        self._present(outcome)
+
+    def _present(self, outcome: TranslatedResult) -> None:
+        """Answer with a result, of which the client gets what it may; before that it is kept where that is wanted."""
+        error_type, keeper = TOOL_ERROR if outcome.is_error else "", self.context.keeper
+        who, most = self.exchange.identity, self.most_tokens
+        work = None if keeper is None else keeper.work(who, self.request, self.route, most, outcome)
+        if work is None:
+            self.end(error_type, result=outcome.result)
+        else:
+            self._later(work, lambda shown: self.end(error_type, result=shown), "keep a result")
+
+    def gave_up(self, error: Exception) -> None:
+        if isinstance(error, RpcError) and not self.done:
+            if self.route.task is not None:
+                error = tasks.under_client_id(error, self.route)
+            elif self.route.upstream.modern and server_tasks.required_by(error):
+                refusal = tasks.over_limit_refusal(self) if self._declaration == tasks.WITHHELD else None
+                if refusal is not None:
+                    self.limit = tasks.LIMIT_NAME
+                    self.refuse(refusal)
+                    return
+                if self._declaration == tasks.NOT_DECLARED and not self.request.modern and not self.route.per_client:
+                    self._declaration, self._outgoing, self._attempts = tasks.WAITED_FOR, None, 0
+                    self._peer, self.client = self.client, None  # sessions are of the era without tasks
+                    self.begin()
+                    return
+        super().gave_up(error)
 
     def asked(self, questions: bytes) -> None:
         """Answer a modern client with the questions of a legacy server, as its result."""
@@ -246,8 +292,8 @@ class ToolCall(ClientRequest):
     def _opened(self, token: bytes | None) -> MessageRelay:
         context = self.context
         return MessageRelay(
-            context.server_requests, self.exchange, self.request, self.client, token, self.level,
-            escapes=self.route.escapes,
+            context.server_requests, self.exchange, self.request, self._peer or self.client, token, self.level,
+            escapes=self.route.escapes, uris=self.route.uris,
         )  # fmt: skip
 
     def _find_client(self) -> None:
@@ -256,7 +302,7 @@ class ToolCall(ClientRequest):
         if request.modern:
             self.level = level_asked_for(request) if request.meta.log_level else None
         else:
-            self.level = self.context.server_requests.level(request.session)
+            self.level = None if request.session is None else self.context.levels.get(request.session)
             opened = request.opened
             if opened is not None and request.session is not None and opened.features is not None:
                 self.client = ClientPeer(request.session, opened.features.encode())
@@ -264,13 +310,13 @@ class ToolCall(ClientRequest):
             if request.session is None or request.opened is None:
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
             self.client = ClientPeer(request.session, NO_FEATURES)
-        if continues(request.params):
-            self.idempotent = False
+        if request.continued:
+            self._continued, self.idempotent = True, False
 
     def _bridges(self) -> bool:
         """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
         request, route = self.request, self.route
-        if not request.modern or request.method not in eras.NAMED or route.upstream.modern_for(None):
+        if not request.modern or route.upstream.modern_for(None) or request.method not in methods.MCP_NAME_MEMBER:
             return False
         bridge = self.context.bridge
         of = (self.exchange.identity.principal, route.server.key, request.method, route.name)
@@ -289,19 +335,10 @@ class ToolCall(ClientRequest):
 
     def _watch(self) -> None:
         """A legacy client's subscription at a modern server."""
-        context, session, uri = self.context, self.request.session or b"", self.route.name
-        live = context.server_requests
-
-        def tell(params: Raw) -> None:
-            if live.sessions.ended(session):
-                context.subscriptions.drop((session, uri))
-            else:
-                live.outlet(session, Raw(jsonrpc.encode({"uri": uri})))
-
-        if self.request.method == "resources/subscribe":
-            context.subscriptions.hold((session, uri), self.route.binding, [uri], tell)
-        else:
-            context.subscriptions.drop((session, uri))
+        context, session, begins = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
+        legacy_subscriptions.change(
+            context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
+        )
         self._modern = False
         self.answered(Raw(b"{}"))
 
@@ -311,22 +348,47 @@ class ToolCall(ClientRequest):
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
         if self._relay is None:
             self._relay = self._opened(None)
-        work = self._answered_by_client(self._relay, asking)
-        self._pending = task = asyncio.get_running_loop().create_task(work, name="ask a client")
+        left = self.deadline - self.context.clock()
+        self._later(round_trips.answers(self._relay, asking, left), self._again, "ask a client")
+
+    def _again(self, more: jsonrpc.RawObject) -> None:
+        """Send it once more, with what its client answered."""
+        self._members = {**(self._members or {}), **more}
+        self._outgoing, self._attempts, self.idempotent, self._continued = None, 0, False, True
+        self.begin()
+
+    def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        """Go on with what the coroutine returns."""
+        self._pending = task = asyncio.get_running_loop().create_task(self._go_on(work, then), name=name)
         self.context.own(task)
 
-    async def _answered_by_client(self, relay: MessageRelay, asking: round_trips.InputRequired) -> None:
+    async def _go_on(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
         try:
-            more = await round_trips.answers(relay, asking, self.deadline - self.context.clock())
+            found = await work
+            self._pending = None
+            then(found)
         except asyncio.CancelledError:
             self.cancel()
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
             self.gave_up(error)
-            return
-        self._members = {**(self._members or {}), **more}
-        self._outgoing, self._pending, self._attempts, self.idempotent = None, None, 0, False
-        self.begin()
+
+    def _created(self, outcome: TranslatedResult) -> TranslatedResult:
+        """Hand a task over to its client. Raises NotMcp where it has asked for none, and cancels the task."""
+        if self._declaration == tasks.DECLARED:
+            sealed = tasks.created(self.context, self.exchange, self.route, outcome.result)
+            return TranslatedResult(sealed, is_error=False, is_task=True)
+        task_wait.cancel_soon(self.context, self.route, outcome.result)
+        raise NotMcp("the server made a task of a call that did not declare tasks")
+
+    def _wait_for(self, created: Raw) -> None:
+        """Answer a legacy client with what a task ends with."""
+        relay = self._relay = self._relay or self._opened(None)
+        token = translate.progress_token(self._members or {}) if self.request.meta.token else None
+        tell = task_wait.progress(self.exchange, token, escapes=self.route.escapes)
+        features = None if self._peer is None else self._peer.features
+        wait = task_wait.TaskWait(self.context, self.route, relay, created, tell, features, self.deadline)
+        self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
 
     def released(self) -> None:
         self._bridged = None

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from fairlead_gateway import refusals
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
@@ -16,13 +15,14 @@ from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, reje
 from fairlead_gateway.calls.input_required import features_of
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
-from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.escaping import escaped
+from fairlead_tools import refusals
+from fairlead_tools.refusal import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class ClientRequest(GuardedRequest):
     def gave_up(self, error: Exception) -> None:
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
-            error = Timeout(refusals.timed_out(route), sent=True)
+            error = Timeout(route.timed_out(), sent=True)
         if not isinstance(error, McpError):
             log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
                       exc_info=error)  # fmt: skip

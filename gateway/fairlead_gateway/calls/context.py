@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.open_tasks import OpenTasks
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.result_keeper import ResultKeeper
 from fairlead_gateway.calls.server_requests import ServerRequests
+from fairlead_gateway.calls.task_ids import TaskIds
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.spans import Spans
@@ -40,6 +43,9 @@ class CallContext:
         spans: Spans | None = None,
         state_signer: RequestStateSigner | None = None,
         end_upstream_session: Callable[[bytes], None] | None = None,
+        task_ids: TaskIds | None = None,
+        open_tasks: OpenTasks | None = None,
+        keeper: ResultKeeper | None = None,
     ) -> None:
         """`end_upstream_session` ends what servers keep for a session that its client gave up."""
         self.metrics = metrics
@@ -48,6 +54,8 @@ class CallContext:
         self.server_info = server_info
         """The gateway as it introduces itself to clients, raw JSON."""
         self.server_requests = server_requests
+        self.levels = server_requests.levels
+        """Read with every call of a legacy session, so kept beside the rest."""
         self.subscriptions = subscriptions
         self.bridge = bridge
         self.clock = clock
@@ -56,6 +64,9 @@ class CallContext:
         self.auditor = auditor
         self.spans = spans
         self.state_signer = RequestStateSigner() if state_signer is None else state_signer
+        self.task_ids = TaskIds() if task_ids is None else task_ids
+        self.open_tasks = OpenTasks(0, clock) if open_tasks is None else open_tasks
+        self.keeper = keeper
         self._end_upstream_session = end_upstream_session
         self.calls: set[ClientRequest] = set()
         """Requests to servers without an answer yet."""

@@ -1,4 +1,4 @@
-"""Calls that the gateway itself makes, for REST and Python: the path of a client's call, without HTTP around it.
+"""Calls that the gateway itself makes, for REST: the path of a client's call, without HTTP around it.
 
 It decides nothing and records nothing: `calls.dispatch` does, so that each call has the same refusals, bounds and
 metrics.
@@ -13,18 +13,18 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
+from fairlead_tools import refusals
+from fairlead_tools.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM_ERROR, Refusal
 
 _ID: Final = b"1"
 _NO_ROOM: Final = (
@@ -72,7 +72,7 @@ class _Captured(Exchange):
     def congested(self) -> bool:
         return False
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, go_on: Callable[[], None]) -> None:
         go_on()
 
     def notify(self, message: bytes) -> bool:
@@ -112,17 +112,21 @@ class Caller:
         timeout: float | None = None,
         retries: int | None = None,
         holding: Holding | None = None,
+        result_tokens: int | None = None,
+        recording: str | None = None,
     ) -> Raw | Unknown:
         """Call the tool that `view` shows as `name`, on behalf of `origin`; its raw result in the form of 2025-11-25. A
         refusal is a result too. `arguments` is a raw JSON object; `timeout`, in seconds, can only shorten what the tool
         has; `retries` are attempts after the first, at most as many as the server allows where it says so; `holding`
-        counts the result, which is refused where there is no room. Raises nothing but CancelledError.
+        counts the result, which is refused where there is no room; `result_tokens` are those that it may have, and
+        `recording` is the session that it is kept in. Raises nothing but CancelledError.
         """
         request = _request(name, arguments)
+        request.result_tokens, request.recording = result_tokens, recording
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
-            self._dispatcher.denied(captured, request, route)
+            self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
         if timeout is not None:
             route = route.within(timeout)
@@ -142,9 +146,10 @@ class Caller:
         """Count and audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the
         principal.
         """
-        self._dispatcher.unknown()
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin, None, self._buffers), _request(name, arguments), rejection, by)
+        self._dispatcher.record_unresolved(
+            _Captured(origin, None, self._buffers), _request(name, arguments), rejection, by
+        )
 
     def refused(self, origin: Origin, view: View, name: str) -> None:
         """Record a call of a known tool that was not made because its arguments cannot be read."""

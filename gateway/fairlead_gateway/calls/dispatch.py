@@ -1,6 +1,6 @@
-"""Entry to the path of a call: finds the route of a `tools/call` in the caller's view, and runs the call.
+"""Entry to the path of a call: finds the route of a request in the caller's view, and runs the call.
 
-Which tools may be called was decided when the view was built.
+What may be called was decided when the view was built.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import unknown_tool
-from fairlead_gateway import refusals
+from fairlead_gateway.calls import targets, tasks
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.targets import invalid
+from fairlead_gateway.calls.targets import invalid, name_in
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.methods import METHODS, TargetKind
+from fairlead_tools import refusals
 
 CALL: Final = "tools/call"
 MAX_REASON: Final = 300
@@ -33,10 +37,15 @@ class Dispatcher:
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
-        self._unknown = context.metrics.recorder(CALL)
 
-    def resolve(self, view: View, request: McpRequest) -> Route | Rejection:
-        """Route of the tool that a request names, as far as the view shows it."""
+    def resolve(self, view: View, request: McpRequest, identity: Identity = ANONYMOUS) -> Route | Rejection:
+        """Route of the tool, prompt, resource, completion or task that a request names, as far as the view shows it, or
+        the tool of the task. `identity`: the principal that tasks have to belong to.
+        """
+        if request.method != CALL:
+            if METHODS[request.method].kind is TargetKind.TASK:
+                return tasks.resolve(self.context, view, request, identity)
+            return targets.resolve(view.offers, request, self.context.metrics)
         params = request.params
         try:
             name = jsonrpc.decode_text(params["name"])
@@ -46,10 +55,14 @@ class Dispatcher:
             return invalid(request, "params.arguments must be an object")
         route = view.routes.get(name) or view.unlisted(name, self.context.clock())
         if route is None:
-            identified = view.identified(name, self.context.clock())
+            if name in OWN_TOOLS:
+                return invalid(
+                    request, f"Unknown tool: {name}"
+                )  # without a suggestion, which costs a look at all names
+            now = self.context.clock()
+            identified = view.identified(name, now) or view.called_by_app(name, now)
             if isinstance(identified, Route):
                 return identified
-            self.unknown()
             if identified is not None:
                 return invalid(request, identified)
             denied = view.denied(name)
@@ -58,27 +71,21 @@ class Dispatcher:
             return invalid(request, unknown_tool(name, view.nearest(name)))
         return route
 
-    def unknown(self) -> None:
-        """Count a call that found no tool."""
-        self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
-
-    def denied(
+    def record_unresolved(
         self,
         exchange: Exchange,
         request: McpRequest,
         rejection: Rejection,
         by: tuple[ServerKey, str, str] | None = None,
     ) -> None:
-        """Audit a call that found no tool. `by`: server, tool and reason where policies keep it from the principal."""
-        if self.context.auditor is None:
-            return
-        if by is None:
-            name = bytes(request.params.get("name", b"")).decode(errors="replace").strip('"')
-            server, reason = None, rejection.message
-        else:
-            server, name, reason = by
-        code, params = str(rejection.code), request.params
-        self.context.auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], params, server)
+        """Count and audit a request that names nothing which the view shows. `by`: server, tool and reason where
+        policies keep it from the principal.
+        """
+        code, method = str(rejection.code), request.method
+        self.context.metrics.recorder(method).record(0, code)
+        if self.context.auditor is not None:
+            server, name, reason = by or (None, name_in(request) or "", rejection.message)
+            self.context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
 
     def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
         """Audit a call of a known tool that was not made, for its arguments cannot be read."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway import refusals
-from fairlead_gateway.calls.targets import continues
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.refusal import META_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError
+from fairlead_tools import refusals
+from fairlead_tools.refusal import META_ERROR, Refusal
 
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on."""
@@ -22,7 +21,7 @@ def is_for_the_client(request: McpRequest, error: McpError) -> bool:
     """
     if not request.modern or not isinstance(error, RpcError):
         return False
-    return error.code in _FOR_THE_CLIENT or (error.code == jsonrpc.INVALID_PARAMS and continues(request.params))
+    return error.code in _FOR_THE_CLIENT or (error.code == jsonrpc.INVALID_PARAMS and request.continued)
 
 
 def rejection_for(request: McpRequest, error: McpError) -> Rejection:
@@ -38,5 +37,9 @@ def rejection_for(request: McpRequest, error: McpError) -> Rejection:
 
 def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
     """The JSON-RPC error for a refusal, with its code in `data`."""
-    detail = jsonrpc.encode({META_ERROR: {"code": refusal.code, "message": refusal.message}})
-    return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, detail)
+    return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, jsonrpc.encode(detail_of(refusal)))
+
+
+def detail_of(refusal: Refusal) -> dict[str, dict[str, str]]:
+    """`data` of the JSON-RPC error for a refusal."""
+    return {META_ERROR: {"code": refusal.code, "message": refusal.message}}

@@ -20,9 +20,9 @@ from msgspec import UNSET, Raw
 
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.attempts import GuardedRequest
-from fairlead_gateway.calls.outgoing import Outgoing, upstream_request
-from fairlead_gateway.calls.server_requests import CANCELLED, MessageRelay, cancelled_id, offers
-from fairlead_gateway.calls.sessions import normalized
+from fairlead_gateway.calls.client_capabilities import normalized
+from fairlead_gateway.calls.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
+from fairlead_gateway.calls.outgoing import upstream_request
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
@@ -31,7 +31,6 @@ from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
 from fairlead_mcp.messages import Message
-from fairlead_mcp.via import VIA, passed_on
 
 if TYPE_CHECKING:
     from fairlead_gateway.calls.call import ToolCall
@@ -68,7 +67,7 @@ class BridgedCall(GuardedRequest):
 
     __slots__ = (
         "_agent", "_bridge", "_call", "_count", "_flushing", "_ours", "_relay", "_request", "error", "of",
-        "questions", "result", "via",
+        "questions", "result",
     )  # fmt: skip
 
     def __init__(
@@ -97,7 +96,6 @@ class BridgedCall(GuardedRequest):
         self._ours = b""
         self._count = itertools.count(1).__next__
         self._flushing = False
-        self.via = b""
 
     @property
     def agent(self) -> str:
@@ -115,7 +113,6 @@ class BridgedCall(GuardedRequest):
         self._call, self._relay = call, relay
         if not self._ours:
             self.span = call.span
-            self.via = passed_on(call.exchange.headers.get(VIA))
             self.begin()
         elif self.done:
             self._deliver()
@@ -148,17 +145,14 @@ class BridgedCall(GuardedRequest):
         call = self._call
         assert call is not None
         made = upstream_request(
-            self.context, self.route, call.request, call.exchange,
-            Outgoing(call.request.params, self.deadline, modern, call.request.meta.token, call.level, self.client, None,
-                     b"", self.span is not None, False),
+            self.context, self.route, call.request, call.exchange, call.request.params, self.deadline, modern,
+            call.level, self.client, progress=call.request.meta.token, traced=self.span is not None,
+            continued=call.request.continued,
         )  # fmt: skip
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
         return made
-
-    def via_lines(self) -> bytes:
-        return self.via
 
     def notify(self, message: Message) -> None:
         self.route.guard.responses_seen += 1
@@ -185,11 +179,11 @@ class BridgedCall(GuardedRequest):
     def congested(self) -> bool:
         return self._call is not None and self._call.congested
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, go_on: Callable[[], None]) -> None:
         if self._call is None:
             go_on()
         else:
-            self._call.when_clear(go_on)
+            self._call.when_writable(go_on)
 
     def succeeded(self, result: Raw) -> None:
         self.measure(OK if says_success(result) else NEUTRAL)

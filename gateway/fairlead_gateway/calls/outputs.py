@@ -1,4 +1,5 @@
-"""Checks results against their tool's `outputSchema`: counted and marked where they do not fit, never altered.
+"""Checks results against their tool's `outputSchema`: counted and marked where they do not fit, never altered; and
+names the resources in them as the endpoint does.
 
 Pure module. The mark is `_meta["fairlead.dev/warning"]`; content and structured content stay byte for byte, for a
 client may understand more than the schema says.
@@ -6,21 +7,30 @@ client may understand more than the schema says.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway import refusals
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.translated import TranslatedResult
+from fairlead_gateway.calls.verbatim_reads import GET_SKILL, READ
 from fairlead_gateway.core.ports import SchemaCheck
-from fairlead_gateway.core.refusal import META_WARNING, OUTPUT_SCHEMA_MISMATCH
+from fairlead_gateway.core.route import Route
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.apps import read_without_domain
 from fairlead_mcp.errors import NotMcp
+from fairlead_mcp.methods import METHODS
+from fairlead_tools import refusals
+from fairlead_tools.refusal import META_WARNING, OUTPUT_SCHEMA_MISMATCH
+
+CACHEABLE: Final = frozenset({READ, GET_SKILL})
+"""Methods whose results carry `ttlMs` and `cacheScope` in the modern era."""
 
 
 def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome, marked where the structured content of a result does not fit."""
-    if check is None or not check.declares_output or outcome.is_error or outcome.needs_input:
+    if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
     wrong = check.result(outcome.result)
     if wrong is None:
@@ -31,6 +41,23 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResu
         return TranslatedResult(translate.noted(outcome.result, META_WARNING, warning), False)
     except NotMcp:
         return outcome  # its `_meta` is no object and has no room for a mark
+
+
+def presented(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
+    """The outcome of a request, checked, with the resources of its server under the names that its endpoint has for
+    them. Raises NotMcp for one that may not be passed on.
+    """
+    if route.verify is not None and not outcome.needs_input:
+        route.verify(outcome.result)
+    outcome = judged(route.check, route.server.key, outcome)
+    if route.uris is None:
+        return outcome
+    result = route.uris.shown_in(outcome.result, METHODS[method].uris)
+    if method == READ:
+        result = read_without_domain(result)
+    if result is outcome.result:
+        return outcome
+    return TranslatedResult(result, outcome.is_error, outcome.needs_input, outcome.is_task)
 
 
 def with_cache_hints(result: bytes | Raw) -> bytes | Raw:

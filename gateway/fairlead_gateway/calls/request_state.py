@@ -7,14 +7,12 @@ each other's signatures.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
-import secrets
 from typing import Final
 
 from msgspec import Raw
 
+from fairlead_gateway.calls.seals import Seal
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp import jsonrpc, states
 from fairlead_mcp.errors import RpcError
@@ -26,13 +24,13 @@ class RequestStateSigner:
     """Signs and verifies states with one key."""
 
     def __init__(self, key: bytes = b"") -> None:
-        self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=b"states").digest()
+        self._seal = Seal(key, "states")
 
     def signed(self, result: Raw, identity: Identity) -> Raw:
         """A server's result, its state signed for a principal. Results of anonymous clients stay as they are."""
         owner = identity.owner
         return (
-            states.rewritten(result, lambda state: f"fairlead-of.{self._mac(owner, state)}.{state}")
+            states.rewritten(result, lambda state: f"fairlead-of.{self._seal.mac(owner, state)}.{state}")
             if owner
             else result
         )
@@ -46,14 +44,10 @@ class RequestStateSigner:
         state = said if found is None else said[found.end() :]
         if found is None and not identity.owner:
             return params
-        if found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state)):
+        if found is None or not self._seal.verifies(found[1], identity.owner, state):
             raise RpcError(
                 jsonrpc.INVALID_PARAMS,
                 "requestState was issued to another principal; call the tool again without it",
                 None,
             )
         return states.with_state(params, state)
-
-    def _mac(self, owner: str, state: str) -> str:
-        said = f"{owner} {state}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(said, key=self._key, digest_size=16).hexdigest()

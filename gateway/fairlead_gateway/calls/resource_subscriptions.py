@@ -12,26 +12,26 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_gateway.calls.watches import WatchTasks
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
 from fairlead_gateway.sending import result_of
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.messages import Message
 
 log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
-MAX_WATCHES: Final = 1024
 MAX_EVENT: Final = 256 << 10
 """Bytes of what a server says at once about what is watched: a notification is small."""
 MAX_URI: Final = 2048
@@ -56,32 +56,23 @@ class ResourceSubscriptions:
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._held: OrderedDict[object, asyncio.Task[None]] = OrderedDict()
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._held = WatchTasks()
+        self._farewells = TaskSet()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, holder: object, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
-        """Subscribe, in place of what the holder had before. Beyond MAX_WATCHES the oldest subscription ends."""
-        self.drop(holder)
-        work = self._watch(reach, uris, tell)
-        self._held[holder] = asyncio.get_running_loop().create_task(work, name=f"watch {reach.server.key}")
-        if len(self._held) > MAX_WATCHES:
-            self._held.popitem(last=False)[1].cancel()
+    def hold(self, holder: object, agent: str, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
+        """Subscribe for a holder of an agent, in place of what the holder had before."""
+        self._held.hold(holder, agent, self._watch(reach, uris, tell), f"watch {reach.server.key}")
 
     def drop(self, holder: object) -> None:
-        task = self._held.pop(holder, None)
-        if task is not None:
-            task.cancel()
+        self._held.drop(holder)
 
     async def aclose(self) -> None:
         """End all of them; servers are unsubscribed at as far as that takes no time."""
-        for holder in [*self._held]:
-            self.drop(holder)
-        for task in [*self._farewells]:
-            task.cancel()
-        await asyncio.gather(*self._farewells, return_exceptions=True)
+        await self._held.cancel()
+        await self._farewells.cancel()
 
     async def _watch(self, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
         def notify(message: Message) -> None:
@@ -117,10 +108,7 @@ class ResourceSubscriptions:
                 await result_of(reach.upstream, self._legacy(reach, "resources/subscribe", uri, client), notify)
             await asyncio.Event().wait()
         finally:
-            work = self._unsubscribe(reach, uris, client)
-            task = asyncio.get_running_loop().create_task(work, name=f"unsubscribe {reach.server.key}")
-            self._farewells.add(task)
-            task.add_done_callback(self._farewells.discard)
+            self._farewells.start(self._unsubscribe(reach, uris, client), f"unsubscribe {reach.server.key}")
 
     async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
         try:

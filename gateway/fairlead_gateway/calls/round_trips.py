@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_gateway.calls.server_requests import MessageRelay
+from fairlead_gateway.calls.message_relay import MessageRelay
 from fairlead_gateway.calls.translate import INPUT_REQUIRED
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import capabilities, jsonrpc
 from fairlead_mcp.errors import NotMcp, RpcError, Timeout
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
@@ -25,7 +25,9 @@ MAX_ROUNDS: Final = 16
 MAX_QUESTIONS: Final = 16
 
 
-class _Question(msgspec.Struct):
+class Question(msgspec.Struct):
+    """A request of a server to its client, within a result."""
+
     method: str
     params: Raw | UnsetType = UNSET
 
@@ -34,7 +36,7 @@ class InputRequired(msgspec.Struct):
     """A modern result that asks the client something before the call goes on (SEP-2322)."""
 
     result_type: str = msgspec.field(name="resultType", default="")
-    questions: dict[str, _Question] = msgspec.field(name="inputRequests", default_factory=dict)
+    questions: dict[str, Question] = msgspec.field(name="inputRequests", default_factory=dict)
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
@@ -71,7 +73,7 @@ def asking_in(raw: Raw) -> InputRequired | None:
     return found
 
 
-async def _ask(relay: MessageRelay, question: _Question) -> Raw:
+async def _ask(relay: MessageRelay, question: Question) -> Raw:
     answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def answer(body: bytes) -> None:
@@ -81,9 +83,8 @@ async def _ask(relay: MessageRelay, question: _Question) -> Raw:
     relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
     response = jsonrpc.read_response(await answered)
     if response.error is not None:
-        code = response.error.code
-        if code == jsonrpc.METHOD_NOT_FOUND:
-            code = jsonrpc.MISSING_CLIENT_CAPABILITY
-        raise RpcError(code, f"{question.method}: {response.error.message}", None)
+        if response.error.code == jsonrpc.METHOD_NOT_FOUND:
+            raise capabilities.unanswerable(question.method, response.error.message)
+        raise RpcError(response.error.code, f"{question.method}: {response.error.message}", None)
     assert isinstance(response.result, Raw)
     return response.result

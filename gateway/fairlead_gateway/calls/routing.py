@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.cache import scope
+from fairlead_gateway.calls.verbatim_reads import Check
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.refusals import lacking
+from fairlead_gateway.core.task import TaskRef
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.uris import UriNames
+from fairlead_tools.refusals import lacking
 
 
 def tool_route(
@@ -35,7 +40,7 @@ def tool_route(
         id=f"{server.key}/{tool.name}",
         caps=tool.caps,
         name_raw=Raw(jsonrpc.encode(tool.name)),
-        name_lines=_name_lines(tool.name),
+        name_lines=name_lines(tool.name),
         upstream=through,
         recorder=recorder,
         meter=meter,
@@ -49,24 +54,35 @@ def tool_route(
         cacheable_seconds=tool.cacheable_seconds,
         cache_scope=_cache_scope(server, tool),
         offline=not server.catalog.online,
+        requires=tool.requires,
         param_headers=param_headers.declared(tool.definition),
         check=check,
         caller_deadline=binding.caller_deadline,
-        closed=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
+        unavailable=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
         counted=bool(tool.caps),
+        result_tokens=tool.result_tokens,
     )
 
 
 def request_route(
-    binding: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, escapes: bool
+    binding: ServerBinding,
+    name: str,
+    recorder: CallRecorder,
+    *,
+    idempotent: bool,
+    escapes: bool,
+    uris: UriNames | None = None,
+    verify: Check | None = None,
 ) -> Route:
-    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none."""
+    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none; `uris`:
+    names of the server's URIs on the endpoint; `verify`: check of a result that may not be changed.
+    """
     server = binding.server
     return Route(
         binding=binding,
         server=server,
         name=name,
-        name_lines=_name_lines(name) if name else b"",
+        name_lines=name_lines(name) if name else b"",
         upstream=binding.upstream,
         recorder=recorder,
         timeout=binding.timeout,
@@ -79,10 +95,23 @@ def request_route(
         offline=not server.catalog.online,
         caller_deadline=binding.caller_deadline,
         escapes=escapes,
+        uris=uris,
+        verify=verify,
     )
 
 
-def _name_lines(name: str) -> bytes:
+def task_route(made_by: Route, task: TaskRef, recorder: CallRecorder, *, idempotent: bool) -> Route:
+    """Route of a request about a task, from that of the tool that made it: no quota, time or kept result of the tool
+    counts for it.
+    """
+    plain = request_route(
+        made_by.binding, "", recorder, idempotent=idempotent, escapes=made_by.escapes, uris=made_by.uris
+    )
+    return replace(plain, name=task.tool, name_lines=name_lines(task.id), task=task, result_tokens=made_by.most_tokens)
+
+
+def name_lines(name: str) -> bytes:
+    """`Mcp-Name` as a line of an HTTP head."""
     return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fairlead_gateway import refusals
 from fairlead_gateway.calls.cache import key_of, scope
-from fairlead_gateway.calls.targets import continues
-from fairlead_gateway.core.refusal import CONNECTION_LOST, Refusal
+from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_LIMIT, MOST_TOKENS, tokens_in
+from fairlead_gateway.core.route import smaller
 from fairlead_gateway.limits.limiter import Limited
+from fairlead_tools import refusals
+from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
 if TYPE_CHECKING:
     from fairlead_gateway.calls.call import ToolCall
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
 
 
-def closed(call: ToolCall) -> Refusal | None:
+def availability(call: ToolCall) -> Refusal | None:
     """Tools above the tier, and tools for clients with a capability that this one has not declared."""
     route = call.route
-    return None if route.closed is None or route.opens_to(call.capabilities()) else route.closed
+    return None if route.unavailable is None or route.available_to(call.capabilities()) else route.unavailable
 
 
 def arguments(call: ToolCall) -> Refusal | None:
     """Arguments that do not fit the tool's schema. A request that goes on with a call need not repeat them."""
-    check, params = call.route.check, call.request.params
+    check, request = call.route.check, call.request
     if check is None:
         return None
-    given = params.get("arguments")
-    if given is None and continues(params):
+    given = request.params.get("arguments")
+    if given is None and request.continued:
         return None
     wrong = check.arguments(given)
     return None if wrong is None else refusals.invalid_arguments(wrong)
@@ -47,6 +48,20 @@ def constraint(call: ToolCall) -> Refusal | None:
     if refusal is not None:
         call.denied = bound.by
     return refusal
+
+
+def result_limit(call: ToolCall) -> Refusal | None:
+    """Tokens that the result may have: the fewest that the tool, policies and the request say."""
+    request, header = call.request, call.exchange.headers.get(HEADER_LIMIT)
+    most, asked = call.route.most_tokens, request.meta.result_tokens
+    if header is not None:
+        asked = smaller(asked, tokens_in(header.decode("latin-1")) or 0)
+    if asked == 0:
+        bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+        return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
+    most = smaller(most, smaller(asked, request.result_tokens))
+    call.most_tokens = request.default_tokens if most is None else most
+    return None
 
 
 def offline(call: ToolCall) -> Refusal | None:
@@ -73,7 +88,7 @@ def limits(call: ToolCall) -> Refusal | None:
 def cache(call: ToolCall) -> Refusal | None:
     """Results that are kept, and equal calls that are on their way."""
     route, context = call.route, call.context
-    if not route.cacheable_seconds or not context.cache.enabled or continues(call.request.params):
+    if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
         return None
     of_scope = route.cache_scope
     if route.per_client:
@@ -87,4 +102,4 @@ def cache(call: ToolCall) -> Refusal | None:
     return None
 
 
-STAGES: Final[tuple[Stage, ...]] = (closed, arguments, constraint, offline, limits, cache)
+STAGES: Final[tuple[Stage, ...]] = (availability, arguments, constraint, result_limit, offline, limits, cache)

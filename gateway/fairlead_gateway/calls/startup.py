@@ -9,9 +9,9 @@ from typing import Final
 from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.refusal import CONNECTION_LOST, STARTING, Refusal
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
+from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
 """How long a request waits for a server that starts, where no tier says less."""
@@ -61,5 +61,6 @@ def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
     if starts:
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers` shows how far it is", AGAIN_MS)
-    reason = f" ({entry.reason})" if entry.reason else ""
+    word = entry.cause or entry.reason
+    reason = f" ({word})" if word else ""
     return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers` says why")

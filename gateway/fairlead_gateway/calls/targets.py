@@ -5,6 +5,7 @@ Pure module. Tools are found by `calls.dispatch`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -12,36 +13,52 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.routing import request_route
+from fairlead_gateway.calls.verbatim_reads import check_of
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.policy.resource_index import ResourceIndex
+from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_mcp import eras, jsonrpc, members
+from fairlead_mcp import jsonrpc, members
+from fairlead_mcp.capabilities import extension_settings
+from fairlead_mcp.methods import METHODS, SKILLS, TargetKind
+from fairlead_mcp.skills import reads_directories
 
 GET_PROMPT: Final = "prompts/get"
-READ: Final = "resources/read"
 COMPLETE: Final = "completion/complete"
 SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
 """Methods of legacy sessions; modern clients name resources when they listen."""
-METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
-MORE: Final = ("inputResponses", "requestState")
+DIRECTORY: Final = "resources/directory/read"
+_FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
+    TargetKind.PROMPT: ResourceIndex.prompt,
+    TargetKind.RESOURCE: ResourceIndex.resource,
+    TargetKind.SKILL: ResourceIndex.skill,
+}
 _REF: Final = members.Known({"type", "name", "uri", "title"})
 
 
-def continues(params: jsonrpc.RawObject) -> bool:
-    """Whether a request continues one that was answered by questions (SEP-2322)."""
-    return MORE[0] in params or MORE[1] in params
+def name_in(request: McpRequest) -> str | None:
+    """Name or URI of what a request is for, as the client calls it; None where there is none."""
+    params = request.params
+    try:
+        if request.method == COMPLETE:
+            params = jsonrpc.decode_object(params["ref"])
+        return jsonrpc.decode_text(params["uri" if "uri" in params else "name"])
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return None
 
 
-def param_lines(route: Route, request: McpRequest, headers: Headers) -> bytes | Rejection:
-    """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243)."""
+def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
+    """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243). Without
+    `headers` nothing is compared: the client named another tool.
+    """
     arguments = request.params.get("arguments")
     misread = param_headers.misread(arguments, route.param_headers)
     if misread is not None:
         return invalid(request, misread)
-    wrong = param_headers.mismatch(arguments, route.param_headers, headers) if request.modern else None
+    checked = request.modern and headers is not None
+    wrong = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
     if wrong is not None:
         return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
     return param_headers.lines(arguments, route.param_headers)
@@ -52,20 +69,26 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     the params.
     """
     try:
-        if request.method == COMPLETE:
+        if METHODS[request.method].kind is TargetKind.REFERENCE:
             return _completion(offers, request, metrics)
-        member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
+        row = METHODS[request.method]
+        member = row.member
         name = jsonrpc.decode_text(request.params[member])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid(request, "a required parameter is missing or of the wrong type")
-    found = offers.prompt(name) if request.method == GET_PROMPT else offers.resource(name)
+    if row.extension and row.extension not in offers.extensions:
+        status = 404 if request.modern else 200
+        return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
+    found = _FINDERS[row.kind](offers, name)
     if found is None:
-        if request.method == GET_PROMPT:
-            return invalid(request, f"Unknown prompt: {name}")
-        return not_found(request, name)
+        if row.kind is TargetKind.RESOURCE and not row.extension:
+            return not_found(request, name)
+        return invalid(request, f"Unknown {row.kind.value}: {name}")
     binding, own = found
+    if request.method == DIRECTORY and not _reads_directories(binding):
+        return invalid(request, f"{binding.server.key} has no directories to read")
     request.params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return _beside(offers, binding, request.method, own, metrics, idempotent=request.method not in SUBSCRIPTIONS)
+    return _beside(offers, binding, request.method, own, metrics, idempotent=row.idempotent)
 
 
 def _beside(
@@ -77,8 +100,17 @@ def _beside(
     *,
     idempotent: bool = True,
 ) -> Route:
-    recorder, escapes = metrics.recorder(method, "", str(binding.server.key)), offers.escapes(binding.server.key)
-    return request_route(binding, name, recorder, idempotent=idempotent, escapes=escapes)
+    key = binding.server.key
+    escapes = offers.escapes(key)
+    return request_route(
+        binding, name, metrics.recorder(method, "", str(key)), idempotent=idempotent, escapes=escapes,
+        uris=offers.names(key), verify=check_of(binding.server, method, name, escapes=escapes),
+    )  # fmt: skip
+
+
+def _reads_directories(binding: ServerBinding) -> bool:
+    settings = extension_settings(binding.server.catalog.capabilities)
+    return reads_directories(settings.get(SKILLS))
 
 
 def not_found(request: McpRequest, uri: str) -> Rejection:

@@ -16,6 +16,7 @@ from fairlead_gateway.calls.wire import TOKEN, Progress, Result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+from fairlead_mcp.server_tasks import RESULT_TYPE
 
 COMPLETE: Final = b'"complete"'
 INPUT_REQUIRED: Final = "input_required"
@@ -85,7 +86,8 @@ def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
     if to_modern:
         if from_modern and seen.result_type is not UNSET:
-            return TranslatedResult(raw, seen.is_error, seen.result_type == INPUT_REQUIRED)
+            kind = seen.result_type
+            return TranslatedResult(raw, seen.is_error, kind == INPUT_REQUIRED, kind == RESULT_TYPE)
         if seen.result_type is UNSET and seen.meta is UNSET:
             return TranslatedResult(_with_envelope(bytes(raw), server_info), seen.is_error)
         return TranslatedResult(_made_modern(raw, server_info), seen.is_error)

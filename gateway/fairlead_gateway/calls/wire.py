@@ -1,6 +1,6 @@
-"""Members of a tool's result and of a progress notification that the gateway reads.
+"""Members of a tool's result and of a server's notifications that the gateway reads.
 
-Declarations only; apart from `calls.translate` because a msgspec Struct is not compiled.
+Declarations only; apart from `calls.translate` and `calls.message_relay` because a msgspec Struct is not compiled.
 """
 
 from __future__ import annotations
@@ -25,3 +25,9 @@ class Progress(msgspec.Struct):
     """Token of the request that a progress notification belongs to."""
 
     token: Raw = msgspec.field(name=TOKEN)
+
+
+class Level(msgspec.Struct):
+    """Severity of a log message."""
+
+    level: str

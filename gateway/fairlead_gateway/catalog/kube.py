@@ -95,7 +95,7 @@ class _DocumentStore:
 
     # Called by the informer.
 
-    async def listed(self, objects: list[ConfigMap]) -> None:
+    async def listed(self, objects: list[ConfigMap], version: str) -> None:
         blobs = [blob_of(item) for item in objects]
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)

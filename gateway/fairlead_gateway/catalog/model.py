@@ -21,9 +21,12 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
 from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.offered import offered
-from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
+from fairlead_mcp import apps, uris
+from fairlead_mcp.skills import ApprovedSkills
+from fairlead_mcp.uris import UriNames
+from fairlead_tools.names import exposed_name
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
@@ -55,6 +58,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By URI, for merged endpoints."""
     templates: Mapping[str, tuple[Server, Item]] = {}
     """By URI template, for merged endpoints."""
+    skills: Mapping[str, tuple[Server, Item]] = {}
+    """By URI, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
     """As published last; the empty rules where none ever were."""
@@ -116,10 +121,12 @@ def building(
     prompts, of_prompts = yield from _merge((server, server.offered.prompts) for server in servers.values())
     resources, of_resources = yield from _merge((server, server.offered.resources) for server in servers.values())
     templates, of_templates = yield from _merge((server, server.offered.templates) for server in servers.values())
-    collisions += of_prompts + of_resources + of_templates
+    skills, of_skills = yield from _merge((server, server.offered.skills) for server in servers.values())
+    skills, of_files = yield from _of_one_server(skills, resources)
+    collisions += of_prompts + of_resources + of_templates + of_skills + of_files
     decided_at = min(decided, default="")
     return Snapshot(
-        servers, merged, prompts, resources, templates, collisions, rules, states, decided_at, trips, entries
+        servers, merged, prompts, resources, templates, skills, collisions, rules, states, decided_at, trips, entries
     )
 
 
@@ -137,20 +144,29 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
     if not catalog.online and catalog.on_disconnect == REMOVE:
         return Server(catalog.key, catalog, ())
     tools: dict[str, Tool] = {}
+    interfaces: dict[str, list[str]] = {}
     problems = []
     for entry in (yield from ordered(catalog.tools, attrgetter("name"))):
-        if not entry.enabled or entry.name in tools:
+        if entry.name in tools:
+            continue
+        interface = apps.interface_of(bytes(entry.definition))
+        for uri in interface.resources:
+            interfaces.setdefault(uri, []).append(entry.name)
+        if not entry.enabled:
             continue
         try:
-            tools[entry.name] = _tool(entry, catalog)
+            tools[entry.name] = _tool(entry, catalog, interface)
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
     beside = offered(catalog)
-    return Server(catalog.key, catalog, tuple(tools.values()), (*problems, *beside.problems), beside)
+    named = {uri: tuple(naming) for uri, naming in interfaces.items()}
+    approved = ApprovedSkills(item.definition for item in beside.skills) if catalog.pinned else None
+    problems += beside.problems
+    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems), beside, named, approved)
 
 
-def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
+def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface) -> Tool:
     raw = bytes(entry.definition)
     if entry.description is None:
         definition = verbatim(raw, name=entry.name)
@@ -158,6 +174,8 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         definition = shown(raw, name=entry.name, description=entry.description)
     exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
     merged = shown(definition, name=exposed) if exposed else b""
+    if interface.resources and catalog.prefix is not None:
+        merged = bytes(UriNames(catalog.prefix).shown_in(merged, uris.TOOL))
     declared = entry.latency or _UNDECLARED
     return Tool(
         entry.name,
@@ -170,11 +188,35 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,
+        min_tier=entry.min_tier,
+        authored_min_tier=entry.authored_min_tier,
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
+        result_tokens=entry.result_tokens,
         tags=entry.tags,
         categories=entry.categories,
         requires=entry.requires,
+        interface=interface,
     )
+
+
+def _of_one_server(
+    skills: dict[str, tuple[Server, Item]], resources: Mapping[str, tuple[Server, Item]]
+) -> Generator[None, None, tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]]:
+    """Skills without those of which another server would answer for a file: it lists it, or shows a skill with it. A
+    skill of one server reads nothing of another (SEP-2640).
+    """
+    owners: dict[str, ServerKey] = {}
+    collisions: dict[str, Collision] = {}
+    for number, (exposed, (server, item)) in enumerate(sorted(skills.items(), key=lambda held: held[1][0].key)):
+        if number % SLICE == SLICE - 1:
+            yield
+        answering = (resources[uri][0].key if uri in resources else owners.get(uri, server.key) for uri in item.files)
+        other = next((key for key in answering if key != server.key), None)
+        if other is None:
+            owners.update(dict.fromkeys(item.files, server.key))
+        else:
+            collisions[exposed] = Collision(exposed, other, server.key)
+    return {name: held for name, held in skills.items() if name not in collisions}, tuple(collisions.values())
 
 
 def _merge(

@@ -1,18 +1,25 @@
 """Prompts, resources and resource templates of a server, as they are shown.
 
-Pure module. Prompts are named like tools on merged endpoints. Resources keep their URI everywhere, for URIs travel
-inside results and prompts where nobody could rename them; where two servers have the same one, the first by namespace
-and name answers for it on merged endpoints.
+Pure module. Prompts are named like tools on merged endpoints. Resources of the schemes that mean something at their
+server alone carry its part there (`fairlead_mcp.uris`). All others keep their URI, for models give it to tools; where
+two servers have the same one, the first by namespace and name answers for it on merged endpoints. A skill is all of one
+server: one whose file another server would answer for is left out there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_formats.tools.verbatim import UnusableDefinition, plain, shown, verbatim
-from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.core.server import Item, Offered
+from fairlead_mcp.apps import without_domain
+from fairlead_mcp.skills import uris_of
+from fairlead_mcp.uris import SKILL, Places, UriNames
+from fairlead_tools.names import exposed_name
+
+_OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
 
 
 def offered(catalog: Catalog) -> Offered:
@@ -26,8 +33,20 @@ def offered(catalog: Catalog) -> Offered:
 
     def resource(entry: Definition) -> Item:
         definition = plain(bytes(entry.definition))
-        on_merged = catalog.prefix is not None
-        return Item(entry.name, definition, entry.name if on_merged else None, definition if on_merged else b"")
+        if catalog.prefix is None:
+            return Item(entry.name, definition, None, b"")
+        names = UriNames(catalog.prefix)
+        exposed = names.shown(entry.name)
+        merged = definition if exposed == entry.name else without_domain(names.shown_in(definition, _OWN_URI))
+        return Item(entry.name, definition, exposed, bytes(merged))
+
+    def skill(entry: Definition) -> Item:
+        definition = plain(bytes(entry.definition))
+        if catalog.prefix is None:
+            return Item(entry.name, definition, None, b"")
+        names = UriNames(catalog.prefix)
+        files = tuple(uri for uri in uris_of(definition) if names.shown(uri) == uri)
+        return Item(entry.name, definition, names.shown(entry.name), bytes(names.shown_in(definition, SKILL)), files)
 
     def taken(kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]) -> tuple[Item, ...]:
         items: dict[str, Item] = {}
@@ -42,5 +61,6 @@ def offered(catalog: Catalog) -> Offered:
         taken("prompt", catalog.prompts, prompt),
         taken("resource", catalog.resources, resource),
         taken("resource template", catalog.resource_templates, resource),
+        taken("skill", catalog.skills, skill),
         tuple(problems),
     )

@@ -22,6 +22,7 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.yielding import in_turns
+from fairlead_mcp.waiting import happened
 
 log = logging.getLogger(__name__)
 
@@ -208,11 +209,7 @@ class SnapshotStore:
     async def _compile(self) -> None:
         complete = True
         while True:
-            try:
-                async with asyncio.timeout(None if complete else RETRY_SECONDS):
-                    await self._dirty.wait()
-            except TimeoutError:
-                pass
+            await happened(self._dirty, None if complete else RETRY_SECONDS)
             changed = self._dirty.is_set()
             self._dirty.clear()
             try:

@@ -53,7 +53,7 @@ class Exchange:
         """Whether the client does not read what it is sent, so that senders should wait (backpressure)."""
         raise NotImplementedError
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, go_on: Callable[[], None]) -> None:
         """Have `go_on` called, once, when the client reads again, or is gone."""
         raise NotImplementedError
 

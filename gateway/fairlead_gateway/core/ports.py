@@ -13,9 +13,9 @@ from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.core.client_peer import ClientPeer
-from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import McpError
+from fairlead_tools.refusal import Refusal
 
 Ticket: TypeAlias = int
 """How a call was admitted; to be handed back by `Guard.leave`."""

@@ -36,6 +36,7 @@ class Quota(msgspec.Struct, frozen=True):
     tool_tokens: int | None = None
     calls_per_minute: int | None = None
     concurrency: int | None = None
+    result_tokens: int | None = None
     by: Mapping[str, str] = {}
     """Member to the policy that it comes from."""
 

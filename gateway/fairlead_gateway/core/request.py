@@ -15,7 +15,9 @@ from fairlead_mcp.jsonrpc import RawObject
 class RequestMeta:
     """Members of a request's `_meta` that decide how it is served."""
 
-    __slots__ = ("lacking", "log_level", "misread", "token", "version", "versioned")
+    __slots__ = (
+        "extensions", "lacking", "log_level", "misread", "result_tokens", "token", "version", "versioned",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -26,7 +28,13 @@ class RequestMeta:
         token: bool = False,
         log_level: bool = False,
         misread: str = "",
+        extensions: frozenset[str] = frozenset(),
+        result_tokens: int | None = None,
     ) -> None:
+        self.result_tokens = result_tokens
+        """Tokens that the result may have (`core.long_results`); None for any number, 0 for what is no such number."""
+        self.extensions = extensions
+        """Extensions of MCP that a modern client declares with the request (SEP-2133)."""
         self.lacking = lacking
         """Sentence about a member that a modern request lacks; empty for none."""
         self.misread = misread
@@ -48,7 +56,9 @@ NO_META: Final = RequestMeta(f"params._meta lacks the required {eras.META_VERSIO
 class McpRequest:
     """One request of a client, with raw params. The call takes members out of `params`."""
 
-    __slots__ = ("id", "meta", "method", "modern", "opened", "params", "session")
+    __slots__ = (
+        "default_tokens", "id", "meta", "method", "modern", "opened", "params", "recording", "result_tokens", "session",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -69,6 +79,17 @@ class McpRequest:
         self.meta = meta
         self.opened: SessionClaims | None = None
         """Claims in `session`, where it was signed with our key for this principal."""
+        self.recording: str | None = None
+        """Session of kept results that its own is added to (`execute_tool`)."""
+        self.result_tokens: int | None = None
+        """Tokens that the result may have, where that is said outside of MCP."""
+        self.default_tokens: int | None = None
+        """Tokens that it may have where nobody says anything; None for any number."""
+
+    @property
+    def continued(self) -> bool:
+        """Whether it goes on with a request that was answered by questions (SEP-2322)."""
+        return "inputResponses" in self.params or "requestState" in self.params
 
     def sessionless(self) -> McpRequest:
         """This request without its session id."""

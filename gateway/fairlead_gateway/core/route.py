@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 from msgspec import Raw
 
 from fairlead_gateway.core.ports import (
@@ -14,16 +16,27 @@ from fairlead_gateway.core.ports import (
     Upstream,
 )
 from fairlead_gateway.core.quota import Caps, Quota
-from fairlead_gateway.core.refusal import MISSING_CLIENT_CAPABILITY, Refusal
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.task import TaskRef
 from fairlead_mcp.capabilities import declares
 from fairlead_mcp.parameters import Parameter
+from fairlead_mcp.uris import UriNames
+from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, Refusal
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+def smaller(one: int | None, other: int | None) -> int | None:
+    """The smaller of two bounds, of which None bounds nothing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Route:
     """How calls of one tool are made: prepared once per snapshot, shared by all calls. Narrowed by copies alone, which
-    `msgspec.structs.replace` makes of all attributes. Not compiled, for a Struct cannot be.
+    `dataclasses.replace` makes of all attributes. No Struct, so that it can be compiled: a call reads three dozen of
+    its attributes. Without `slots=True`, which makes a second class, and mypyc cannot.
     """
 
     tool: Tool | None = None
@@ -34,7 +47,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     id: str = ""
     caps: Caps | None = None
     """Bounds of calls by all agents together; None for any number."""
-    name_raw: Raw = Raw(b"")
+    name_raw: Raw | None = None
+    """The tool's own name as raw JSON, which takes the place of the client's `params.name`; None for no tool."""
     name_lines: bytes
     """`Mcp-Name` as a line of an HTTP head; empty where the method has none."""
     upstream: Upstream
@@ -55,14 +69,16 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cache_scope: bytes = b""
     """Prefix of the keys of cached results."""
     offline: bool
+    requires: tuple[str, ...] = ()
+    """Client capabilities without which its server does not know the tool."""
     param_headers: tuple[Parameter, ...] = ()
     """Arguments that travel in headers too."""
     check: SchemaCheck | None = None
     """Schemas of arguments and results; None where they are not checked."""
     caller_deadline: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
-    closed: Refusal | None = None
-    """Why it is not called; answered in place of the server. See `opens_to`."""
+    unavailable: Refusal | None = None
+    """Why it is not called; answered in place of the server. See `available_to`."""
     counted: bool = False
     """Whether a quota or its caps bound how many calls there may be of it."""
     constraint: ArgumentConstraint | None = None
@@ -71,11 +87,25 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Whether policies want control characters in what its server says made visible."""
     quota: Quota | None = None
     """Bounds that policies set to the caller in the server's namespace; None: it may take up anything."""
+    result_tokens: int | None = None
+    """Tokens of a result that its tool declares; None for any number."""
+    task: TaskRef | None = None
+    """Task that a request is about."""
+    verify: Callable[[bytes | Raw], None] | None = None
+    """Check of a result that is passed on as it is, or not at all; raises NotMcp."""
+    uris: UriNames | None = None
+    """Names of the server's URIs on the endpoint; None where they are its own."""
 
     @property
-    def requires(self) -> tuple[str, ...]:
-        """Client capabilities without which its server does not know the tool."""
-        return () if self.tool is None else self.tool.requires
+    def checks_output(self) -> bool:
+        """Whether results are compared with a schema of the tool."""
+        return self.check is not None and self.check.declares_output
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Tokens of a result, by its tool and by policies: the smaller; None for any number."""
+        quota = self.quota
+        return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
     @property
     def bound_by(self) -> str:
@@ -87,22 +117,26 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return "its own maximum (maxDurationMs)"
         return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
 
-    def opens_to(self, capabilities: bytes | None) -> bool:
-        """Whether it is closed for clients without some capability alone, and a client that declared these (raw JSON)
-        is none of them.
+    def timed_out(self) -> str:
+        """Message for a call that timed out at the server."""
+        return f"{self.name} of {self.server.key} did not answer within {self.timeout:g} s, {self.bound_by}"
+
+    def available_to(self, capabilities: bytes | None) -> bool:
+        """Whether nothing but a missing capability makes it unavailable, and a client that declared these (raw JSON)
+        has it.
         """
-        if self.closed is None or self.closed.code != MISSING_CLIENT_CAPABILITY:
+        if self.unavailable is None or self.unavailable.code != MISSING_CLIENT_CAPABILITY:
             return False
         return all(declares(capabilities, name) for name in self.requires)
 
-    def closed_by(self, refusal: Refusal) -> Route:
+    def refused_with(self, refusal: Refusal) -> Route:
         """A copy that answers every call with a refusal."""
-        return msgspec.structs.replace(self, closed=refusal)
+        return replace(self, unavailable=refusal)
 
     def within(self, seconds: float) -> Route:
         """A copy with that time for a call, if it has more; itself if not."""
-        return self if seconds >= self.timeout else msgspec.structs.replace(self, timeout=seconds, caller_deadline=True)
+        return self if seconds >= self.timeout else replace(self, timeout=seconds, caller_deadline=True)
 
     def retried(self, times: int) -> Route:
         """A copy with that many attempts after the first."""
-        return msgspec.structs.replace(self, retries=times)
+        return replace(self, retries=times)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.quota import Caps
+from fairlead_mcp.apps import NONE, UserInterface
+from fairlead_mcp.skills import ApprovedSkills
+from fairlead_mcp.uris import UriNames
 
 ToolRef = tuple[ServerKey, str]
 """A tool of a server, as that calls it."""
@@ -23,14 +28,17 @@ class Item(msgspec.Struct, frozen=True):
     """Name on merged endpoints; None where the server is kept off them."""
     merged: bytes
     """The definition under the exposed name; empty where there is none."""
+    files: tuple[str, ...] = ()
+    """URIs of a skill and its files that have no server's part on merged endpoints."""
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """Prompts, resources and templates of one server, sorted by name."""
+    """Prompts, resources, templates and skills of one server, sorted by name."""
 
     prompts: tuple[Item, ...] = ()
     resources: tuple[Item, ...] = ()
     templates: tuple[Item, ...] = ()
+    skills: tuple[Item, ...] = ()
     problems: tuple[str, ...] = ()
     """A sentence for each that could not be taken in."""
 
@@ -57,13 +65,20 @@ class Tool(msgspec.Struct, frozen=True):
     """Hash of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
     """Declared median."""
+    min_tier: str | None = None
+    """The fastest latency tier that may show it, by the McpServer."""
+    authored_min_tier: str | None = None
+    """By its definition; the slower of both counts."""
     caps: Caps | None = None
     """How often it may be called, by all agents together; None for as often as one likes."""
+    result_tokens: int | None = None
+    """Tokens of a result; None for any number."""
     tags: tuple[str, ...] = ()
     """As given in the McpServer; policies name them."""
     categories: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     """Client capabilities without which its server does not know it."""
+    interface: UserInterface = NONE
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -75,4 +90,13 @@ class Server(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     """A sentence for everything that could not be taken in."""
     offered: Offered = Offered()
-    """Prompts, resources and templates."""
+    """Prompts, resources, templates and skills."""
+    interfaces: Mapping[str, tuple[str, ...]] = {}
+    """Resources that definitions of tools name, listed or not: own URI to the tools, disabled ones among them."""
+    approved: ApprovedSkills | None = None
+    """Skills of a pinned server; None where all that it says may be served."""
+
+    @property
+    def uris(self) -> UriNames:
+        """Names of its URIs on merged endpoints."""
+        return UriNames(self.catalog.prefix or "")

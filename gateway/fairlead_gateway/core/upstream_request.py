@@ -21,8 +21,21 @@ class UpstreamRequest:
     """A request under the server's own names, in the era that `Upstream.modern_for` gave. Never changed once sent."""
 
     __slots__ = (
-        "client", "counter", "deadline", "gated", "id", "level", "listens", "max_bytes", "method", "name_lines",
-        "params", "pin", "session", "trace_lines",
+        "client",
+        "counter",
+        "deadline",
+        "gated",
+        "header_lines",
+        "id",
+        "instance",
+        "level",
+        "listens",
+        "max_bytes",
+        "method",
+        "name_lines",
+        "params",
+        "session",
+        "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -33,14 +46,15 @@ class UpstreamRequest:
         deadline: float,
         max_bytes: int,
         name_lines: bytes = b"",
-        trace_lines: bytes = b"",
+        header_lines: bytes = b"",
         counter: Counter | None = None,
         client: ClientPeer | None = None,
         session: bytes | None = None,
         level: str | None = None,
-        pin: bytes | None = None,
+        instance: bytes | None = None,
         listens: bool = False,
         gated: bool = False,
+        tasks: bool = False,
     ) -> None:
         self.id = id
         """Raw JSON, from the upstream's `next_id`."""
@@ -53,8 +67,9 @@ class UpstreamRequest:
         """Largest answer, in bytes."""
         self.name_lines = name_lines
         """`Mcp-Name` and `Mcp-Param-*` as lines of an HTTP head, for modern servers (SEP-2243)."""
-        self.trace_lines = trace_lines
-        """`traceparent`, `tracestate` and `Via` as lines of an HTTP head; `params` name the trace too (SEP-414)."""
+        self.header_lines = header_lines
+        """`traceparent`, `tracestate`, `Via` and whatever else servers over HTTP are told, as lines of a head; `params`
+        name the trace too (SEP-414)."""
         self.counter = counter
         """Counts a large answer while it arrives; None where nothing bounds it."""
         self.client = client
@@ -62,12 +77,14 @@ class UpstreamRequest:
         self.session = session
         """Id of the client's session with the gateway, where it has one."""
         self.level = level
-        """Least severe log message that a legacy server shall send (`levels.LEVELS`); a modern request has it in
-        `params`."""
-        self.pin = pin
-        """Tag of the pod that has to get it (`upstream.affinity`)."""
+        """Least severe log message that a legacy server shall send (`upstream.log_levels.LEVELS`); `params` of a modern
+        request have it."""
+        self.instance = instance
+        """Tag of the pod, or of the process, that has to get it (`upstream.affinity`)."""
         self.listens = listens
         """Whether its client asked for notifications, or may be asked in mid-call: twice if it were sent twice."""
+        self.tasks = tasks
+        """Whether the answer may be a task, whose id has to lead back to the pod that has it (SEP-2663)."""
         self.gated = gated
         """Whether the server knows the tool only in a session that declared the client's capabilities."""
 
@@ -78,9 +95,9 @@ class UpstreamRequest:
         return copy
 
     def traced(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
-        """Copy within another span."""
+        """Copy within a span, of a request that names no trace yet."""
         copy = self._copy()
-        copy.params, copy.trace_lines = params, trace_lines
+        copy.params, copy.header_lines = params, trace_lines + self.header_lines
         return copy
 
     def in_session(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
@@ -91,8 +108,8 @@ class UpstreamRequest:
 
     def _copy(self) -> UpstreamRequest:
         return UpstreamRequest(
-            self.id, self.method, self.params, self.deadline, self.max_bytes, self.name_lines, self.trace_lines,
-            self.counter, self.client, self.session, self.level, self.pin, self.listens, self.gated,
+            self.id, self.method, self.params, self.deadline, self.max_bytes, self.name_lines, self.header_lines,
+            self.counter, self.client, self.session, self.level, self.instance, self.listens, self.gated, self.tasks,
         )  # fmt: skip
 
 
@@ -129,7 +146,7 @@ class ResponseSink:
         """Whether the client does not read what it is sent, so that the server should be held up."""
         return False
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, go_on: Callable[[], None]) -> None:
         """Have `go_on` called, once, when the client reads again, or is gone."""
         go_on()
 
@@ -162,5 +179,5 @@ class RelaySink(ResponseSink):
     def congested(self) -> bool:
         return self.sink.congested
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
-        self.sink.when_clear(go_on)
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        self.sink.when_writable(go_on)

@@ -16,7 +16,7 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
 from fairlead_gateway.policy.view import View
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, methods
 
 LIST_TTL_MS: Final = 30_000
 """How long a modern client may keep a list (`ttlMs`)."""
@@ -26,6 +26,7 @@ LISTS: Final[dict[str, str | None]] = {
     "prompts/list": "prompts",
     "resources/list": "resources",
     "resources/templates/list": "resources",
+    "skills/list": "skills",
 }
 """Method to the capability without which an endpoint does not have it."""
 
@@ -60,7 +61,7 @@ class BuiltinMethods:
         of `owner`.
         """
         method = request.method
-        if method in LISTS and LISTS[method] in (None, *view.offers.features):
+        if method in LISTS and LISTS[method] in (None, *features_of(view)):
             return self._list(view, request)
         if request.modern:
             if method == "server/discover":
@@ -89,6 +90,8 @@ class BuiltinMethods:
             status = 400 if request.modern else 200
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
+        if request.method == "skills/list" and not request.modern:
+            tail = b',"ttlMs":%d,"cacheScope":"private"}' % LIST_TTL_MS  # which the extension has in any era
         if request.method != "tools/list":
             return MethodResult(result_parts(request.id, view.offers.listings[request.method], tail))
         hidden = view.hidden_member
@@ -126,22 +129,33 @@ class BuiltinMethods:
         return MethodResult(result_parts(request.id, jsonrpc.encode(members)), header)
 
 
-def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
-    """`ServerCapabilities` of an endpoint: tools always, the rest where a server behind it has it. Log levels of
-    legacy clients are kept by the gateway, so `logging` is declared to them in any case.
-    """
+def features_of(view: View) -> frozenset[str]:
+    """Features of an endpoint beside tools: those of its servers, and long results, which `resources/read` gives."""
     features = view.offers.features
-    said: dict[str, dict[str, bool]] = {"tools": {"listChanged": True}}
+    return features | {"resources"} if view.reads or view.behind is not None else features
+
+
+def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:
+    """`ServerCapabilities` of an endpoint: tools always, the rest where a server behind it has it. Log levels of
+    legacy clients are kept by the gateway, so `logging` is declared to them in any case. Tasks are an extension of
+    2026-07-28 alone (SEP-2663); those of 2025-11-25 (`capabilities.tasks`) are declared to nobody.
+    """
+    features = features_of(view)
+    said: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}
     if "prompts" in features:
         said["prompts"] = {"listChanged": True}
     if "resources" in features:
-        said["resources"] = {"listChanged": True}
-        if "resources.subscribe" in features:
-            said["resources"]["subscribe"] = True
+        subscribe = {"subscribe": True} if "resources.subscribe" in features else {}
+        said["resources"] = {"listChanged": True, **subscribe}
     if "completions" in features:
         said["completions"] = {}
     if "logging" in features or not modern:
         said["logging"] = {}
+    extensions = {
+        name: settings for name, settings in view.offers.extensions.items() if modern or name != methods.TASKS
+    }
+    if extensions:
+        said["extensions"] = extensions
     return said
 
 

@@ -141,7 +141,7 @@ class ClientConnection(RequestSink):
     def cancels_abandoned(self) -> bool:
         return self._endpoint.event_store.cancels_abandoned
 
-    def when_clear(self, resume: Callable[[], None]) -> None:
+    def when_writable(self, resume: Callable[[], None]) -> None:
         self._paused_servers.append(resume)
 
     def answered(self) -> None:

@@ -1,6 +1,6 @@
 """HTTP exchange of one MCP request: the request as it was read, and its response (RFC 9110 section 3.4).
 
-Base and interface for calls is `calls.exchange`.
+Its base, and all that a call knows of it, is `core.exchange`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class HttpConnection:
         """Whether the client does not read what was written."""
         raise NotImplementedError
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
+    def when_writable(self, go_on: Callable[[], None]) -> None:
         """Call once it is no longer congested, or gone."""
         raise NotImplementedError
 
@@ -77,8 +77,8 @@ class HttpExchange(core.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
-        "_address", "_connection", "_streaming", "authority", "body", "call", "can_stream", "disconnected",
-        "keep_alive", "method", "modern", "response_complete", "resumes", "stream", "target", "vetted",
+        "_address", "_connection", "_streaming", "authority", "body", "call", "can_stream", "cancel_on_disconnect",
+        "disconnected", "keep_alive", "method", "response_complete", "resumes", "stream", "target", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -102,7 +102,8 @@ class HttpExchange(core.Exchange):
         self._address: str | None = None
         self.keep_alive = True
         self.can_stream = True
-        self.modern = False
+        self.cancel_on_disconnect = False
+        """Whether closing the connection cancels the call, as in the modern era."""
         self.vetted = vetted
         """Whether Host, Origin, Accept and Content-Type were checked, here or in an earlier request with equal ones."""
         self.call: Cancellable | None = None
@@ -141,7 +142,7 @@ class HttpExchange(core.Exchange):
         if call is None:
             return
         awaited = self.stream is not None and self.stream.primed
-        if self.modern or (self._connection.cancels_abandoned and not awaited):
+        if self.cancel_on_disconnect or (self._connection.cancels_abandoned and not awaited):
             call.cancel()
 
     @property
@@ -149,9 +150,9 @@ class HttpExchange(core.Exchange):
         """Whether a server with more to send should wait, for the client does not read its stream."""
         return self._streaming and not self.gone and self._connection.congested
 
-    def when_clear(self, go_on: Callable[[], None]) -> None:
-        """See `HttpConnection.when_clear`."""
-        self._connection.when_clear(go_on)
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        """See `HttpConnection.when_writable`."""
+        self._connection.when_writable(go_on)
 
     def notify(self, message: bytes) -> bool:
         """Send a message before the answer, as an event. False where that is impossible; it is dropped then."""

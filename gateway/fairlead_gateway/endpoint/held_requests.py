@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_gateway import refusals
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
+from fairlead_gateway.calls.targets import name_in
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.refusal import CANCELLED, META_ERROR, Refusal
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.policy.selection import Selection
@@ -20,6 +19,9 @@ from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.asyncio_tasks import TaskSet
+from fairlead_tools import refusals
+from fairlead_tools.refusal import CANCELLED, META_ERROR, Refusal
 
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
 
@@ -42,7 +44,7 @@ class HeldRequests:
         self._metrics = metrics
         self._failed = failed
         self.startup_wait = startup_wait
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks = TaskSet()
         """Held requests."""
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}
         """Held calls, by session and request id."""
@@ -76,7 +78,7 @@ class HeldRequests:
         entry = None if name is None else of_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:
             return False
-        exchange.modern = request.modern
+        exchange.cancel_on_disconnect = request.modern
         starts = on_the_way(self._selection(), entry.key)
         if retry is not None and starts:
             task = self._hold(exchange, entry, lambda: retry(exchange, request), self._bound(view))
@@ -107,10 +109,7 @@ class HeldRequests:
     def _hold(
         self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
     ) -> asyncio.Task[None]:
-        work = self._wait(exchange, entry, resume, seconds)
-        exchange.call = task = asyncio.get_running_loop().create_task(work, name=f"wait for {entry.key}")
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        exchange.call = task = self.tasks.start(self._wait(exchange, entry, resume, seconds), f"wait for {entry.key}")
         return task
 
     async def _wait(
@@ -128,11 +127,3 @@ class HeldRequests:
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])
-
-
-def name_in(request: McpRequest) -> str | None:
-    """The tool that a call names; None where it names none."""
-    try:
-        return jsonrpc.decode_text(request.params["name"])
-    except (KeyError, *jsonrpc.UNREADABLE):
-        return None

@@ -9,23 +9,35 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.core.client_message import ClientResponse, Headers, Notification, Rejection, RequestBody
+from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID, SessionIds
+from fairlead_gateway.core.client_message import (
+    NOT_YOURS,
+    SESSION_ENDED,
+    ClientResponse,
+    Headers,
+    Notification,
+    Rejection,
+    RequestBody,
+)
+from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
 from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
-from fairlead_mcp import eras, jsonrpc, members, via
+from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, via
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+
+ClientMessage: TypeAlias = McpRequest | Notification | ClientResponse
 
 WANTED: Final = frozenset(
     {
         b"host", b"origin", b"accept", b"content-type", b"content-length", b"transfer-encoding", b"connection",
         b"expect", b"authorization", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
-        b"last-event-id", b"fairlead-tier", b"traceparent", b"tracestate", b"x-forwarded-for", b"via",
+        b"last-event-id", b"fairlead-tier", HEADER_LIMIT, b"traceparent", b"tracestate", b"x-forwarded-for", b"via",
     }
 )  # fmt: skip
 """Names of the headers that are kept; everything else of a request's head is dropped unread."""
@@ -42,7 +54,7 @@ _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
 _decode_envelope: Final = msgspec.json.Decoder(RequestBody).decode
-_NAMED: Final = dict(eras.NAMED)
+_NAMED: Final = dict(methods.MCP_NAME_MEMBER)
 
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
@@ -62,7 +74,7 @@ a server may take for one of these, or it would run something else than was deci
 META: Final = members.Known(
     {
         _TOKEN, eras.META_VERSION, eras.META_CAPABILITIES, eras.META_CLIENT_INFO, eras.META_SERVER_INFO,
-        eras.META_SUBSCRIPTION, eras.META_LOG_LEVEL, "traceparent", "tracestate", "baggage",
+        eras.META_SUBSCRIPTION, eras.META_LOG_LEVEL, META_LIMIT, "traceparent", "tracestate", "baggage",
     }
 )  # fmt: skip
 """Members of `_meta` that the gateway reads, writes or leaves out."""
@@ -125,13 +137,14 @@ def read_meta(raw: bytes) -> RequestMeta:
 
 def _read_meta(raw: bytes) -> RequestMeta:
     said = jsonrpc.decode_object(raw)
-    version, capabilities = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
+    version, capabilities_said = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
     lacking = ""
-    if version is None or capabilities is None:
+    if version is None or capabilities_said is None:
         missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
         lacking = f"params._meta lacks the required {missing}"
-    elif bytes(capabilities)[:1] != b"{":
+    elif bytes(capabilities_said)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
+    limit = said.get(META_LIMIT)
     return RequestMeta(
         lacking,
         None if version is None else _as_header(version),
@@ -139,6 +152,8 @@ def _read_meta(raw: bytes) -> RequestMeta:
         token=_TOKEN in said,
         log_level=eras.META_LOG_LEVEL in said,
         misread=_misread_meta(raw, said),
+        extensions=frozenset() if capabilities_said is None else capabilities.extensions(capabilities_said),
+        result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
     )
 
 
@@ -176,11 +191,34 @@ def _check_modern(
         named = headers.get(b"mcp-name")
         if named is None or _named(named) != _text(params[member]):
             return _mismatch(f"Mcp-Name does not match params.{member}", ident)
+    elif member is None and method in methods.METHODS:
+        refused = _check_row(methods.METHODS[method], headers, meta, ident, params)
+        if refused is not None:
+            return refused
     if version != _MODERN:
         data = jsonrpc.encode({"supported": [MODERN_VERSION], "requested": version.decode("latin-1")})
         message = f"Unsupported protocol version; supported: {MODERN_VERSION}"
         return Rejection(400, jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, message, ident, data)
     return None
+
+
+def _check_row(
+    row: methods.Method, headers: Headers, meta: RequestMeta, ident: bytes, params: RawObject
+) -> Rejection | None:
+    """Check what the row of an extension's method asks: first its declaration, then `Mcp-Name` where it is sent."""
+    if row.needs_declaration and row.extension not in meta.extensions:
+        return undeclared(row.extension, ident)
+    named = headers.get(b"mcp-name") if row.header is methods.HeaderRule.CHECKED else None
+    if named is not None and row.member in params and _named(named) != _text(params[row.member]):
+        return _mismatch(f"Mcp-Name does not match params.{row.member}", ident)
+    return None
+
+
+def undeclared(extension: str, ident: bytes) -> Rejection:
+    """JSON-RPC error -32021 for a request that has to declare an extension."""
+    message = f"The request does not declare the extension {extension}"
+    data = capabilities.required_extension(extension)
+    return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
 
 
 def _unacceptable(headers: Headers) -> Rejection | None:
@@ -268,3 +306,23 @@ def _mismatch(message: str, ident: bytes) -> Rejection:
 
 def _brief(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def claim_session(sessions: SessionIds, owner: str, message: ClientMessage, ident: bytes) -> ClientMessage | Rejection:
+    """The message, with the claims of its session where `owner` opened it. An id that our key did not sign may be
+    anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
+    """
+    session = sessions.read(ident)
+    if session is None:
+        if not owner and len(ident) <= MAX_FOREIGN_ID:
+            return message
+        if isinstance(message, McpRequest):
+            return message.sessionless()
+        return msgspec.structs.replace(message, session=None)
+    if session.owner != owner:
+        return NOT_YOURS
+    if sessions.ended(ident):
+        return SESSION_ENDED
+    if isinstance(message, McpRequest):
+        message.opened = session
+    return message

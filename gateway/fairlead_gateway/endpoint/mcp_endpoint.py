@@ -10,19 +10,17 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
-import msgspec
-
+from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.calls.startup import StartupWait
-from fairlead_gateway.calls.targets import METHODS, SUBSCRIPTIONS, param_lines, resolve
+from fairlead_gateway.calls.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
+from fairlead_gateway.core.client_message import ClientResponse, Rejection
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.refusal import META_ERROR, RATE_LIMITED
+from fairlead_gateway.core.meta_tools import MetaTools
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
@@ -32,8 +30,9 @@ from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.head_cache import HeadCache
-from fairlead_gateway.endpoint.held_requests import HeldRequests, name_in
-from fairlead_gateway.endpoint.inbound import SESSION, check_origin, classify, prefers_streams
+from fairlead_gateway.endpoint.held_requests import HeldRequests
+from fairlead_gateway.endpoint.inbound import SESSION, check_origin, claim_session, classify, prefers_streams
+from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
@@ -47,10 +46,10 @@ from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.methods import method_in_era
+from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
 
 LISTEN: Final = "subscriptions/listen"
-
-ClientMessage: TypeAlias = McpRequest | Notification | ClientResponse
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +78,12 @@ class McpEndpoint:
         proxies: TrustedProxies | None = None,
         buffers: AnswerBuffers | None = None,
         installation: str = "",
+        *,
+        recorder: ContextRecorder,
+        meta_tools: MetaTools,
+        router_tokens: int | None = None,
     ) -> None:
+        """`router_tokens`: those that a result may have at the router endpoint, where nobody says another number."""
         self.allow = allow
         self.installation = installation
         """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
@@ -87,7 +91,7 @@ class McpEndpoint:
         self.resource = resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context
-        self.live = dispatcher.context.server_requests
+        self.server_requests = dispatcher.context.server_requests
         self.builtin_methods = builtin_methods
         self.metrics = metrics
         self.bounds = bounds
@@ -107,6 +111,8 @@ class McpEndpoint:
         self.held_requests = HeldRequests(
             lambda: self.selection, startup_wait, self.context.server_info, metrics, self._fail
         )
+        self.router_tokens = router_tokens
+        self.meta_calls = MetaCalls(dispatcher, recorder, meta_tools, self)
         self._recorders = {method: metrics.recorder(method) for method in TIMED}
 
     def activate(self, selection: Selection) -> None:
@@ -131,15 +137,15 @@ class McpEndpoint:
                 refused = check_origin(headers, exchange.authority, self.allow, self.installation)
             identity = self.identities.known(exchange.headers.get(b"authorization"))
             if refused is not None:
-                self._reject(exchange, refused)
+                self.reject(exchange, refused)
             elif identity is None:
-                self._start_task(exchange, partial(self._authenticate, exchange), "authenticate a client")
+                self.start_task(exchange, partial(self._authenticate, exchange), "authenticate a client")
             else:
                 self._route(exchange, identity)
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
             self._fail(exchange, error)
 
-    def _start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
+    def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
         """Go on with the request in a task; the connection reads on meanwhile."""
         task = asyncio.get_running_loop().create_task(self._run(exchange, work), name=name)
         self.pending_tasks.add(task)
@@ -164,10 +170,10 @@ class McpEndpoint:
     def _route(self, exchange: HttpExchange, identity: Identity, may_wait: bool = True) -> None:
         """Send an authenticated request to its view; with `may_wait` it may be held for a server that starts."""
         exchange.identity = identity
-        view = self.selection.at_once(identity, exchange.target)
+        view = self.selection.known_view(identity, exchange.target)
         if view is None:
             if not self.selection.ready(identity, exchange.target):
-                self._start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
+                self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
                 return
             view = self.selection.seen_by(identity).get(exchange.target)
         if exchange.method == b"POST":
@@ -176,13 +182,13 @@ class McpEndpoint:
             elif not self.held_requests.hold_endpoint(
                 exchange, partial(self._route, may_wait=False) if may_wait else None
             ):
-                self._reject(exchange, self._unknown_endpoint(identity))
+                self.reject(exchange, self._unknown_endpoint(identity))
         elif (
             exchange.method not in (b"GET", b"DELETE")
             or view is None
-            or not self.live.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
+            or not self.server_requests.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
         ):
-            self._reject(exchange, client_message.NO_STREAM)
+            self.reject(exchange, client_message.NO_STREAM)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
         elif not (self.buffers.pressed and self._shed(exchange)):
@@ -200,11 +206,11 @@ class McpEndpoint:
         return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
 
     def _end_session(self, exchange: HttpExchange) -> None:
-        if self.live.sessions.end(exchange.headers[SESSION]):
+        if self.server_requests.sessions.end(exchange.headers[SESSION]):
             self.context.end_session(exchange.headers[SESSION])
             exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
-            self._reject(exchange, client_message.SESSION_ENDED)
+            self.reject(exchange, client_message.SESSION_ENDED)
 
     def _open_get_stream(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the stream of a session, or resume the stream of a request (`Last-Event-ID`)."""
@@ -215,13 +221,13 @@ class McpEndpoint:
             return client_message.NOT_RESUMABLE
         stream, number = found
         exchange.call = StreamResumption(stream, exchange)
-        exchange.modern = True  # closing the connection gives it up
+        exchange.cancel_on_disconnect = True
         stream.attach(exchange, number)
         return None
 
     def _reject_if(self, exchange: HttpExchange, refused: Rejection | None) -> None:
         if refused is not None:
-            self._reject(exchange, refused)
+            self.reject(exchange, refused)
 
     def _handle_message(self, exchange: HttpExchange, view: View) -> None:
         body = exchange.body
@@ -229,34 +235,33 @@ class McpEndpoint:
         message = classify(exchange.headers, body, acceptable=exchange.vetted)
         # the usual type is tested first: an isinstance that fails costs five times as much as one that does not
         if not isinstance(message, McpRequest) and isinstance(message, Rejection):
-            self._reject(exchange, message)
+            self.reject(exchange, message)
             return
         exchange.vetted = True
         if self.buffers.pressed and isinstance(message, McpRequest) and self._shed(exchange, message.id):
             return
         if message.session is not None:
-            owned = self._claim_session(exchange.identity, message, message.session)
+            sessions, owner = self.server_requests.sessions, exchange.identity.owner
+            owned = claim_session(sessions, owner, message, message.session)
             if owned is not message and isinstance(owned, Rejection):
-                self._reject(exchange, owned)
+                self.reject(exchange, owned)
                 return
             message = owned
         if isinstance(message, McpRequest):
             self._handle_request(exchange, view, message)
             return
         if isinstance(message, ClientResponse):
-            self.live.answered(message.session, message.message)
+            self.server_requests.answered(message.session, message.message)
         elif message.method == "notifications/cancelled" and "requestId" in message.params:
             self.context.cancel(message.session, bytes(message.params["requestId"]))
             self.held_requests.cancel(message.session, bytes(message.params["requestId"]))
         exchange.acknowledge()
 
     def _handle_request(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
-        if request.method == CALL:
+        if request.method == CALL or method_in_era(request.method, modern=request.modern) is not None:
             self._call(exchange, view, request)
         elif request.method == LISTEN and request.modern:
             self._reject_if(exchange, self.streams.listen(exchange, view, request))
-        elif request.method in METHODS and not (request.modern and request.method in SUBSCRIPTIONS):
-            self._start(exchange, resolve(view.offers, request, self.metrics), request)
         else:
             self._answer_builtin(exchange, view, request)
 
@@ -274,59 +279,57 @@ class McpEndpoint:
         exchange.reject(Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, data), b"retry-after: 1\r\n")
         return True
 
-    def _claim_session(self, identity: Identity, message: ClientMessage, ident: bytes) -> ClientMessage | Rejection:
-        """The message, with the claims of its session where the principal opened it. An id that our key did not sign
-        may be anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
-        """
-        sessions = self.live.sessions
-        session = sessions.read(ident)
-        if session is None:
-            if not identity.owner and len(ident) <= MAX_FOREIGN_ID:
-                return message
-            return (
-                message.sessionless()
-                if isinstance(message, McpRequest)
-                else msgspec.structs.replace(message, session=None)
-            )
-        if session.owner != identity.owner:
-            return client_message.NOT_YOURS
-        if sessions.ended(ident):
-            return client_message.SESSION_ENDED
-        if isinstance(message, McpRequest):
-            message.opened = session
-        return message
-
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
+        """Call what the view shows under the name in a request: a tool, a prompt, a resource, a completion."""
         exchange.tier = view.tier
-        route = self.dispatcher.resolve(view, request)
-        if not isinstance(route, Route):
-            if self.held_requests.hold_call(exchange, view, request, self._call_again if may_wait else None):
+        if view.behind is not None:
+            request.default_tokens = self.router_tokens
+        route = self.dispatcher.resolve(view, request, exchange.identity)
+        again = self._call_again if may_wait else None
+        if isinstance(route, Route):
+            self.start_call(exchange, route, request)
+        elif request.method == CALL:
+            self.meta_calls.call(exchange, view, request, route, again)
+        elif not self.meta_calls.read(exchange, request):
+            self.refuse_call(exchange, view, request, route, again)
+
+    def refuse_call(
+        self,
+        exchange: HttpExchange,
+        view: View,
+        request: McpRequest,
+        route: Rejection,
+        retry: Callable[[HttpExchange, McpRequest], None] | None,
+    ) -> None:
+        """Refuse a request that names nothing which the view shows; hold it for a server that starts."""
+        by = None
+        if request.method == CALL:
+            if self.held_requests.hold_call(exchange, view, request, retry):
                 return
-            if self.context.auditor is not None:
-                name = name_in(request)
-                by = None if name is None else denial(self.selection, exchange.identity, view, name)
-                self.dispatcher.denied(exchange, request, route, by)
-            self._reject(exchange, route)
-            return
-        self._start(exchange, route, request)
+            name = name_in(request)
+            if name is not None and self.context.auditor is not None:
+                by = denial(self.selection, exchange.identity, view, name)
+        self.dispatcher.record_unresolved(exchange, request, route, by)
+        self.reject(exchange, route)
 
     def _call_again(self, exchange: HttpExchange, request: McpRequest) -> None:
         view = self.selection.seen_by(exchange.identity).get(exchange.target)
         if view is None:
-            self._reject(exchange, self._unknown_endpoint(exchange.identity))
+            self.reject(exchange, self._unknown_endpoint(exchange.identity))
         else:
             self._call(exchange, view, request, may_wait=False)
 
-    def _start(self, exchange: HttpExchange, route: Route | Rejection, request: McpRequest) -> None:
-        """Start the call of a request whose `Mcp-Param-*` headers match its arguments (SEP-2243)."""
-        if isinstance(route, Rejection):
-            self._reject(exchange, route)
-            return
-        lines = param_lines(route, request, exchange.headers) if route.param_headers else b""
+    def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
+        """Start the call of a request whose `Mcp-Param-*` headers match its arguments (SEP-2243). `named`: whether it
+        was the client that named the tool.
+        """
+        lines: bytes | Rejection = b""
+        if route.param_headers:
+            lines = param_lines(route, request, exchange.headers if named else None)
         if isinstance(lines, Rejection):
-            self._reject(exchange, lines)
+            self.reject(exchange, lines)
             return
-        exchange.modern = request.modern
+        exchange.cancel_on_disconnect = request.modern
         if not request.modern:
             session = request.opened
             if session is not None and session.version >= SINCE:
@@ -341,7 +344,7 @@ class McpEndpoint:
         began = self.clock()
         result = self.builtin_methods.answer(view, request, exchange.identity.owner)
         if isinstance(result, Rejection):
-            self._reject(exchange, result)
+            self.reject(exchange, result)
             return
         if prefers_streams(exchange.headers) and not request.modern and not result.extra:
             exchange.begin_stream()
@@ -362,8 +365,9 @@ class McpEndpoint:
 
     def _fail(self, exchange: HttpExchange, error: Exception) -> None:
         log.error("A request failed in the gateway itself", exc_info=error)
-        self._reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
+        self.reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
 
-    def _reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
+    def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
+        """Answer with an error, and count it."""
         self.metrics.reject(rejection.status)
         exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else responses.NO_EXTRA)

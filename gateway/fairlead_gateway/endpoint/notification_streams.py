@@ -1,12 +1,14 @@
-"""Streams of `list_changed` and `resources/updated`: `subscriptions/listen`, and the GET of legacy sessions.
+"""Streams of notifications: `subscriptions/listen` of modern clients, and the GET of legacy sessions.
 
-A list has changed when the bytes that an endpoint lists have, whatever a server announced: clients are notified of what
-they then read. Nothing waits here; a stream costs its connection and a few hundred bytes.
+A list has changed when the bytes that an endpoint lists have, and when a server that is seen there says so: it may
+speak of what no list shows. Clients are notified once they would read the new list. Nothing waits here; a stream costs
+its connection and a few hundred bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,25 +16,33 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
+from fairlead_gateway.calls.task_subscriptions import ACKNOWLEDGED, NOTIFIED, TaskListener, TaskSubscriptions
+from fairlead_gateway.calls.tasks import declaring
 from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
-from fairlead_gateway.endpoint.inbound import SESSION
+from fairlead_gateway.endpoint.inbound import SESSION, undeclared
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target
 from fairlead_gateway.yielding import in_turns
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, methods
+from fairlead_mcp.uris import UPDATE, UriNames
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 MAX_RESOURCES: Final = 64
-"""Resources that one stream may name."""
+"""Resources that one stream may name, and tasks."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
-"""Bytes of all URIs that open streams name."""
+"""Bytes of all URIs and ids of tasks that open streams name."""
+MAX_CAPABILITIES: Final = 4096
+"""Bytes of client capabilities that a stream keeps; of larger ones servers are told that there are tasks, alone."""
 MAX_ID: Final = 256
 """Bytes of the id of a request that a stream answers."""
 LISTS: Final = eras.ANNOUNCED
@@ -46,7 +56,9 @@ class _Listen(msgspec.Struct):
 class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
-    __slots__ = ("_streams", "_subscription", "exchange", "lists", "release", "resources", "watched")
+    __slots__ = (
+        "_streams", "_subscription", "exchange", "listened", "lists", "release", "resources", "tasks", "watched",
+    )  # fmt: skip
 
     def __init__(
         self, streams: NotificationStreams, exchange: HttpExchange, lists: Iterable[str], subscription: bytes | None
@@ -61,7 +73,11 @@ class NotificationStream:
         self.resources: list[str] = []
         """URIs that are watched for it."""
         self.watched: list[tuple[NotificationStream, ServerKey]] = []
-        """Its keys in `Watches`."""
+        """Its holders of resources."""
+        self.tasks: list[str] = []
+        """Sealed ids of tasks that it listens to."""
+        self.listened: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
+        """Its holders of tasks."""
 
     def cancel(self) -> None:
         self._streams.gone(self)
@@ -71,18 +87,26 @@ class NotificationStream:
         granted: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
         if self.resources:
             granted["resourceSubscriptions"] = self.resources
-        self._send("notifications/subscriptions/acknowledged", {"notifications": granted})
+        if self.tasks:
+            granted["taskIds"] = self.tasks
+        self._send(ACKNOWLEDGED, {"notifications": granted})
 
     def changed(self, name: str) -> None:
         self._send(f"notifications/{name}/list_changed", {})
 
-    def updated(self, params: Raw) -> None:
-        """A resource that it watches has changed."""
+    def updated(self, names: UriNames | None, params: Raw) -> None:
+        """A resource that it watches has changed; `names` are those of its server's URIs on the endpoint."""
         try:
-            said: dict[str, object] = {"uri": jsonrpc.decode_object(params)["uri"]}
+            shown = params if names is None else names.shown_in(params, UPDATE)
+            said: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
         except (*jsonrpc.UNREADABLE, KeyError):
             return
         self._send(UPDATED, said)
+
+    def task(self, params: bytes) -> bool:
+        """A task that it listens to has changed; False where its client does not read."""
+        members: dict[str, object] = {**jsonrpc.decode_object(params)}
+        return self._send(NOTIFIED, members)
 
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
@@ -91,10 +115,10 @@ class NotificationStream:
         else:
             self.exchange.answer(200, *responses.result_parts(self._subscription, b'{"resultType":"complete"}'))
 
-    def _send(self, method: str, params: dict[str, object]) -> None:
+    def _send(self, method: str, params: dict[str, object]) -> bool:
         if self._subscription is not None:
             params["_meta"] = {eras.META_SUBSCRIPTION: Raw(self._subscription)}
-        self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
+        return self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
 
 
 class NotificationStreams:
@@ -103,6 +127,7 @@ class NotificationStreams:
     def __init__(
         self,
         watches: ResourceSubscriptions,
+        tasks: TaskSubscriptions,
         identities: Identities,
         view_builds: ViewBuilds,
         selection: Callable[[], Selection],
@@ -111,6 +136,7 @@ class NotificationStreams:
         self._selection = selection
         self.view_builds = view_builds
         self._watches = watches
+        self._tasks = tasks
         self._identities = identities
         self._open: set[NotificationStream] = set()
         self._of_session: dict[bytes, NotificationStream] = {}
@@ -128,31 +154,53 @@ class NotificationStreams:
         except jsonrpc.UNREADABLE:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
+        if "taskIds" in subscriptions and methods.TASKS not in request.meta.extensions:
+            return undeclared(methods.TASKS, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
         wanted = [name for name in offered(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, wanted, request.id)
         refused = self._opened(stream)
         if refused is None:
-            self._watch(stream, view, subscriptions.get("resourceSubscriptions"))
+            self._watch(stream, view, _named(subscriptions.get("resourceSubscriptions")))
+            self._listen(stream, view, _named(subscriptions.get("taskIds")), _capabilities(request))
             stream.acknowledge()
         return refused
 
-    def _watch(self, stream: NotificationStream, view: View, uris_wanted: Raw | None) -> None:
+    def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
+        """Listen to the tasks that a stream names, as far as they are its principal's and shown to it."""
+        identity, found = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
+        for ident in idents:
+            fits = self._resource_bytes + len(ident) <= MAX_RESOURCE_BYTES
+            task = self._tasks.opened(view, ident, identity) if fits else None
+            if task is not None:
+                self._resource_bytes += len(ident)
+                stream.tasks.append(ident)
+                found.setdefault((task.server, task.pod), []).append(task)
+
+        def find(task: TaskRef) -> Route | None:
+            view = self._selection().seen_by(identity).get(stream.exchange.target)
+            return None if view is None else self._tasks.route(view, task)
+
+        listener = TaskListener(stream.exchange, find, stream.task, capabilities)
+        for (server, pod), tasks in found.items():
+            holder = stream, server, pod
+            stream.listened.append(holder)
+            self._tasks.hold(holder, listener, tasks)
+
+    def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
         """Watch the resources that a stream names, as far as they can be."""
-        try:
-            uris = msgspec.json.decode(uris_wanted, type=list[str])[:MAX_RESOURCES] if uris_wanted is not None else []
-        except jsonrpc.UNREADABLE:
-            return
         found: dict[int, tuple[ServerBinding, list[str]]] = {}
-        for uri in dict.fromkeys(uris):
+        for uri in uris:
             watched = subscribable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
             if watched is not None:
                 self._resource_bytes += len(uri)
                 stream.resources.append(uri)
                 found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
         for binding, own in found.values():
-            self._watches.hold((stream, binding.server.key), binding, own, stream.updated)
+            tell = partial(stream.updated, view.offers.names(binding.server.key))
+            agent = agent_of(stream.exchange)
+            self._watches.hold((stream, binding.server.key), agent, binding, own, tell)
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
@@ -226,9 +274,12 @@ class NotificationStreams:
         self._open.discard(stream)
         stream.release()
         self._resource_bytes -= sum(map(len, stream.resources))
-        stream.resources = []
+        self._resource_bytes -= sum(map(len, stream.tasks))
+        stream.resources, stream.tasks = [], []
         for holder in stream.watched:
             self._watches.drop(holder)
+        for listened in stream.listened:
+            self._tasks.drop(listened)
         session = stream.exchange.headers.get(SESSION, b"")
         if self._of_session.get(session) is stream:
             del self._of_session[session]
@@ -237,7 +288,7 @@ class NotificationStreams:
         if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:
             return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
         stream.exchange.body = b""  # it may be large, and the stream may stay for days
-        stream.exchange.modern = True  # closing the connection is how either kind ends
+        stream.exchange.cancel_on_disconnect = True  # of either era
         stream.exchange.call = stream
         self._open.add(stream)
         stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
@@ -254,6 +305,9 @@ def offered(view: View) -> list[str]:
 
 
 def _differ(old: View, new: View, name: str) -> bool:
+    before, after = old.offers.announcements, new.offers.announcements
+    if any(key[1] == name and before.get(key) != at for key, at in after.items()):
+        return True
     if name == "tools":
         return not old.lists_as(new)
     return _bytes(old, name) != _bytes(new, name)
@@ -264,6 +318,21 @@ def _bytes(view: View, name: str) -> tuple[bytes, ...]:
     if name == "prompts":
         return (listings["prompts/list"],)
     return listings["resources/list"], listings["resources/templates/list"]
+
+
+def _named(wanted: Raw | None) -> list[str]:
+    """Names of what a stream wants to hear of; none where they are no texts."""
+    try:
+        names = msgspec.json.decode(wanted, type=list[str]) if wanted is not None else []
+    except jsonrpc.UNREADABLE:
+        return []
+    return [*dict.fromkeys(names[:MAX_RESOURCES])]
+
+
+def _capabilities(request: McpRequest) -> bytes:
+    """Client capabilities of a request, raw JSON."""
+    said = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
+    return bytes(said) if len(said) <= MAX_CAPABILITIES else declaring(None)
 
 
 def _nothing() -> None:

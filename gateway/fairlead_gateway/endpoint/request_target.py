@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
-_SHAPE: Final = re.compile(rb"/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp(/[^/]+)?")
+_SHAPE: Final = re.compile(rb"(?:/router)?/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp(/[^/]+)?")
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

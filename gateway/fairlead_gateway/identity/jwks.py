@@ -108,7 +108,7 @@ class IssuerKeys:
 
     async def _fetch(self) -> dict[str, Key]:
         verify = ssl.create_default_context(cafile=self.issuer.ca_file) if self.issuer.ca_file else True
-        timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=None)  # `_get` bounds each request
         try:
             async with aiohttp.ClientSession(timeout=timeout) as session:
                 uri = self.issuer.jwks_uri or await self._discover(session, verify)
@@ -141,7 +141,8 @@ class IssuerKeys:
 async def _get(
     session: aiohttp.ClientSession, url: str, verify: ssl.SSLContext | bool, kind: type[Document]
 ) -> Document:
-    async with session.get(url, ssl=verify, allow_redirects=False) as answer:
+    # not by aiohttp, whose `total` loses a cancellation that comes as the time is up
+    async with asyncio.timeout(FETCH_SECONDS), session.get(url, ssl=verify, allow_redirects=False) as answer:
         if answer.status != 200:
             raise IssuerAway(f"{url} answers {answer.status}")
         data = bytearray()

@@ -41,7 +41,7 @@ class _KeyStore:
         self._name = name
         self._tell = tell
 
-    def listed(self, objects: list[Secret]) -> None:
+    def listed(self, objects: list[Secret], version: str) -> None:
         if not objects:
             self._tell(KeyDocument())
         for secret in objects:

@@ -16,14 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
-
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from fairlead_gateway.limits.rate import Rate, Sharing
+from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +45,6 @@ return told
 """KEYS: rates. ARGV: seconds of calls to add to each. Returns how many seconds each is ahead then, by Redis' clock."""
 
 
-class BadUrl(ValueError):
-    """The URL of the Redis cannot be used. The message does not repeat it: it may hold a password."""
-
-
 class Settler:
     """Settles rates with other replicas through Redis. Times in seconds; `timeout` bounds every request to Redis. With
     `closed`, nothing is admitted from the start until Redis has answered, and while it does not.
@@ -71,14 +62,8 @@ class Settler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises BadUrl."""
-        try:
-            self._redis = Redis.from_url(
-                url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0),
-                max_connections=1, protocol=2,
-            )  # fmt: skip
-            self._where = urlsplit(url).hostname or "its socket"
-        except ValueError as error:
-            raise BadUrl("it should look like redis://:password@host:6379/0, or rediss:// for TLS") from error
+        self._redis = connect(url, timeout=timeout)
+        self._where = host_of(url)
         self._sharing = sharing
         self._interval = interval
         self._timeout = timeout
@@ -157,7 +142,7 @@ class Settler:
         self._asked_at = self._clock()
         try:
             await asked()
-        except (RedisError, OSError, TimeoutError, ValueError) as error:
+        except UNREACHABLE as error:
             self.failures += 1
             self._found(error)
             await self._hang_up()
@@ -177,6 +162,6 @@ class Settler:
 
     async def _hang_up(self) -> None:
         """No connection is used on that may still bring an answer to something else."""
-        with contextlib.suppress(RedisError, OSError, TimeoutError):
+        with contextlib.suppress(*UNREACHABLE):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)

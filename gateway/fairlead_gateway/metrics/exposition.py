@@ -18,9 +18,10 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.core.ports import Gauges
+from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.telemetry import BOUNDS, Histogram, MetricsRegistry
-from fairlead_gateway.version import COMPILED, VERSION
+from fairlead_tools.version import COMPILED, VERSION
 
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
@@ -93,6 +94,27 @@ class GatewayCollector(Collector):
         for status, count in list(book.rejected.items()):
             rejected.add_metric([str(status)], count)
         yield rejected
+        meta = CounterMetricFamily(
+            "fairlead_router_calls",
+            "Calls of the gateway's own tools: search_tools, execute_tool, retrieve_context, read_result",
+            labels=["tool"],
+        )
+        for name, count in list(book.meta_calls.items()):
+            meta.add_metric([name], count)
+        yield meta
+        text = "Results with more tokens than they may have, by whether the whole was kept for read_result"
+        shortened = CounterMetricFamily("fairlead_long_results", text, labels=["kept"])
+        for recorded, count in list(book.results_shortened.items()):
+            shortened.add_metric(["true" if recorded else "false"], count)
+        yield shortened
+        text = "Tokens of results that were not shown, as their result had more than it may have"
+        yield _counter("fairlead_long_result_tokens_withheld", text, book.tokens_withheld)
+        text = "Results of execute_tool, by whether they were kept for retrieve_context"
+        kept = CounterMetricFamily("fairlead_context_results", text, labels=["kept"])
+        for recorded, count in list(book.results_kept.items()):
+            kept.add_metric(["true" if recorded else "false"], count)
+        yield kept
+        yield from _searches(book.search)
 
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots
@@ -129,6 +151,28 @@ class GatewayCollector(Collector):
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _searches(counts: SearchCounts) -> Iterable[Metric]:
+    for name, text, label, counted in (
+        ("fairlead_searches", "Searches of tools, by how they were ranked: bm25 or hybrid", "ranking", counts.searches),
+        (
+            "fairlead_search_hits_executed",
+            "Tools that a search found and its caller then called by execute_tool, by their place in it",
+            "place",
+            counts.executed,
+        ),
+        (
+            "fairlead_search_changes",
+            "Tools that were added, removed or modified in what is searched, by that",
+            "change",
+            counts.changes,
+        ),
+    ):
+        family = CounterMetricFamily(name, text, labels=[label])
+        for value, count in list(counted.items()):
+            family.add_metric([value], count)
+        yield family
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -18,7 +18,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.upstream.guard import Guard
-from fairlead_gateway.validation.shelf import Checks
+from fairlead_tools.validation.shelf import Checks
 
 
 class GuardCollector(Collector):

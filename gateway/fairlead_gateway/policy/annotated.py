@@ -13,15 +13,17 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.state import ToolState
+from fairlead_api.floors import Floor
 from fairlead_formats.tools.verbatim import with_meta
 from fairlead_gateway.core.server import Tool
 
 PREFIX: Final = "fairlead.dev/"
 
 
-def annotated(definition: bytes, tool: Tool, state: ToolState | None) -> bytes:
-    """The definition with the fields that `GET /v1/tools` has as `latency`, each under `fairlead.dev/`; what is not
-    known is left out. Members that its author gave there under these names are replaced, all others stay.
+def annotated(definition: bytes, tool: Tool, state: ToolState | None, floor: Floor | None = None) -> bytes:
+    """The definition with the fields that `GET /v1/tools` has as `latency`, each under `fairlead.dev/`, and with the
+    `floor` as `fairlead.dev/min_tier`; what is not known is left out. Members that its author gave there under these
+    names are replaced, all others stay.
     """
     figures = state.quantiles if state is not None else None
     known = {
@@ -31,6 +33,7 @@ def annotated(definition: bytes, tool: Tool, state: ToolState | None) -> bytes:
         "measured_p99_ms": round(figures.p99_ms) if figures else None,
         "idempotent": tool.idempotent,
         "cacheable_seconds": tool.cacheable_seconds,
+        "min_tier": None if floor is None else floor.tier,
     }
     members = {PREFIX + name: Raw(msgspec.json.encode(value)) for name, value in known.items() if value is not None}
     return with_meta(definition, members)

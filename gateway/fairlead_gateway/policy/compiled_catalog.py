@@ -7,12 +7,14 @@ millisecond and returns what it made, so that a large catalog holds up no call.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from fairlead_api.documents.rules import Tier
+from fairlead_api.floors import Floors
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE
 from fairlead_gateway.catalog.model import Snapshot
@@ -22,6 +24,7 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.annotated import annotated
 from fairlead_gateway.policy.quotas import Cutter
 from fairlead_gateway.policy.resource_index import ResourceIndex, merged_resources, server_resources
+from fairlead_gateway.policy.router import ROUTER
 from fairlead_gateway.policy.rules import Policies, compile_policies_in_slices
 from fairlead_gateway.policy.tiers import Hidden, default_tier, hide_in_slices, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
@@ -85,9 +88,10 @@ def compile_in_slices(
     def shown(definition: bytes, server: Server, tool: Tool) -> bytes:
         if not figures:
             return definition
-        return annotated(definition, tool, snapshot.states.get(server.key, {}).get(tool.name))
+        return annotated(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
     tiers = snapshot.rules.tiers
+    floors = Floors(tiers)
     hidden: dict[str, Mapping[ToolRef, Hidden]] = {}
     for tier in tiers:
         known = before.hidden.get(tier.name, {}) if before is not None else {}
@@ -106,6 +110,8 @@ def compile_in_slices(
     for endpoint in made:
         endpoints[endpoint.target] = endpoint, None
         endpoints.update((in_tier(endpoint.target, tier.name), (endpoint, tier)) for tier in tiers)
+    endpoints[ROUTER] = made[0], None
+    endpoints.update((in_tier(ROUTER, tier.name), (made[0], tier)) for tier in tiers)
     yield
     policies = yield from compile_policies_in_slices(snapshot, before.policies if before is not None else None)
     cutter = before.cutter if before is not None else Cutter()
@@ -125,7 +131,8 @@ def _endpoint_in_slices(
     led: dict[str, Route] = {}
     for number, (name, server, tool, definition) in enumerate(items):
         tools[name] = tool.ref, definition
-        led[name] = routes[server.key][tool.name]
+        route, names = routes[server.key][tool.name], resources.names(server.key)
+        led[name] = route if names is None else replace(route, uris=names)
         if number % SLICE == SLICE - 1:
             yield
     yield

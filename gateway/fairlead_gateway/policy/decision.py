@@ -30,6 +30,7 @@ class Decision(msgspec.Struct, frozen=True):
     policy: str | None = None
     """`namespace/name` of the policy whose rule decided."""
     rule: int | None = None
+    rule_name: str | None = None
     max_tier: str | None = None
     quota: Quota | None = None
     policies: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
         told=rules.explains(server),
         policy=policies.name(by.policy) if by is not None else None,
         rule=by.rule if by is not None else None,
+        rule_name=policies.rule(by).name if by is not None else None,
         max_tier=rules.tiers(server).max,
         quota=rules.quotas.get(server.namespace),
         policies=rules.names,

@@ -50,10 +50,11 @@ def named(known: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
 
 def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> str:
     """Message for an id that may mean several servers; `shown` are the names of the tools that have it."""
-    meant = f"{name} may mean the servers {_listed(servers)}"
-    return f"Ambiguous tool: {meant}. Call it by its name in the list: {_listed(shown)}"
+    meant = f"{name} may mean the servers {listed(servers)}"
+    return f"Ambiguous tool: {meant}. Call it by its name in the list: {listed(shown)}"
 
 
-def _listed(names: Sequence[object]) -> str:
+def listed(names: Sequence[object]) -> str:
+    """The first few of some names, for a message."""
     more = len(names) - MOST_NAMED
     return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,11 +1,10 @@
-"""Prompts, resources and resource templates of an endpoint: lists, capabilities, and the server that each is asked of.
+"""Prompts, resources, resource templates and skills of an endpoint: lists, capabilities, and the server of each.
 
 Pure module. Lists are bytes that are put together at their first use.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -16,17 +15,17 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.core.server import Item, Server
+from fairlead_gateway.core.server import Item, Server, ToolRef
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_mcp import jsonrpc
+from fairlead_gateway.policy.uri_templates import UriTemplate, uri_template
+from fairlead_mcp import jsonrpc, uris
+from fairlead_mcp.capabilities import extension_settings
 from fairlead_mcp.escaping import escaped
+from fairlead_mcp.methods import SKILLS, TASKS
+from fairlead_mcp.skills import reads_directories, uris_of
+from fairlead_mcp.uris import UriNames
 
-_EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
-_OF_OPERATOR: Final = MappingProxyType(
-    {"+": ".*", "#": "(?:#.*)?", "/": "(?:/.*)?", "?": r"(?:\?.*)?", "&": "(?:&.*)?"}
-)
-MAX_TEMPLATE: Final = 2048
-"""Characters of a URI template that is matched against."""
+_NOTHING: Final[Mapping[str, tuple[Server, Item]]] = MappingProxyType({})
 
 
 Resolved = tuple[ServerBinding, str]
@@ -46,20 +45,40 @@ class ResourceIndex:
         reaches: Mapping[ServerKey, ServerBinding],
         *,
         servers: Iterable[Server],
+        skills: Mapping[str, tuple[Server, Item]] = _NOTHING,
         alone: ServerBinding | None = None,
         escaping: Collection[ServerKey] = frozenset(),
+        unseen: Collection[ToolRef] = frozenset(),
+        tasks: Raw | None = None,
     ) -> None:
-        """`escaping`: servers whose control characters are made visible."""
+        """`escaping`: servers whose control characters are made visible; `unseen`: tools that policies do not allow,
+        and with them the user interfaces that no other tool names. `tasks`: settings of that extension, for an index
+        that declares it beside those of `servers`.
+        """
+        self._tasks = tasks
         self._escaping = escaping
         self._prompts = prompts
-        self._resources = resources
         self._templates = templates
+        self._skills = skills
         self._reaches = reaches
         self._servers = tuple(servers)
         self._alone = alone
+        self._interfaces = {
+            server.key: Interfaces(server, unseen) for server in self._servers if server.interfaces
+        }  # fmt: skip
+        self._resources = {
+            uri: held for uri, held in resources.items() if not self._withheld(held[0].key, held[1].name)
+        }  # fmt: skip
 
-    def without(self, servers: Collection[ServerKey], escaping: Collection[ServerKey] = frozenset()) -> ResourceIndex:
-        """The index without those of some servers, and with the control characters of others made visible."""
+    def without(
+        self,
+        servers: Collection[ServerKey],
+        escaping: Collection[ServerKey] = frozenset(),
+        unseen: Collection[ToolRef] = frozenset(),
+    ) -> ResourceIndex:
+        """The index without those of some servers and of some tools, and with the control characters of others made
+        visible.
+        """
 
         def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
             return {name: held for name, held in items.items() if held[0].key not in servers}
@@ -67,8 +86,21 @@ class ResourceIndex:
         return ResourceIndex(
             rest(self._prompts), rest(self._resources), rest(self._templates), self._reaches,
             servers=[server for server in self._servers if server.key not in servers], alone=self._alone,
-            escaping=escaping,
+            skills=rest(self._skills), escaping=escaping, unseen=unseen,
         )  # fmt: skip
+
+    def tasks_alone(self) -> ResourceIndex:
+        """An index of nothing, which declares tasks where this one does."""
+        return ResourceIndex({}, {}, {}, {}, servers=(), tasks=self.extensions.get(TASKS))
+
+    def withheld(self, unseen: Collection[ToolRef]) -> list[str]:
+        """Marks of the user interfaces that go with tools that are not allowed: views with equal ones share theirs."""
+        return [
+            f"{server.key}\0{uri}"
+            for server in self._servers
+            if server.interfaces
+            for uri in Interfaces(server, unseen).withheld
+        ]
 
     def prompt(self, name: str) -> Resolved | None:
         """Who has the prompt that is shown under a name."""
@@ -79,18 +111,75 @@ class ResourceIndex:
         """Server that answers for a URI: the one that lists it, that has a template for it, or the only one."""
         found = self._resources.get(uri)
         if found is not None:
-            return self._asked(found[0], found[1], uri)
+            return self._asked(found[0], found[1])
         if self._alone is not None:
-            return self._alone, uri
-        for pattern, server, item in self._patterns:
-            if pattern.fullmatch(uri) is not None:
+            return None if self._withheld(self._alone.server.key, uri) else (self._alone, uri)
+        if uris.scheme_of(uri) in uris.SCHEMES:
+            return self._of_part(uri) or self._of_owner(uri)
+        of_skill = self._skill_files.get(uri)
+        if of_skill is not None:
+            return self._asked(*of_skill, uri)
+        for template, server, item in self._uri_templates:
+            if template.matches(uri):
                 return self._asked(server, item, uri)
-        return None
+        return self._of_owner(uri)
+
+    def skill(self, uri: str) -> Resolved | None:
+        """Server that has a skill, by the URI of its `SKILL.md`, listed or not."""
+        found = self._skills.get(uri)
+        return self.resource(uri) if found is None else self._asked(*found)
+
+    def names(self, server: ServerKey) -> UriNames | None:
+        """Names that the URIs of a server have here; None where they are its own."""
+        return None if self._alone is not None else self._names.get(server)
+
+    def _of_part(self, uri: str) -> Resolved | None:
+        """The server whose part a URI carries, whether it lists it or not."""
+        parts = uris.split(uri)
+        server = None if parts is None else self._by_part.get(parts[0])
+        reach = None if server is None else self._reaches.get(server.key)
+        if parts is None or server is None or reach is None or self._withheld(server.key, parts[1]):
+            return None
+        return reach, parts[1]
+
+    def _of_owner(self, uri: str) -> Resolved | None:
+        """The only server that has a URI by its own name: texts of servers do not know what it is called here."""
+        owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
+        owners = [server for server in owners if not self._withheld(server.key, uri)]
+        reach = self._reaches.get(owners[0].key) if len(owners) == 1 else None
+        return None if reach is None else (reach, uri)
+
+    def _owners_by_template(self, uri: str) -> list[Server]:
+        matching = (server for template, server in self._own_templates if template.matches(uri))
+        return [*{server.key: server for server in matching}.values()]
+
+    def _withheld(self, server: ServerKey, uri: str) -> bool:
+        interfaces = self._interfaces.get(server)
+        return interfaces is not None and interfaces.withholds(uri)
+
+    @cached_property
+    def _by_part(self) -> Mapping[str, Server]:
+        return {server.catalog.prefix: server for server in self._servers if server.catalog.prefix}
+
+    @cached_property
+    def _names(self) -> Mapping[ServerKey, UriNames]:
+        return {server.key: server.uris for server in self._servers if shows_uris(server)}
+
+    @cached_property
+    def _names_of_owners(self) -> Mapping[str, list[Server]]:
+        """Servers by the URIs that they list, or that their tools and skills name."""
+        found: dict[str, list[Server]] = {}
+        for server in self._servers:
+            listed = {item.name for item in server.offered.resources}
+            own = {uri for uri in listed.union(server.interfaces) if uris.scheme_of(uri) in uris.SCHEMES}
+            for uri in own.union(*(uris_of(item.definition) for item in server.offered.skills)):
+                found.setdefault(uri, []).append(server)
+        return found
 
     def template(self, uri: str) -> Resolved | None:
         """Who has a template (or a resource), as `ref/resource` of a completion names it."""
         found = self._templates.get(uri)
-        return self.resource(uri) if found is None else self._asked(found[0], found[1], uri)
+        return self.resource(uri) if found is None else self._asked(found[0], found[1])
 
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
@@ -100,6 +189,7 @@ class ResourceIndex:
             "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
             "resources/list": self._listing(b"resources", self._resources, merged=merged),
             "resources/templates/list": self._listing(b"resourceTemplates", self._templates, merged=merged),
+            "skills/list": self._listing(b"skills", self._skills, merged=merged),
         }
 
     def escapes(self, server: ServerKey) -> bool:
@@ -113,7 +203,7 @@ class ResourceIndex:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """Capabilities of the servers behind: "prompts", "resources", "completions", "logging", and
+        """Capabilities of the servers behind: "prompts", "resources", "skills", "completions", "logging", and
         "resources.subscribe".
         """
         found: set[str] = set()
@@ -122,12 +212,38 @@ class ResourceIndex:
         return frozenset(found)
 
     @cached_property
-    def _patterns(self) -> list[tuple[re.Pattern[str], Server, Item]]:
+    def extensions(self) -> Mapping[str, Raw]:
+        """Extensions of MCP that the servers behind declare: identifier to settings, raw JSON; `{}` where servers
+        differ in them, but that directories can be read where one of them has any.
+        """
+        found: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
+        for server in self._servers:
+            for name, settings in extension_settings(server.catalog.capabilities).items():
+                known = found.setdefault(name, settings)
+                if bytes(known) != bytes(settings):
+                    directories = name == SKILLS and (reads_directories(known) or reads_directories(settings))
+                    found[name] = Raw(b'{"directoryRead":true}' if directories else b"{}")
+        return MappingProxyType(found)
+
+    @cached_property
+    def announcements(self) -> Mapping[tuple[ServerKey, str], str]:
+        """Server and list ("tools", "prompts", "resources") to the time when it last announced a change."""
+        return {(one.key, name): at for one in self._servers for name, at in one.catalog.announced.items()}
+
+    @cached_property
+    def _skill_files(self) -> Mapping[str, tuple[Server, Item]]:
+        """Skills by those of their files that have no server's part."""
+        return {uri: held for held in self._skills.values() for uri in held[1].files}
+
+    @cached_property
+    def _own_templates(self) -> list[tuple[UriTemplate, Server]]:
         return [
-            (template_pattern(name), server, item)
-            for name, (server, item) in self._templates.items()
-            if len(name) <= MAX_TEMPLATE
+            (uri_template(item.name), server) for name, (server, item) in self._templates.items() if name != item.name
         ]
+
+    @cached_property
+    def _uri_templates(self) -> list[tuple[UriTemplate, Server, Item]]:
+        return [(uri_template(name), server, item) for name, (server, item) in self._templates.items()]
 
     def _asked(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
         reach = self._alone or self._reaches.get(server.key)
@@ -137,7 +253,9 @@ class ResourceIndex:
 def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """Index of the merged endpoints."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
-    return ResourceIndex(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
+    return ResourceIndex(
+        snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown, skills=snapshot.skills
+    )
 
 
 def server_resources(server: Server, reach: ServerBinding | None) -> ResourceIndex:
@@ -149,21 +267,35 @@ def server_resources(server: Server, reach: ServerBinding | None) -> ResourceInd
         {item.name: (server, item) for item in offered.templates},
         {},
         servers=[server],
+        skills={item.name: (server, item) for item in offered.skills},
         alone=reach,
     )
 
 
-def template_pattern(template: str) -> re.Pattern[str]:
-    """Pattern of the URIs of a template (RFC 6570), whatever values its variables have: an expression stands for
-    anything but what separates parts of a path, one with `+` for anything.
-    """
-    pieces, end = [], 0
-    for expression in _EXPRESSION.finditer(template):
-        pieces.append(re.escape(template[end : expression.start()]))
-        pieces.append(_OF_OPERATOR.get(expression.group(1), "[^/?#]*"))
-        end = expression.end()
-    pieces.append(re.escape(template[end:]))
-    return re.compile("".join(pieces), re.DOTALL)
+class Interfaces:
+    """User interfaces of one server, as far as its tools are allowed: an interface goes with the tools that name it."""
+
+    __slots__ = ("_allowed", "_listed", "withheld")
+
+    def __init__(self, server: Server, unseen: Collection[ToolRef]) -> None:
+        seen = {tool.name for tool in server.tools if tool.ref not in unseen}
+        self._allowed = frozenset(uri for uri, naming in server.interfaces.items() if not seen.isdisjoint(naming))
+        self.withheld = frozenset(server.interfaces) - self._allowed
+        """Own URIs that only tools which are not allowed name."""
+        self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
+
+    def withholds(self, uri: str) -> bool:
+        """Whether a resource is not to be read, by its own URI. Where any is withheld, a `ui://` URI that nobody
+        names may be another spelling of it.
+        """
+        if not self.withheld or uri in self._allowed:
+            return False
+        return uri in self.withheld or (uris.scheme_of(uri) == "ui" and uri not in self._listed)
+
+
+def shows_uris(server: Server) -> bool:
+    """Whether a server has resources, so that its results may name them."""
+    return bool(server.interfaces) or not _features(server).isdisjoint(("resources", "skills"))
 
 
 def _features(server: Server) -> set[str]:
@@ -172,6 +304,8 @@ def _features(server: Server) -> set[str]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         declared = {}
     found: set[str] = {name for name in ("prompts", "resources", "completions", "logging") if name in declared}
+    if SKILLS in extension_settings(server.catalog.capabilities):
+        found.add("skills")
     if server.offered.prompts:
         found.add("prompts")
     if server.offered.resources or server.offered.templates:

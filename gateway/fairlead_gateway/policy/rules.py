@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import LocalEndpoint
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.floors import Floor, Floors
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
@@ -25,7 +26,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.core.server import Server, ToolRef
 from fairlead_gateway.policy.tiers import by_speed
-from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
+from fairlead_tools.validation.constraint import Allowance, Constraint, allowance
 
 NO_TIERS: Final = ServerTiers()
 _NO_RULES: Final = Rules()
@@ -130,6 +131,17 @@ class RuleSet:
             constraints[tool] = made[key]
         return constraints
 
+    @cached_property
+    def floors(self) -> Mapping[ToolRef, Floor]:
+        """The fastest tiers in which policies allow tools."""
+        tiers, found = Floors(self._policies.rules.tiers), {}
+        for namespace, merged in self._merged.items():
+            for bits, tier in merged.floors:
+                floor = tiers.floor(tier, "policy")
+                if floor is not None:
+                    found.update(dict.fromkeys(self._policies.tools(namespace, bits), floor))
+        return found
+
     def explains(self, server: ServerKey) -> bool:
         """Whether reasons are told at a server."""
         found = self._merged.get(server.namespace)
@@ -140,15 +152,6 @@ class RuleSet:
         """Servers whose control characters are made visible."""
         merged = self._merged.items()
         return frozenset(ServerKey(namespace, name) for namespace, found in merged for name in found.escaping)
-
-    def rules_for(self, tool: ToolRef) -> tuple[RuleRef, ...]:
-        """Rules one of which has to take the arguments of a call; none: any arguments will do."""
-        key, name = tool
-        found = self._merged.get(key.namespace)
-        if found is None:
-            return ()
-        at = self._policies.index(key.namespace).place(key.name, name)
-        return tuple(by for bits, by in found.constrained if at is not None and bits >> at & 1)
 
 
 def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
@@ -207,7 +210,7 @@ class Policies:
 
     def sentence(self, found: Verdict) -> str:
         """A verdict in words."""
-        by = f"rule {found.by.rule} of {self.name(found.by.policy)}" if found.by is not None else ""
+        by = self.called(found.by) if found.by is not None else ""
         policies = ", ".join(self.name(place) for place in found.policies)
         match found.why:
             case "Rule":
@@ -222,6 +225,10 @@ class Policies:
                 return f"{policies} select the server, and none speaks of the caller"
             case _:
                 return "the policies were not compiled for this server yet"
+
+    def called(self, ref: RuleRef) -> str:
+        """A rule in words, by its name where it has one."""
+        return f"rule {self.rule(ref).called(ref.rule)} of {self.name(ref.policy)}"
 
     def rule(self, ref: RuleRef) -> Rule:
         return self.rules.policies[ref.policy].rules[ref.rule]
@@ -312,7 +319,7 @@ class Policies:
         if before is not None and before.rules == self.rules:
             return before.allowances
         return {
-            RuleRef(place, number): allowance(f"rule {number} of {self.name(place)}", rule.arguments)
+            (ref := RuleRef(place, number)): allowance(self.called(ref), rule.arguments)
             for place, policy in enumerate(self.rules.policies)
             for number, rule in enumerate(policy.rules)
             if rule.arguments is not None

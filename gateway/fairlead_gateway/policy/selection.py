@@ -72,6 +72,7 @@ class Selection:
         self.targets = catalog.views
         """The views of subjects of whom no policy speaks."""
         self.policies = catalog.policies
+        self._enforced = catalog.policies.enforced
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_subject: dict[Identity, SubjectViews] = {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
@@ -123,9 +124,9 @@ class Selection:
                 if not mine.ready(target):
                     yield from mine.build_in_slices(target)
 
-    def at_once(self, identity: Identity, target: bytes) -> View | None:
+    def known_view(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target in one look, where it has been put together before. None says nothing: see `ready`."""
-        return self.views_of(identity).views.get(target) if self.policies.enforced else self.targets.get(target)
+        return self.views_of(identity).views.get(target) if self._enforced else self.targets.get(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:
         """Whether the view of a target can be had at once. `SubjectViews.build_in_slices` makes it."""

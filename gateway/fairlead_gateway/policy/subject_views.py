@@ -12,6 +12,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.slices import finish
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
 from fairlead_gateway.policy.notice import MOST_NAMED
+from fairlead_gateway.policy.router import behind, router_view
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
@@ -79,11 +80,22 @@ class SubjectViews(Mapping[bytes, View]):
             yield from self.rules.work_out_in_slices()
         if target in self.views or target not in self:
             return
+        whole, plain = behind(target), self._catalog.views[target]
+        if whole is not None:
+            yield from self.build_in_slices(whole)
+            shared = self.views[whole] is self._catalog.views[whole]
+            endpoint = self._catalog.endpoints[target][0]
+            self._keep(target, plain if shared else router_view(self.views[whole], endpoint.tools))
+            return
         view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._before.get(target))
-        if view is not self._catalog.views[target]:
+        if view is not plain:
             yield from view.prepare_in_slices()
-            self.weight += sum(map(len, view.listing)) + len(view.everything) * _A_TOOL
-            self.weight += min(len(view.hidden), MOST_NAMED) * _A_NOTICE
+            self.weight += len(view.everything) * _A_TOOL
+        self._keep(target, view)
+
+    def _keep(self, target: bytes, view: View) -> None:
+        if view is not self._catalog.views[target]:
+            self.weight += sum(map(len, view.listing)) + min(len(view.hidden), MOST_NAMED) * _A_NOTICE
         self.views[target] = view
         self._grown(self)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
+from fairlead_api.floors import Floor, Floors
 from fairlead_api.slices import SLICE
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Tool, ToolRef
@@ -57,8 +58,10 @@ def in_tier(target: bytes, tier: str) -> bytes:
     return b"%b/%b" % (target, quote(tier, safe="").encode())
 
 
-def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
-    """Why the tier does not show the tool; None: it does."""
+def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | None) -> str | None:
+    """Why the tier does not show the tool; None: it does. `floor`: the slowest that holds for it."""
+    if floor is not None and floor.hides(tier):
+        return floor.reason(tier)
     if state is not None and state.tiers is not None:
         if tier.name in state.tiers:
             return None
@@ -78,15 +81,16 @@ def hide_in_slices(
     """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
     found: dict[ToolRef, Hidden] = {}
     ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
+    floors = Floors(snapshot.rules.tiers)
     for key, server in snapshot.servers.items():
         states = snapshot.states.get(key, {})
         for number, tool in enumerate(server.tools):
             if number % SLICE == SLICE - 1:
                 yield
-            state = states.get(tool.name)
-            reason = why_hidden(tier, tool, state)
+            state, floor = states.get(tool.name), floors.of(tool)
+            reason = why_hidden(tier, tool, state, floor)
             if reason is not None:
-                holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
+                holder = next((other.name for other in ordered if why_hidden(other, tool, state, floor) is None), None)
                 known = before.get(tool.ref)
                 until = now + GRACE_SECONDS if known is None else known.callable_until
                 found[tool.ref] = Hidden(reason, holder, until, tier.name, untiered)

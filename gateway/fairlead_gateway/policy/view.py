@@ -13,13 +13,15 @@ from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR, did_you_mean
-from fairlead_gateway.core.refusal import OVER_BUDGET, Refusal
 from fairlead_gateway.core.route import Route
+from fairlead_gateway.policy import app_tools
+from fairlead_gateway.policy.app_tools import for_apps
 from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
 from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
 from fairlead_gateway.policy.tool_list import ToolList
+from fairlead_tools.refusal import OVER_BUDGET, Refusal
 
 MERGED: Final = b"/mcp"
 """Target without a tier; each tier has its own below it."""
@@ -32,8 +34,10 @@ NEAR_START: Final = 3
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_by_server", "_hidden_member", "_instructions", "_listing", "base", "denied", "escaping",
-                 "everything", "hidden", "offers", "pinned", "routes", "server_info", "tier")  # fmt: skip
+    __slots__ = (
+        "_by_server", "_for_apps", "_hidden_member", "_instructions", "_listing", "base", "behind", "denied",
+        "escaping", "everything", "hidden", "offers", "pinned", "reads", "routes", "server_info", "tier",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,6 +54,8 @@ class View:
         pinned: frozenset[str],
         denied: Callable[[str], str | None],
         escaping: frozenset[ServerKey],
+        behind: View | None = None,
+        reads: bool = False,
     ) -> None:
         self.base = base
         """Target of the endpoint that this is a view of; those of its tiers stand below it."""
@@ -71,9 +77,14 @@ class View:
         """Why a tool is kept from the subject, by name; None where it is unknown, or is not to be known."""
         self.escaping = escaping
         """Servers whose control characters are made visible here."""
+        self.behind = behind
+        """View of everything that the router endpoint finds and calls; None for any other endpoint."""
+        self.reads = reads
+        """Whether it lists `read_result`, since a tool or a policy bounds the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None
         self._by_server: ByServer | None = None
+        self._for_apps: dict[str, list[str]] | None = None
 
     def unlisted(self, name: str, now: float) -> Route | None:
         """Where a tool is called that is hidden: for a while as ever, for clients may hold a list of before; then
@@ -85,7 +96,7 @@ class View:
         route = self.everything[name]
         if now < hidden.callable_until:
             return route
-        return route.closed_by(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
+        return route.refused_with(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
 
     def identified(self, name: str, now: float) -> Route | str | None:
         """Route of a tool by its id, `mcp.{server}.{tool}`; why there is none, where several servers have that
@@ -101,6 +112,26 @@ class View:
         if len(servers) > 1:
             return ambiguous(name, servers, shown)
         return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
+
+    def called_by_app(self, name: str, now: float) -> Route | str | None:
+        """Route of a tool by the name that the app of its server calls it by; why there is none, where the apps of
+        several servers may mean it; None where none does. `now`: the gateway's clock.
+        """
+        if self._for_apps is None:
+            self._for_apps = for_apps(self.everything)
+        shown = self._for_apps.get(name)
+        if shown is None:
+            return None
+        if len(shown) > 1:
+            return app_tools.ambiguous(name, shown)
+        return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
+
+    def tool_of(self, server: ServerKey, tool: str) -> Route | None:
+        """Route of a tool of a server by its own name, shown or hidden; None where the subject may not see it."""
+        if self._by_server is None:
+            self._by_server = by_server(self.everything)
+        shown = self._by_server.get(server.name, {}).get(server, {}).get(tool)
+        return None if shown is None else self.everything[shown]
 
     def nearest(self, name: str) -> str | None:
         """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those

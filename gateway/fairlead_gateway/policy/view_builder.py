@@ -6,7 +6,9 @@ its tools. Views that show the same share their lists, and their resources.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -14,23 +16,26 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.rules import Tier
+from fairlead_api.floors import Floor
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed, tabled
 from fairlead_gateway.catalog.model import EMPTY
+from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
 from fairlead_gateway.policy.constraints import NO_CHANGES, changes_of_server, changes_of_tools
 from fairlead_gateway.policy.instructions import instructions_of
 from fairlead_gateway.policy.resource_index import ResourceIndex
+from fairlead_gateway.policy.router import behind, router_view
 from fairlead_gateway.policy.rules import Policies, RuleSet
-from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, in_tier
+from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, by_speed, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import View
 from fairlead_mcp.escaping import escaped
 
-SLICE: Final = 256
-"""Tools between two pauses: about half a millisecond."""
+SLICE: Final = 64
+"""Tools between two pauses: about half a millisecond where policies narrow each of them."""
 UNCONSTRAINED: Final = RuleSet(Policies(EMPTY, None), ())
 """The rule set of subjects of whom no policy speaks, where everything is allowed by default."""
 UNCONSTRAINED.work_out()
@@ -40,6 +45,10 @@ _NOTHING_HIDDEN: Final[Mapping[ToolRef, Hidden]] = {}
 def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, None, None]:
     """Fill `catalog.views`. The endpoint of the default tier and the one without a tier show the same view."""
     for target, (endpoint, tier) in catalog.endpoints.items():
+        whole = behind(target)
+        if whole is not None:
+            catalog.views[target] = router_view(catalog.views[whole], endpoint.tools)
+            continue
         default = catalog.default
         same = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
         if same not in catalog.views:
@@ -97,6 +106,8 @@ class ViewBuilder:
         """Routes of shown and hidden tools."""
         self._hidden: dict[str, Hidden] = {}
         self._pinned: list[str] = []
+        self._bounds_results = False
+        """Whether the results of a tool that is shown may have so many tokens only."""
         self._denied: list[str] = []
         """Names of tools that policies do not allow."""
 
@@ -131,11 +142,16 @@ class ViewBuilder:
             pinned=frozenset(self._pinned),
             denied=partial(_denied, rules, catalog.policies, endpoint),
             escaping=escaping,
+            reads=self._reads(routes),
         )
+
+    def _reads(self, routes: Mapping[str, Route]) -> bool:
+        return self._bounds_results and READ_RESULT not in routes
 
     def _take(self, some: tuple[tuple[str, Route], ...]) -> None:
         """Take of some tools those that the policies allow."""
         unseen, pinned, tools = self._rules.unseen, self._rules.pinned, self._endpoint.tools
+        floors = self._rules.floors
         for name, route in some:
             ref = tools[name][0]
             if ref in unseen:
@@ -145,13 +161,32 @@ class ViewBuilder:
             if not self._unchanged:
                 own = self._of_tools.get(ref, NO_CHANGES)
                 if own or changes:
-                    route = msgspec.structs.replace(route, **changes, **own)
+                    route = replace(route, **changes, **own)
                 route = route.within(seconds)
             self._everything[name] = route
             if ref in pinned:
                 self._pinned.append(name)
-            if ref in hides:
-                self._hidden[name] = self._attainable(ref[0], hides[ref])
+            hidden = hides.get(ref)
+            if ref in floors:
+                hidden = self._floored(ref, floors[ref], hidden)
+            if hidden is not None:
+                self._hidden[name] = self._attainable(ref[0], hidden)
+            elif route.most_tokens is not None:
+                self._bounds_results = True
+
+    def _floored(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
+        """Why a tool with a policy's floor is hidden; None: it is not. That floor holds at once, as a denial does, and
+        calls from lists of before are refused.
+        """
+        tier, catalog = self._tiers[ref[0]], self._catalog
+        kept_out = tier is not None and floor.hides(tier)
+        if tier is None or not (kept_out or hidden):
+            return None
+        ordered = by_speed(catalog.policies.rules.tiers)
+        holder = next((t.name for t in ordered if not floor.hides(t) and ref not in catalog.hidden[t.name]), None)
+        if not kept_out:
+            return None if hidden is None else msgspec.structs.replace(hidden, tier=holder)
+        return Hidden(floor.reason(tier), holder, 0.0, tier.name, catalog.default is None)
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
         """Nobody is told of a tier, or of an endpoint, that does not show it to them."""
@@ -189,6 +224,9 @@ class ViewBuilder:
     ) -> Generator[None, None, ToolList]:
         tools, lists = self._endpoint.tools, self._endpoint.lists
         marks = [f"\0{key}" for key in escaping]  # which no tool is called
+        reads = self._reads(routes)
+        if reads:
+            marks.append("\0")
         key = frozenset((*self._denied, *self._hidden, *marks))
         yield
         found = lists.get(key)
@@ -197,18 +235,22 @@ class ViewBuilder:
                 bytes(escaped(tools[name][1])) if escaping and route.escapes else tools[name][1]
                 for name, route in routes.items()
             )
-            found = lists[key] = ToolList((yield from listed(definitions)))
+            made = yield from listed(definitions)
+            if reads:
+                made.insert(bisect_left([*routes], READ_RESULT), READ_DEFINITION)
+            found = lists[key] = ToolList(made)
         return found
 
     def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
-        endpoint, dark = self._endpoint, self._rules.dark
+        endpoint, dark, unseen = self._endpoint, self._rules.dark, self._rules.unseen
         lost = [str(server.key) for server in endpoint.servers if server.key in dark]
-        if not lost and not escaping:
+        withheld = endpoint.resources.withheld(unseen) if unseen else ()
+        if not lost and not escaping and not withheld:
             return endpoint.resources
-        key = frozenset((*lost, *(f"\0{server}" for server in escaping)))
+        key = frozenset((*lost, *withheld, *(f"\0{server}" for server in escaping)))
         found = endpoint.indexes.get(key)
         if found is None:
-            found = endpoint.indexes[key] = endpoint.resources.without(dark, escaping)
+            found = endpoint.indexes[key] = endpoint.resources.without(dark, escaping, unseen)
         return found
 
 

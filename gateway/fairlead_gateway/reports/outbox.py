@@ -16,6 +16,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Doubt, Report, ToolAttempts
 from fairlead_gateway.reports.samples import SampleLog
+from fairlead_mcp.waiting import happened
 
 MOST_KEPT: Final = 1000
 """Requests and doubts that wait to be fetched."""
@@ -76,7 +77,7 @@ class Outbox:
             async with asyncio.timeout(seconds):
                 while not self._urgent(cursor):
                     self._awake.clear()
-                    await self._news_or_look()
+                    await happened(self._awake, LOOK_SECONDS)
         except TimeoutError:
             pass
         return self.report(cursor)
@@ -111,13 +112,6 @@ class Outbox:
 
     def _wake(self) -> None:
         self._awake.set()
-
-    async def _news_or_look(self) -> None:
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._awake.wait()
-        except TimeoutError:
-            return
 
     def _urgent(self, cursor: str) -> bool:
         samples, news = self._read(cursor)

@@ -117,20 +117,3 @@ class SampleLog:
                 break
             found.setdefault(history, []).append(Attempt(number, now + epoch, took, RUNNING))
         return list(found.items())
-
-
-class Stopwatch:
-    """One attempt of a request that a task waits for. Without a meter it measures nothing."""
-
-    __slots__ = ("_clock", "_meter", "_number")
-
-    def __init__(self, meter: ports.AttemptMeter | None, clock: Callable[[], float]) -> None:
-        self._meter = meter
-        self._clock = clock
-        self._number = meter.begin(clock()) if meter is not None else 0
-
-    def stop(self, outcome: str) -> None:
-        """It is over; once."""
-        if self._number and self._meter is not None:
-            self._meter.end(self._number, self._clock(), outcome)
-            self._number = 0

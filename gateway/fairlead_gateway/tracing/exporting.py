@@ -25,8 +25,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
-from fairlead_gateway.version import VERSION
 from fairlead_mcp import eras, jsonrpc
+from fairlead_tools.version import VERSION
 
 log = logging.getLogger(__name__)
 

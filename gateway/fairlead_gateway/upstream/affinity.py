@@ -1,10 +1,12 @@
-"""Which pod made a `requestState`, written into the state itself.
+"""Which pod made a `requestState` or a task, written into the state or the task's id itself.
 
 Pure module. A server seals its state with a key of its own process (MCP 2026-07-28, "Multi Round-Trip Requests"), so a
 retry must come back to where the state was made. The state goes to the client with a tag in front, the hash of an
 address: nothing is kept here, any replica can read it, and it tells nothing about the network. A tag that fits no
 address of the server is dropped; the state then goes to any pod, which refuses it where it does not know it. Beside the
 tag stands a sum over the state, so that whatever was altered reaches the server as something that it never made.
+
+A process on stdio has no address, and its tasks end with it: their tag is the random name of the process.
 """
 
 from __future__ import annotations
@@ -32,10 +34,23 @@ def address_of(tag: bytes, addresses: Iterable[Address]) -> Address | None:
     return next((address for address in addresses if tag_of(address) == tag), None)
 
 
-def tagged(result: Raw, address: Address) -> Raw:
-    """A result whose `requestState`, if it has one, leads back to `address`."""
-    tag = tag_of(address).decode()
-    return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}")
+def tagged(result: Raw, address: Address, member: str = states.STATE) -> Raw:
+    """A result whose `requestState` (or another member), if it has one, leads back to `address`."""
+    return marked(result, tag_of(address), member)
+
+
+def marked(result: Raw, tag_bytes: bytes, member: str) -> Raw:
+    """A result with a tag in front of this member, if it has one."""
+    tag = tag_bytes.decode()
+    return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
+
+
+def split(said: str) -> tuple[str, bytes | None]:
+    """The server's own text behind a tag, and the tag; None where it has none."""
+    found = _TAGGED.match(said)
+    if found is None or _sum(found.group(1), said[found.end() :]) != found.group(2):
+        return said, None
+    return said[found.end() :], found.group(1).encode()
 
 
 def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:
@@ -43,10 +58,8 @@ def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None
     state = states.state_in(params)
     if state is None:
         return params, None
-    found = _TAGGED.match(state)
-    if found is None or _sum(found.group(1), state[found.end() :]) != found.group(2):
-        return params, None
-    return states.with_state(params, state[found.end() :]), found.group(1).encode()
+    own, tag = split(state)
+    return (params, None) if tag is None else (states.with_state(params, own), tag)
 
 
 def _sum(tag: str, state: str) -> str:

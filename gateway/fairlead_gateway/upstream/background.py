@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Final
 
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import with_body
@@ -24,13 +25,10 @@ class Background:
     def __init__(self, host: str, clock: Callable[[], float]) -> None:
         self._host = host
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def run(self, work: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=f"{what} {self._host}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.start(work, f"{what} {self._host}")
 
     def post(self, pool: Pool, head: bytes, body: bytes) -> None:
         """Send a message whose outcome is of no interest; dropped while MAX_POSTS are on their way."""
@@ -44,6 +42,4 @@ class Background:
             await pool.exchange(with_body(head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
 
     async def aclose(self) -> None:
-        for task in [*self._tasks]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()

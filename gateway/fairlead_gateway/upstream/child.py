@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable
 
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges
-from fairlead_gateway.upstream.shared_stream import ClientStream, SharedStream, StreamUpstream
+from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
+from fairlead_mcp.channel import Lined
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.host import ChildHost
@@ -47,7 +48,7 @@ class ChildUpstream(StreamUpstream):
         child = self._host.find(self._key)
         return None if child is None else child.negotiated
 
-    def stream(self) -> tuple[SharedStream, Callable[[], int]]:
+    def stream(self) -> tuple[Lined, Callable[[], int]]:
         child = self._child()
         return child, lambda: child.starts
 

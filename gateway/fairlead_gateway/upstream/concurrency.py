@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fairlead_mcp.errors import PoolFull
+from fairlead_mcp.waiting import happened
 
 
 class ConcurrencyLimit:
@@ -34,8 +35,4 @@ class ConcurrencyLimit:
         if not self.busy or grace <= 0:
             return
         self._quiet = asyncio.Event()
-        try:
-            async with asyncio.timeout(grace):
-                await self._quiet.wait()
-        except TimeoutError:
-            pass
+        await happened(self._quiet, grace)

@@ -72,6 +72,7 @@ class HttpUpstream(Upstream):
         self.sessions = ServerSessions(
             self._head, client, self._pools, self.next_id, self._read_plainly, self.background, session_idle
         )
+        self._sessions = self.sessions.open  # read with every call
         self._no_legacy = False
         """Whether a modern server is known to speak no legacy era control."""
 
@@ -85,7 +86,7 @@ class HttpUpstream(Upstream):
     def modern_for(self, client: ClientPeer | None) -> bool | None:
         if not self._modern or client is None or self._no_legacy:
             return self._modern
-        return False if client in self.sessions.open else None
+        return False if client in self._sessions else None
 
     async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
         """A client that may be asked is served in a legacy session where the server has such sessions."""
@@ -102,14 +103,14 @@ class HttpUpstream(Upstream):
         call = HttpCall(self, request, sink)
         client = request.client
         if self._modern and (client is None or self._no_legacy):
-            if request.pin is None and request.method != LISTEN:
+            if request.instance is None and request.method != LISTEN:
                 call.data = self._modern_data(request)
                 call.pool = self.pool
                 self.pool.submit(call)
             else:
                 call.work = self.background.run(self._send_modern(call, request), "send to")
             return call
-        session = self.sessions.open.get(client)
+        session = self._sessions.get(client)
         if session is None:
             call.work = self.background.run(self.send_opened(call), "send to")
         else:
@@ -155,21 +156,23 @@ class HttpUpstream(Upstream):
         params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
         self.answer_server(session, jsonrpc.notification("notifications/cancelled", params))
 
-    def read(self, answer: Answer, ident: bytes, pool: Pool) -> Raw:
-        """The raw result in an answer. Raises McpError."""
+    def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
+        """The raw result in an answer, which may be a task with `tasks`. Raises McpError."""
         try:
             if not answer.body.isascii():
                 answer.body.decode()
             result = read_answer(answer, ident)
             if self._modern and b'"requestState"' in answer.body and answer.connection.peer is not None:
                 result = affinity.tagged(result, answer.connection.peer)
+            if tasks and self._modern and answer.connection.peer is not None:
+                result = affinity.tagged(result, answer.connection.peer, "taskId")
             return result
         except UnicodeDecodeError as error:
             raise NotMcp("the answer is not UTF-8", status=answer.status) from error
         except RecursionError as error:
             raise NotMcp("the answer is nested too deeply", status=answer.status) from error
         except NotMcp as error:
-            if error.reason == "WrongAnswerId":
+            if error.reason == "WrongAnswerID":
                 pool.discard(answer)
             raise
 
@@ -186,12 +189,12 @@ class HttpUpstream(Upstream):
             head = b"%b%b: %b\r\n%b: %b\r\n" % (self._head, eras.H_VERSION, version, eras.H_METHOD, method)
             self._modern_heads[request.method] = head
         length = _FRAME + len(request.id) + len(method) + len(request.params)
-        names, trace = request.name_lines, request.trace_lines
-        return _MODERN % (head, names, trace, length, request.id, method, request.params)
+        names, lines = request.name_lines, request.header_lines
+        return _MODERN % (head, names, lines, length, request.id, method, request.params)
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request that has to go to one pod, or whose answer does not end."""
-        pools = self._pools.any if request.pin is None else await self._pools.to(request.pin)
+        pools = self._pools.any if request.instance is None else await self._pools.to(request.instance)
         if not call.given_up:
             call.data = self._modern_data(request)
             call.pool = pools.control if request.method == LISTEN else pools.calls
@@ -202,7 +205,7 @@ class HttpUpstream(Upstream):
         request = call.request
         method = request.method.encode()
         length = _FRAME + len(request.id) + len(method) + len(request.params)
-        call.data = _LEGACY % (session.head, request.trace_lines, length, request.id, method, request.params)
+        call.data = _LEGACY % (session.head, request.header_lines, length, request.id, method, request.params)
         call.session = session
         if session.client is not None:
             session.enter(call.sink)

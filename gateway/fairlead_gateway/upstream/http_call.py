@@ -55,9 +55,9 @@ class HttpCall(Call):
         self._carrier: Carrier | None = None
         self._held_up = False
 
-    def took(self, body: bytes) -> bool:
+    def accept(self, body: bytes) -> bool:
         result = result_in(body, self.request.id)
-        if result is None or (self.session is None and b'"requestState"' in body):
+        if result is None or (self.session is None and (self.request.tasks or b'"requestState"' in body)):
             return False
         self._succeed(result)
         return True
@@ -70,7 +70,7 @@ class HttpCall(Call):
             return  # the server does not know the session, so it did not execute the request
         assert self.pool is not None
         try:
-            result = self._upstream.read(answer, self.request.id, self.pool)
+            result = self._upstream.read(answer, self.request.id, self.pool, tasks=self.request.tasks)
         except McpError as error:
             self.refuse(error)
         else:
@@ -187,7 +187,7 @@ class HttpCall(Call):
         if not self._held_up and self._carrier is not None and self.sink.congested:
             self._held_up = True
             self._carrier.pause_reading()
-            self.sink.when_clear(self._go_on)
+            self.sink.when_writable(self._go_on)
 
     def _go_on(self) -> None:
         if self._held_up and self._carrier is not None:

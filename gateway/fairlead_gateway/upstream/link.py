@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.shared_stream import ClientStream, SharedStream, StreamUpstream
+from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
+from fairlead_mcp.channel import Lined
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.link import Link
@@ -33,7 +34,7 @@ class LinkUpstream(StreamUpstream):
     def negotiated(self) -> Negotiated | None:
         return self._link.negotiated
 
-    def stream(self) -> tuple[SharedStream, Callable[[], int]]:
+    def stream(self) -> tuple[Lined, Callable[[], int]]:
         return self._link, lambda: self._link.opened
 
     async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:

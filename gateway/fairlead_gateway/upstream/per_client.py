@@ -19,6 +19,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
 
 MAX_SESSIONS: Final = 100
@@ -65,7 +66,7 @@ class PerClientUpstream(Upstream):
         """By client session, the one used last at the end."""
         self._alone = 0
         """Sessions of requests that have none."""
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = TaskSet()
         self._closed = False
 
     @property
@@ -156,9 +157,7 @@ class PerClientUpstream(Upstream):
         if session.expiry is not None:
             session.expiry.cancel()
         grace = CLOSE_SECONDS if session.busy else 0.0
-        task = asyncio.get_running_loop().create_task(session.upstream.aclose(grace), name=f"end session {self.name}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
 
 
 class _Call(RelaySink):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from fairlead_gateway.upstream import affinity
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.pool import Pool
 
@@ -47,7 +48,7 @@ class PodPools:
         self._home: Address | None = None
         self._dials = itertools.count().__next__
         self._pinned: OrderedDict[Address, Pools] = OrderedDict()
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring = TaskSet()
         self.any = self._make(self._in_order)
 
     def settle(self, home: Address | None) -> None:
@@ -75,9 +76,7 @@ class PodPools:
         pools = self._pinned[address] = self._make(only)
         if len(self._pinned) > MAX_PINNED:
             _, oldest = self._pinned.popitem(last=False)
-            task = asyncio.get_running_loop().create_task(_close(oldest, RETIRE_SECONDS), name="close pinned")
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            self._retiring.start(_close(oldest, RETIRE_SECONDS), "close pinned")
         return pools
 
     async def to(self, tag: bytes) -> Pools:
@@ -90,9 +89,7 @@ class PodPools:
 
     async def aclose(self) -> None:
         """Close all connections but those for calls of `any`, which its owner lets end."""
-        for task in self._retiring:
-            task.cancel()
-        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await self._retiring.cancel()
         await asyncio.gather(self.any.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values()))
 
     def _make(self, resolve: Resolve) -> Pools:

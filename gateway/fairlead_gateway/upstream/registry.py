@@ -315,6 +315,7 @@ class Registry:
             link = Link(
                 str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS,
                 on_notification=None if own is None else own.said, offering=None if own is None else own.offering,
+                process=isinstance(endpoint, TcpEndpoint),
             )  # fmt: skip
             shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))

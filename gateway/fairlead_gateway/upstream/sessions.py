@@ -8,7 +8,6 @@ servers ask on a stream apart from that of the request, where nothing but the se
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +24,7 @@ from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import with_body
+from fairlead_mcp.waiting import happened
 
 OPEN_SECONDS: Final = 10.0
 """Bound on opening a session."""
@@ -112,7 +112,8 @@ class ServerSessions:
 
     async def aclose(self) -> None:
         """End all sessions. Bounded."""
-        sessions, self.open = list(self.open.values()), {}
+        sessions = [*self.open.values()]
+        self.open.clear()
         for session in sessions:
             session.close()
         for task in [*self._opening.values()]:
@@ -168,8 +169,7 @@ class ServerSessions:
             heard = asyncio.Event()
             listening = self._listen(session, heard)
             session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), STREAM_SECONDS)
+            await happened(heard, STREAM_SECONDS)
         return session
 
     async def _listen(self, session: ServerSession, heard: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Hashable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -17,11 +17,13 @@ from fairlead_gateway.core.client_peer import AnswerServer
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import TaskCall
+from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, methods
+from fairlead_mcp.channel import Lined
 from fairlead_mcp.eras import Era, Negotiated
-from fairlead_mcp.errors import McpError, NotMcp, TooLarge
+from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
 from fairlead_mcp.handshake import read_line
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
@@ -32,24 +34,13 @@ _PASSED_ON: Final = frozenset(
 """Notifications that reach the client of a stream of its own."""
 
 
-class SharedStream(Protocol):
-    """Carrier of a stream: a child process or a link."""
-
-    clock: Callable[[], float]
-
-    async def ready(self, deadline: float) -> Negotiated: ...
-
-    async def request(
-        self,
-        method: str,
-        params: bytes | Raw | None,
-        *,
-        deadline: float,
-        on_progress: Callable[[bytes], None] | None = None,
-    ) -> bytes: ...
+OTHER_PROCESS: Final = (
+    "Unknown task: it was made by a process of the server at another replica of the gateway, or by one that has ended. "
+    "A server on stdio has its tasks in its process: keep to one replica, or run the server over HTTP"
+)
 
 
-async def request_over(stream: SharedStream, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+async def request_over(stream: Lined, request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """The raw result. Raises McpError.
 
     Progress is all that a server sends for one request on a stream that clients share; so no capability is declared.
@@ -84,7 +75,7 @@ class ClientStream:
         self._life = 0
 
     async def request(
-        self, stream: SharedStream, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
+        self, stream: Lined, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
     ) -> Raw:
         """As `request_over`, at the log level of the client. `life` numbers the connections or processes."""
         self._working.append(sink)
@@ -95,7 +86,7 @@ class ClientStream:
         finally:
             self._working = [other for other in self._working if other is not sink]
 
-    async def _set_level(self, stream: SharedStream, level: str, deadline: float, life: Callable[[], int]) -> None:
+    async def _set_level(self, stream: Lined, level: str, deadline: float, life: Callable[[], int]) -> None:
         agreed = await stream.ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
@@ -140,7 +131,7 @@ class StreamUpstream(Upstream):
         """Outcome of the stream's handshake; None before it."""
         raise NotImplementedError
 
-    def stream(self) -> tuple[SharedStream, Callable[[], int]]:
+    def stream(self) -> tuple[Lined, Callable[[], int]]:
         """The stream, opened where it is not, and the number of its connections or processes so far."""
         raise NotImplementedError
 
@@ -159,6 +150,15 @@ class StreamUpstream(Upstream):
         """The raw result. Raises McpError."""
         with self.limit:
             stream, life = self.stream()
+            process = None
+            about = request.instance is not None and methods.extension_of(request.method) == methods.TASKS
+            if request.tasks or about:
+                await stream.ready(request.deadline)
+                process = stream.process
+            if about and process not in (None, request.instance):  # which may have another task under the same id
+                raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             if self.own is None:
-                return await request_over(stream, request, sink)
-            return await self.own.request(stream, request, sink, life)
+                result = await request_over(stream, request, sink)
+            else:
+                result = await self.own.request(stream, request, sink, life)
+            return affinity.marked(result, process, "taskId") if request.tasks and process is not None else result

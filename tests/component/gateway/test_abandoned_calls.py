@@ -40,7 +40,7 @@ async def test_a_call_that_nobody_can_come_back_to_is_cancelled_where_a_setting_
         await reached(server, 1)
         wire.close()
         await asyncio.wait_for(server.broken_off.wait(), 5)
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
 
 
 async def test_a_stream_without_an_id_to_come_back_with_is_cancelled_at_once(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         await reached(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
-        gateway.front.event_store.sweep()
-        assert len(gateway.front.calls) == 1
+        gateway.endpoint.event_store.sweep()
+        assert len(gateway.endpoint.calls) == 1
 
         event = head.partition(b"id: ")[2].partition(b"\n")[0].decode()
         back = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": event}
@@ -83,15 +83,15 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         wire.send(Ask(headers=back, body=b"", verb="GET"))
         await wire.reader.readuntil(b"\r\n\r\n")
         ahead = KEPT_SECONDS - 1
-        gateway.front.event_store.sweep()
-        assert len(gateway.front.calls) == 1, "its client is back"
+        gateway.endpoint.event_store.sweep()
+        assert len(gateway.endpoint.calls) == 1, "its client is back"
 
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
         ahead += KEPT_SECONDS + 1
-        gateway.front.event_store.sweep()
+        gateway.endpoint.event_store.sweep()
         await asyncio.wait_for(server.broken_off.wait(), 5)
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
 
 
 @pytest.mark.parametrize("accept", ["application/json, text/event-stream", STREAM_FIRST], ids=["plain", "as a stream"])
@@ -108,5 +108,5 @@ async def test_a_client_that_ends_its_session_ends_its_calls_and_no_others(tmp_p
         await reached(server, 2)
         assert (await ask(gateway, ending(sessions[0]))).status == 200
         await asyncio.wait_for(server.broken_off.wait(), 5)
-        await eventually(lambda: len(gateway.front.calls) == 1)
+        await eventually(lambda: len(gateway.endpoint.calls) == 1)
         await mine.reader.readuntil(b"CANCELLED")

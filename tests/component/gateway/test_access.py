@@ -23,7 +23,7 @@ ALL = Policy(
 )  # fmt: skip
 NO_WEB = Policy(
     namespace="default", name="no-web", every=True, subjects=(Subject(kind="Group", name="players"),),
-    rules=(Rule(action="Deny", tools=("web-*",)),),
+    rules=(Rule(name="web", action="Deny", tools=("web-*",)),),
 )  # fmt: skip
 RULES = Rules(policies=(ALL, NO_WEB))
 TRUST = Trust((Vouching(anybody("npc", "players"), anybody("qa"), anybody("root", "admins")),))
@@ -62,7 +62,8 @@ async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> N
         assert (await access(gateway, "qa", **asked)).status == 403
         assert (await access(gateway, "npc", **{**asked, "groups": "admins"})).status == 404, "groups are not chosen"
         found = (await access(gateway, "root", **asked)).message
-        assert (found["allowed"], found["reason"]) == (False, "rule 0 of default/no-web denies it")
+        assert (found["allowed"], found["reason"]) == (False, "rule web of default/no-web denies it")
+        assert (found["rule"], found["ruleName"]) == (0, "web")
         assert found["policies"] == ["default/all", "default/no-web"]
         assert (await access(gateway, "root", **{**asked, "groups": ""})).message["allowed"] is True
 
@@ -88,7 +89,7 @@ async def test_the_command_says_yes_or_no_and_why(tmp_path: Path) -> None:
             return await fairlead("can", *words, "--url", f"http://127.0.0.1:{gateway.port}/mcp")
 
         code, out, _ = await can("npc", "call", "tavern__web-search", "--group", "players")
-        assert (code, out.splitlines()[0]) == (1, "no: rule 0 of default/no-web denies it")
+        assert (code, out.splitlines()[0]) == (1, "no: rule web of default/no-web denies it")
         code, out, _ = await can("qa", "call", "tavern__web-search", "--arguments", '{"q": "public"}')
         assert (code, out.splitlines()[0]) == (0, "yes: rule 1 of default/all allows it")
         assert "  arguments  a policy bounds them" in out.splitlines()

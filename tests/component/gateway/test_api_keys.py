@@ -235,7 +235,7 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
     async with gateway_on(control_plane, namespace, identity=file) as gateway:
         good = await token("fairlead")
         assert await status(gateway, good) == 200
-        identity = gateway.front.identities.known(f"Bearer {good}".encode())
+        identity = gateway.endpoint.identities.known(f"Bearer {good}".encode())
         assert identity is not None
         assert (identity.kind, identity.principal) == ("serviceAccount", f"sa:{namespace}/npc")
         assert str(identity.service_account) == f"{namespace}/npc"

@@ -98,7 +98,7 @@ async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
         assert asked[0].exception() is not None
         go.set()
         await asked[1]
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
         for _ in range(5):
             assert not (await ask(gateway, calling("demo__add", {}, **more))).message["result"]["isError"]
         wires[1].close()

@@ -48,7 +48,9 @@ async def handle(request: Request, reply: Reply) -> None:
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
-async def test_names_are_prefixed_on_merged_endpoints_and_uris_never(tmp_path: Path, era: str, server_era: str) -> None:
+async def test_names_are_prefixed_on_merged_endpoints_and_common_uris_never(
+    tmp_path: Path, era: str, server_era: str
+) -> None:
     async with raw_server(handle) as server, running(tmp_path, demo(server.url, server_era)) as gateway:
         for target, prompt in ((MERGED, "demo__greet"), (SERVER, "greet")):
             listed = (await ask(gateway, asking("prompts/list", {}, era, target))).message["result"]["prompts"]
@@ -124,7 +126,7 @@ LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resource
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("target", [MERGED, SERVER])
 @pytest.mark.parametrize("changed", LISTS.values())
-async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(
+async def test_who_listens_hears_of_a_list_that_changed_or_is_said_to_and_of_no_other(
     tmp_path: Path, era: str, target: str, changed: str
 ) -> None:
     async with (
@@ -144,7 +146,8 @@ async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(
             head = {"accept": "text/event-stream", "mcp-session-id": session}
             wire.send(Ask(headers=head, body=b"", verb="GET").to(target))
             await wire.reader.readuntil(b"keep-alive\n\n")
-        for round_ in (other(server.url, changed), demo(server.url)):
+        said_so = msgspec.structs.replace(demo(server.url), announced={changed: "2026-01-01T00:00:00Z"})
+        for round_ in (other(server.url, changed), demo(server.url), said_so):
             publish(tmp_path / "documents", round_)
             heard = json.loads((await wire.reader.readuntil(b"}\n\n")).rpartition(b"data: ")[2])
             assert heard["method"] == f"notifications/{changed}/list_changed"
@@ -160,7 +163,7 @@ async def test_a_stream_is_kept_alive_by_comments(tmp_path: Path) -> None:
         head = await wire.reader.readuntil(b"\r\n\r\n")
         assert b"x-accel-buffering: no" in head.lower(), "or nginx would keep what is said until there is more"
         await wire.reader.readuntil(b"}}\n\n")
-        gateway.front.streams.keep_alive(asyncio.get_running_loop().time() + 3600)
+        gateway.endpoint.streams.keep_alive(asyncio.get_running_loop().time() + 3600)
         assert b"\n: " in b"\n" + await wire.reader.readuntil(b"\n\n")
 
 

@@ -160,7 +160,7 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
         wires = [await Wire.connect(gateway) for _ in range(5)]
         asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
         await reached(server, 1)
-        await eventually(lambda: len(gateway.front.calls) >= 5)
+        await eventually(lambda: len(gateway.endpoint.calls) >= 5)
         wires[4].close()  # one of those who wait goes
         go.set()
         answers = await asyncio.gather(*asked[:4])
@@ -190,7 +190,7 @@ async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path
         await reached(server, 1)
         others = [await Wire.connect(gateway) for _ in range(3)]
         asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
-        await eventually(lambda: len(gateway.front.calls) >= 4)
+        await eventually(lambda: len(gateway.endpoint.calls) >= 4)
         leader.close()
         await reached(server, 2)
         go.set()

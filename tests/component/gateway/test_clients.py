@@ -96,9 +96,9 @@ async def test_the_python_sdk_takes_results_of_any_size_and_gives_calls_up(
         large = await client.call_tool("demo__big", {"n": 3_000_000})
         assert [len(getattr(part, "text", "")) for part in large.content] == [3_000_000]
         call = asyncio.ensure_future(client.call_tool("demo__slow", {"ms": 60_000}))
-        await eventually(lambda: gateway.front.calls)
+        await eventually(lambda: gateway.endpoint.calls)
         call.cancel()
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
         added = await client.call_tool("demo__add", {"a": 2, "b": 3})
         assert added.structured_content == {"result": 5}
 

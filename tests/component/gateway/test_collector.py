@@ -72,12 +72,12 @@ def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_tho
 async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_its_place(tmp_path: Path) -> None:
     nudge, demo = asyncio.Event(), catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
     async with running(tmp_path, demo, nudge=nudge, heap=Heap()) as gateway:
-        assert not any(one is gateway.front.selection for one in gc.get_objects())
-        first = weakref.ref(gateway.front.selection)
+        assert not any(one is gateway.endpoint.selection for one in gc.get_objects())
+        first = weakref.ref(gateway.endpoint.selection)
         publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:1/mcp", ["two"]))
         nudge.set()
         await served(gateway, 2)
-        assert not any(one is gateway.front.selection for one in gc.get_objects())
+        assert not any(one is gateway.endpoint.selection for one in gc.get_objects())
         before = full_collections()
         await eventually(lambda: first() is None)
         assert full_collections() == before

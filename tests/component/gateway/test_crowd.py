@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 async def gone(gateway: Gateway, inside: int) -> None:
     """Wait until so few are left that a new one finds room."""
-    await eventually(lambda: gateway.front.connection_limiter.inside <= inside)
+    await eventually(lambda: gateway.endpoint.connection_limiter.inside <= inside)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from customworld import of, text
+from custom_tools import of, text
 from fairlead_gateway import Context, tool
 from gatewayworld import LEGACY, Wire, ask, calling, running
 

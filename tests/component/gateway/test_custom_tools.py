@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from customworld import lookup_user, of, text
+from custom_tools import lookup_user, of, text
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway import tool
 from fairlead_gateway.app import build

@@ -22,7 +22,7 @@ async def test_a_modern_client_that_goes_away_cancels_its_call_at_the_server(tmp
         await reached(server, 1)
         wire.close()
         await asyncio.wait_for(server.broken_off.wait(), 5)
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
 
 
 async def test_a_modern_client_that_goes_away_has_a_legacy_server_told(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_a_legacy_client_that_goes_away_does_not_cancel(tmp_path: Path) ->
         await reached(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
-        assert len(gateway.front.calls) == 1
+        assert len(gateway.endpoint.calls) == 1
         with pytest.raises(TimeoutError):  # it would be told at once
             await asyncio.wait_for(server.broken_off.wait(), 0.2)
         release.set()
@@ -86,7 +86,7 @@ async def test_a_legacy_client_cancels_its_own_call_by_session_and_id(tmp_path: 
         cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="mine")
         assert (await ask(gateway, cancel)).status == 202
         assert (await mine.answer()).refusal == "CANCELLED"
-        assert len(gateway.front.calls) == 1
+        assert len(gateway.endpoint.calls) == 1
 
 
 async def test_calls_in_flight_are_finished_when_the_gateway_stops(tmp_path: Path) -> None:

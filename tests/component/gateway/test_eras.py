@@ -123,7 +123,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
             by_method = {request.method: request for request in server.seen}
             cancelled = by_method["notifications/cancelled"].params["requestId"]
             assert cancelled == by_method["tools/call"].message["id"]
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
 
 
 @pytest.mark.parametrize("client", ERAS)
@@ -296,7 +296,7 @@ async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path,
         first = await ask(gateway, modern("tools/call", X, **offer))
         going_on.set()
         state = first.message["result"]["requestState"]
-        await eventually(lambda: gateway.front.context.bridge._parked[state].done)
+        await eventually(lambda: gateway.endpoint.context.bridge._parked[state].done)
         more = {"inputResponses": {}, "requestState": state}
         last = await ask(gateway, modern("tools/call", {"name": "demo__x", "arguments": {}, **more}, **offer))
     assert last.message["result"]["resultType"] == "complete"

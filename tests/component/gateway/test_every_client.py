@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
-from everyclient import KINDS
-from everyfeature import FEATURES, GATED, LACKS, Feature
-from everyserver import SERVERS
-from everyworld import Outcome, World, outcome, world
+from call_matrix import Outcome, World, outcome, world
 from gatewayworld import LEGACY, MODERN
+from matrix_clients import KINDS
+from matrix_features import FEATURES, GATED, LACKS, Feature
+from matrix_servers import SERVERS
+from otlpreceiver import otlp_receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,6 +22,7 @@ MCP: Final = tuple(name for name, kind in KINDS.items() if kind.over == "mcp")
 OLD: Final = tuple(name for name in MCP if KINDS[name].era == LEGACY)
 NEW: Final = tuple(name for name in MCP if KINDS[name].era == MODERN)
 DECLARING: Final = tuple(name for name in MCP if KINDS[name].declares)
+TASKED: Final = tuple(name for name in MCP if KINDS[name].tasks)
 WITH_TOKEN: Final = tuple(name for name in MCP if KINDS[name].token)
 REGISTRY: Final = ("ToolRegistry",)
 HANDSHAKE: Final = ("legacy", "per-client")
@@ -67,6 +69,27 @@ ONCE: Final = "calls/README.md, A second attempt beside the first"
 SENT_ONCE: Final[Outcome] = {
     "code": "TIMEOUT", "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
     "requests": 1, "audit": [("allowed", "TIMEOUT", "")], "counted": {"TIMEOUT": 1},
+}  # fmt: skip
+
+MODERN_ONLY: Final = ("modern",)
+BECOMES: Final = "a call that becomes a task where its client has tasks"
+WAITS: Final = "a call that is always a task is waited for by clients without tasks"
+INQUIRES: Final = "a task that asks its client finds nobody where nothing was declared"
+FOLLOWS: Final = "SEP-2663: a client that declares tasks gets them"
+REPORTS: Final = "docs/extensions.md, Tasks: waited for with progress and questions, which go to who asked for them"
+NO_TASKS: Final = "SEP-2663: the error -32021 for a client of 2026-07-28 that declares none"
+UNTASKED: Final[Outcome] = {"code": "-32021", "says": "it is a task", "requests": 1, "tasks": ()}
+REFUSED_OF_IT: Final[Outcome] = {
+    "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")], "counted": {"MISSING_CLIENT_CAPABILITY": 1},
+}  # fmt: skip
+ITSELF: Final = "fairlead_client/README.md: a registry waits for tasks itself, once it is told of one by -32021"
+TWICE: Final[Outcome] = {
+    "audit": [("refused", "MISSING_CLIENT_CAPABILITY", ""), ("allowed", "ok", "")],
+    "counted": {"MISSING_CLIENT_CAPABILITY": 1, "ok": 1},
+}  # fmt: skip
+NOBODY: Final = f"{LACKS}: elicitation/create: the tool asks for input in mid-call, and a registry has nobody to ask"
+INQUIRED: Final[Outcome] = {
+    **PICKED, "counted": {"ok": 1}, "tasks": ("tasks/get", "tasks/update", "tasks/get"),
 }  # fmt: skip
 
 DIFFERENCES: Final = (
@@ -131,17 +154,34 @@ DIFFERENCES: Final = (
     Difference(BEHIND, without(NEW, DECLARING), {"code": "-32021"}, LACKING),
     Difference(BEHIND, REGISTRY, {"says": f"{LACKS}: {GATED}"},
                "fairlead_client/README.md: errors are values with the codes of a gateway"),
-    Difference("a resource that nobody has", OLD, {"code": "-32002"},
+    Difference(BECOMES, TASKED, {"tasks": ("tasks/get",)}, FOLLOWS, MODERN_ONLY),
+    Difference(WAITS, both(OLD, WITH_TOKEN), {"heard": (PROGRESS,)}, REPORTS, MODERN_ONLY),
+    Difference(WAITS, TASKED, {"requests": 1}, FOLLOWS, MODERN_ONLY),
+    Difference(WAITS, without(NEW, TASKED), {**UNTASKED, **REFUSED_OF_IT}, NO_TASKS, MODERN_ONLY),
+    Difference(WAITS, REGISTRY, TWICE, ITSELF, MODERN_ONLY),
+    Difference(INQUIRES, without(both(OLD, WITH_TOKEN), DECLARING), {"heard": (PROGRESS, PROGRESS)}, REPORTS,
+               MODERN_ONLY),
+    Difference(INQUIRES, without(both(OLD, DECLARING), WITH_TOKEN), INQUIRED, REPORTS, MODERN_ONLY),
+    Difference(INQUIRES, both(both(OLD, DECLARING), WITH_TOKEN),
+               {**INQUIRED, "heard": (PROGRESS, PROGRESS, "elicitation/create")}, REPORTS, MODERN_ONLY),
+    Difference(INQUIRES, TASKED, {**INQUIRED, "requests": 1}, FOLLOWS, MODERN_ONLY),
+    Difference(INQUIRES, without(NEW, TASKED), UNTASKED, NO_TASKS, MODERN_ONLY),
+    Difference(INQUIRES, REGISTRY, {"says": NOBODY, **TWICE}, ITSELF, MODERN_ONLY),
+    Difference("a resource that nobody has", OLD,
+               {"code": "-32002", "audit": [("denied", "-32002", "Resource not found")], "counted": {"-32002": 1}},
                "MCP 2025-11-25, Resources: -32002, which SEP-2164 makes -32602"),
 )  # fmt: skip
 
-CELLS: Final = [
-    pytest.param(name, kind, server, id=f"{kind} at a {server} server: {name}")
-    for name, feature in FEATURES.items()
-    for kind in KINDS
-    if feature.method in KINDS[kind].methods
-    for server in SERVERS
-]
+
+def cells(*, exported: bool) -> list[Any]:
+    """Parameters of each feature with each kind of client that has its method, at each kind of server."""
+    return [
+        pytest.param(name, kind, server, id=f"{kind} at a {server} server: {name}")
+        for name, feature in FEATURES.items()
+        for kind in KINDS
+        if feature.method in KINDS[kind].methods and feature.exported is exported
+        for server in feature.servers
+    ]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -151,12 +191,20 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worl
         yield started
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """As `shared`, with a collector that its spans are exported to."""
+    with otlp_receiver() as collector:
+        async with world(tmp_path_factory.mktemp("exporting"), collector) as started:
+            yield started
+
+
 def expected(feature: Feature, server: str) -> Outcome:
     """What every kind of client gets where nothing demands otherwise."""
     return {**feature.expected, **feature.at.get(server, {})}
 
 
-@pytest.mark.parametrize(("name", "kind", "server"), CELLS)
+@pytest.mark.parametrize(("name", "kind", "server"), cells(exported=False))
 async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
     wanted = expected(feature, server)
@@ -164,6 +212,12 @@ async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, 
         if one.feature == name and kind in one.kinds and server in one.servers:
             wanted |= one.changes
     assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
+
+
+@pytest.mark.parametrize(("name", "kind", "server"), cells(exported=True))
+async def test_spans_are_the_same_for_every_client(exporting: World, name: str, kind: str, server: str) -> None:
+    feature = FEATURES[name]
+    assert await outcome(exporting, kind, server, feature.method, feature.play) == expected(feature, server)
 
 
 @pytest.mark.parametrize("one", DIFFERENCES, ids=lambda one: f"{one.feature}: {', '.join(one.kinds)}")

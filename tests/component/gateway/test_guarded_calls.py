@@ -123,7 +123,7 @@ async def test_one_tool_that_overruns_its_maximum_closes_no_server_for_the_other
             await until_async("the server was asked whether it lives", pinged, seconds=30)
             assert worked(await ask(gateway, calling("demo__x", {}, **more)))
             assert await breaker(gateway) == "closed"
-            seen = gateway.outbox.samples.since(0, gateway.front.clock(), 0.0)
+            seen = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
             outcomes = {history.tool: {attempt.outcome for attempt in attempts} for history, attempts in seen}
             assert outcomes == {"slow": {"bad"}, "x": {"ok"}}, "what the operator demotes the tool for"
 
@@ -183,7 +183,7 @@ async def test_a_hasty_caller_does_not_speak_against_a_tool(tmp_path: Path) -> N
         for _ in range(3):
             body = {"format": "openai", "message": message, "timeoutMs": 1}
             assert (await post(gateway, "/v1/tool-calls", body)).message["calls"][0]["code"] == "TIMEOUT"
-        seen = gateway.outbox.samples.since(0, gateway.front.clock(), 0.0)
+        seen = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
         assert {attempt.outcome for _, attempts in seen for attempt in attempts} <= {"neutral"}
 
 
@@ -384,4 +384,4 @@ async def test_the_call_timeout_of_a_tier_ends_calls_in_that_tier(tmp_path: Path
             for _ in range(6):
                 assert (await ask(gateway, calling("demo__x", {}, **more).to("/mcp/fast"))).refusal == "TIMEOUT"
             assert await breaker(gateway) == "closed"
-            assert len(gateway.front.calls) == 1, "in the other tier it has more time"
+            assert len(gateway.endpoint.calls) == 1, "in the other tier it has more time"

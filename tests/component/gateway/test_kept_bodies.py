@@ -32,7 +32,7 @@ async def test_an_open_stream_keeps_what_it_watches_and_not_the_rest_of_its_requ
         wanted = {"notifications": {"toolsListChanged": True}, "padding": LARGE}
         wire.send(modern("subscriptions/listen", wanted))
         await wire.reader.readuntil(b"acknowledged")
-        [stream] = gateway.front.streams._open
+        [stream] = gateway.endpoint.streams._open
         assert len(stream.exchange.body) == 0
 
 
@@ -51,7 +51,7 @@ async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Pa
     capabilities = Raw(b'{"resources":{"subscribe":true}}')
     document = catalog("demo", "http://127.0.0.1:9/mcp", ["add"], resources=items, capabilities=capabilities)
     async with running(tmp_path, document) as gateway:
-        streams = gateway.front.streams
+        streams = gateway.endpoint.streams
         streams._resource_bytes = MAX_RESOURCE_BYTES - 20
         async with await Wire.connect(gateway) as wire:
             wire.send(modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}))

@@ -12,9 +12,9 @@ from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.identity.tokens import Tokens
+from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running
 from issuers import HERE, issuing, secured, status
-from names import Names
 from waiting import until_async
 
 

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, CredentialRef
@@ -118,6 +120,7 @@ async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
         assert gateway.snapshot.rules == rules
 
 
+@pytest.mark.timing
 async def test_a_change_is_served_within_a_second(control_plane: ControlPlane, namespace: str) -> None:
     async with gateway_on(control_plane, namespace) as gateway:
         await served(gateway, 1)

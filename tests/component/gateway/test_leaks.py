@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from comings import WAYS, come, crowd
-from elsewhere import elsewhere, possible
+from client_churn import WAYS, come, crowd
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
@@ -30,6 +29,7 @@ from fairlead_gateway.endpoint.notification_streams import NotificationStream
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
+from unplugged_machine import elsewhere, possible
 from upprocess import children_of
 from waiting import eventually, until_async
 
@@ -61,8 +61,8 @@ class Count:
     def of(cls, gateway: Gateway) -> Count:
         return cls(
             connections=len(gateway._listener.connections),
-            streams=len(gateway.front.streams),
-            flights=len(gateway.front.context.calls),
+            streams=len(gateway.endpoint.streams),
+            flights=len(gateway.endpoint.context.calls),
             tasks=len(asyncio.all_tasks()),
             files=sum(1 for _ in Path("/proc/self/fd").iterdir()),
             processes=len(children_of(os.getpid())),

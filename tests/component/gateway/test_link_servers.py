@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from fairlead_api.documents.catalog import CredentialRef, EventsEndpoint, TcpEndpoint
-from gated import TOKEN, gated
+from gated_stdio_server import TOKEN, gated
 from gatewayworld import LEGACY, Wire, ask, calling, catalog, running
 from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO

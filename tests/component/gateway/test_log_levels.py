@@ -13,7 +13,7 @@ from askers import session_of
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
-from gated import TOKEN, gated
+from gated_stdio_server import TOKEN, gated
 from gatewayworld import LEGACY, META, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
 from waiting import until_async

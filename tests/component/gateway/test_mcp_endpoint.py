@@ -325,7 +325,7 @@ async def test_malformed_json_is_400_and_the_connection_lives_on(gateway: Gatewa
 
 async def test_a_client_that_dribbles_its_headers_is_cut_off(tmp_path: Path, server: RawServer) -> None:
     async with running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
-        gateway.front.bounds = ClientLimits(head_seconds=0.2)
+        gateway.endpoint.bounds = ClientLimits(head_seconds=0.2)
         async with await Wire.connect(gateway) as wire:
             wire.write(b"POST /mcp HTTP/1.1\r\nHost: loc")
             assert (await wire.answer()).status == 408
@@ -333,7 +333,7 @@ async def test_a_client_that_dribbles_its_headers_is_cut_off(tmp_path: Path, ser
 
 async def test_a_client_that_dribbles_its_body_is_cut_off(tmp_path: Path, server: RawServer) -> None:
     async with running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
-        gateway.front.bounds = ClientLimits(body_seconds=0.2)
+        gateway.endpoint.bounds = ClientLimits(body_seconds=0.2)
         async with await Wire.connect(gateway) as wire:
             wire.write(ADD.data(wire.host)[:-1])
             assert (await wire.answer()).status == 408
@@ -341,7 +341,7 @@ async def test_a_client_that_dribbles_its_body_is_cut_off(tmp_path: Path, server
 
 async def test_an_idle_connection_is_closed(tmp_path: Path, server: RawServer) -> None:
     async with running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
-        gateway.front.bounds = ClientLimits(keep_alive=0.2)
+        gateway.endpoint.bounds = ClientLimits(keep_alive=0.2)
         async with await Wire.connect(gateway) as wire:
             assert (await wire.ask(ADD)).status == 200
             assert await wire.closed() == b""

@@ -17,7 +17,7 @@ from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency, TcpEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
-from gated import TOKEN, gated
+from gated_stdio_server import TOKEN, gated
 from gatewayworld import (
     LEGACY,
     META,

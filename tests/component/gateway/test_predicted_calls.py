@@ -15,7 +15,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_cli.app import app
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.batch import makespan
+from fairlead_tools.batch import makespan
 from gatewayworld import catalog, entry, running
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, Calls, post

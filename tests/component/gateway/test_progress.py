@@ -174,7 +174,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
         wire.send(asking(MODERN, 0, "tok"))
         await eventually(lambda: any(c.congested for c in gateway._listener.connections))
         wire.transport.abort()
-        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not gateway.endpoint.calls)
         await eventually(lambda: not server.open)
 
 

@@ -69,7 +69,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
             False, False, True,
         ]  # fmt: skip
         assert limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), "who writes an address before it changes nothing"
-        assert gateway.front.proxies.outcomes == {"taken": 4}
+        assert gateway.endpoint.proxies.outcomes == {"taken": 4}
         page = (await exposed(gateway.metrics)).decode()
         assert 'fairlead_forwarded_requests_total{outcome="taken"} 4.0' in page
 
@@ -86,7 +86,7 @@ async def test_the_header_of_anybody_else_has_no_effect(tmp_path: Path, ask: Any
     ):
         found = [limited(await ask(gateway, f"192.0.2.{number}")) for number in range(3)]
         assert found == [False, True, True], "one agent, whatever it calls itself"
-        assert gateway.front.proxies.outcomes == ({"ignored": 3} if trusted else {})
+        assert gateway.endpoint.proxies.outcomes == ({"ignored": 3} if trusted else {})
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {line["client"] for line in lines} == {"127.0.0.1"}
 

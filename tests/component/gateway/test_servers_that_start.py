@@ -28,7 +28,9 @@ from toolservers import modern_server, tool
 from waiting import eventually
 
 NOWHERE = "http://127.0.0.1:9/mcp"
-STARTS = ServerEntry(namespace="default", name="demo", prefix="demo", state="starting", reason="Deploying")
+STARTS = ServerEntry(
+    namespace="default", name="demo", prefix="demo", state="starting", reason="Pending", cause="Deploying"
+)
 FAILED = ServerEntry(
     namespace="default", name="demo", prefix="demo", state="failed", reason="StartFailed",
     message="default/demo exited with code 1: password is hunter2",
@@ -53,7 +55,7 @@ def come(folder: Path, server: RawServer) -> None:
 
 
 async def held(gateway: Gateway, count: int = 1) -> None:
-    await eventually(lambda: gateway.front.held_requests.startup_wait.waiting == count)
+    await eventually(lambda: gateway.endpoint.held_requests.startup_wait.waiting == count)
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
@@ -217,7 +219,9 @@ async def test_a_models_calls_wait_for_the_server_that_starts_and_for_no_other(t
 
 
 async def test_servers_that_start_and_that_failed_are_listed_with_what_is_known_of_them(tmp_path: Path) -> None:
-    other = ServerEntry(namespace="default", name="slow", prefix="slow", state="installing", reason="Installing")
+    other = ServerEntry(
+        namespace="default", name="slow", prefix="slow", state="installing", reason="Pending", cause="Installing"
+    )
     served = catalog("there", NOWHERE, ["add"])
     async with running(tmp_path, served, Servers(servers=(FAILED, other))) as gateway:
         listed = (await get(gateway, "/v1/servers")).message["servers"]

@@ -17,7 +17,8 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.limits.shared import BadUrl, Settler
+from fairlead_gateway.limits.shared import Settler
+from fairlead_gateway.redis_client import BadUrl
 from gatewayworld import ask, calling, catalog, limits, running, scraped
 from redisserver import RedisServer, redis_server
 from toolservers import modern_server, tool

@@ -13,7 +13,8 @@ from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
 from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, entry, modern, publish, running, served
 from rawserver import Reply, Request, raw_server
-from restworld import MESSAGES, post
+from restworld import MESSAGES, get, post
+from toolservers import tool
 
 TIERS = Rules(
     tiers=(
@@ -135,3 +136,30 @@ async def test_before_anything_is_decided_a_tool_goes_by_what_it_declares(tmp_pa
     async with running(tmp_path, shop, TIERS) as gateway:
         assert await listed(gateway, "/mcp") == ["shop__a", "shop__c"]
         assert await listed(gateway, "/mcp/deep") == ["shop__a", "shop__b", "shop__c"]
+
+
+async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refusal_of_a_call(tmp_path: Path) -> None:
+    clock = Clock()
+    async with raw_server(handle) as server:
+        raw = {**tool("slow"), "_meta": {"fairlead.dev/min_tier": "fast"}}  # a server does not lower its own floor
+        shop = catalog("shop", server.url, [entry(raw, min_tier="standard", authored_min_tier="fast"), "quick"])
+        async with running(tmp_path, shop, TIERS, clock=clock, meta_latency=True) as gateway:
+            answer = (await ask(gateway, modern("tools/list").to("/mcp/fast"))).message["result"]
+            assert [each["name"] for each in answer["tools"]] == ["shop__quick"]
+            (hidden,) = answer["_meta"]["fairlead.dev/hidden"]["tools"]
+            standard = (await ask(gateway, modern("tools/list").to("/mcp/standard"))).message["result"]["tools"]
+            assert [each["name"] for each in standard] == ["shop__quick", "shop__slow"]
+            assert standard[1]["_meta"]["fairlead.dev/min_tier"] == "standard"
+            found = (await get(gateway, "/v1/tools/shop__slow/explain")).message
+            clock.forward(61.0)
+            refused = await ask(gateway, calling("shop__slow").to("/mcp/fast"))
+            called = await ask(gateway, calling("shop__slow").to("/mcp/standard"))
+    why = "below_min_tier min_tier=standard tier=500ms by=mcpserver"
+    assert (hidden["reason"], hidden["shownIn"]) == (why, "standard")
+    assert found["minTier"] == "standard"
+    assert [(each["tier"], each["shown"]) for each in found["tiers"]] == [
+        ("fast", False), ("standard", True), ("deep", True),
+    ]  # fmt: skip
+    assert found["tiers"][0]["reason"] == why
+    assert refused.refusal == "OVER_BUDGET"
+    assert "isError" not in called.message["result"]

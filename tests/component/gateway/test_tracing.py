@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.core.refusal import CONNECTION_LOST
 from fairlead_gateway.tracing.configured import configured, wanted
+from fairlead_tools.refusal import CONNECTION_LOST
 from gatewayworld import Ask, ask, calling, catalog, legacy, limits, modern, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
 from ports import free_port

@@ -112,14 +112,15 @@ def resident(pid: int) -> int:
 
 
 def held(gateway: Gateway) -> int:
-    whole = gateway.front.buffers.whole
+    whole = gateway.endpoint.buffers.whole
     return whole.arriving + whole.unread
 
 
-def left_more_than(gateway: Gateway, before: int) -> bool:
-    """Whether more than `before` bytes are unread, of answers that have arrived."""
-    whole = gateway.front.buffers.whole
-    return whole.unread > before and not whole.arriving
+def refused_or_answered(gateway: Gateway, calls: int) -> bool:
+    """Whether an agent's request was refused, or the answers of so many calls are complete and on their way."""
+    buffers = gateway.endpoint.buffers
+    counted = sum(series.count for _, series in gateway.book.histograms())
+    return buffers.refused["agent"] > 0 or (counted == calls and not buffers.whole.arriving)
 
 
 def outcomes(gateway: Gateway) -> set[str]:
@@ -128,9 +129,9 @@ def outcomes(gateway: Gateway) -> set[str]:
 
 async def settled(gateway: Gateway) -> None:
     """Wait until nothing is counted any more."""
-    await eventually(lambda: held(gateway) == 0 and not gateway.front.buffers.agents)
-    assert not gateway.front.buffers.pressed
-    assert gateway.front.buffers.paused == 0
+    await eventually(lambda: held(gateway) == 0 and not gateway.endpoint.buffers.agents)
+    assert not gateway.endpoint.buffers.pressed
+    assert gateway.endpoint.buffers.paused == 0
 
 
 @pytest.mark.parametrize("by_events", [False, True])
@@ -141,7 +142,7 @@ async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave
     async with serving() as upstream:
         document = catalog("demo", upstream.url, ["large", "small"])
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
-            buffers = gateway.front.buffers
+            buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large")):
                 await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
                 assert held(gateway) <= BUDGET + 2 * LARGE
@@ -165,7 +166,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
     async with server() as upstream:
         document = catalog("demo", upstream.url, ["large", "small"], **more)
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
-            buffers = gateway.front.buffers
+            buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), address=SECOND):
                 await eventually(lambda: buffers.whole.unread >= BUDGET // 2 and buffers.paused > 0)
                 assert held(gateway) <= BUDGET + 2 * LARGE
@@ -183,7 +184,7 @@ async def test_what_a_client_reads_late_it_gets_whole_and_room_comes_back(tmp_pa
         document = catalog("demo", upstream.url, ["large"])
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
             async with crowd(gateway, calling("demo__large")) as wires:
-                await eventually(lambda: gateway.front.buffers.paused > 0)
+                await eventually(lambda: gateway.endpoint.buffers.paused > 0)
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
             await settled(gateway)
@@ -214,7 +215,7 @@ async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_p
         document = catalog("demo", upstream.url, ["large"])
         bounds: dict[str, Any] = {"tls_cert": cert, "answer_bytes": BUDGET, "answer_bytes_each": 0}
         async with running(tmp_path, document, **bounds) as gateway:
-            buffers = gateway.front.buffers
+            buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), ssl=trust, server_hostname="127.0.0.1") as wires:
                 await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
                 assert held(gateway) <= BUDGET + 2 * LARGE
@@ -242,15 +243,13 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
     async with server() as upstream:
         document = catalog("demo", upstream.url, ["large", "small"])
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
-            buffers = gateway.front.buffers
+            buffers = gateway.endpoint.buffers
             async with contextlib.AsyncExitStack() as unread:
-                while not buffers.pressed:  # one after the other: of several at once some are dropped for want of room
-                    complete = partial(left_more_than, gateway, buffers.whole.unread)
-                    await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
-                    await eventually(complete)
-                async with await deaf(gateway, request, SECOND) as refused:
-                    refused.transport.resume_reading()
-                    assert problem(await refused.answer()) == (429, "RATE_LIMITED")
+                wires: list[Wire] = []
+                while not buffers.refused["agent"]:  # and not until a number of bytes: the kernel goes on taking some
+                    wires += await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
+                    await eventually(partial(refused_or_answered, gateway, len(wires)))
+                assert problem(*await read_late(wires[-1:])) == (429, "RATE_LIMITED")
                 assert (await ask(gateway, calling("demo__large"))).status == 200
             await settled(gateway)
 
@@ -272,7 +271,7 @@ async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path)
     async with raw_server(handle) as upstream:
         document = catalog("demo", upstream.url, ["large"], version="2025-11-25")
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
-            buffers = gateway.front.buffers
+            buffers = gateway.endpoint.buffers
             async with crowd(gateway, request):
                 await eventually(lambda: buffers.whole.full)
                 assert held(gateway) <= BUDGET + 2 * LARGE

@@ -19,7 +19,9 @@ from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
 DENY = Rule(action="Deny", tools=("*",))
-ONE, TWO = "test://one", "test://two"
+ONE, TWO, APP = "test://one", "test://two", "ui://app"
+URIS = [(ONE, ONE), (APP, "ui://demo/app")]
+"""At the server, and at the endpoint of all servers."""
 CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
 
 
@@ -70,7 +72,7 @@ class Watched:
 def document(url: str, era: str) -> Catalog:
     items = tuple(
         Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="")
-        for uri in (ONE, TWO)
+        for uri in (ONE, TWO, APP)
     )
     return catalog(
         "demo", url, ["x"], version=era, resources=items, capabilities=Raw(json.dumps(CAPABILITIES).encode())
@@ -82,7 +84,10 @@ def listening(uris: list[str]) -> Ask:
 
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
-async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(tmp_path: Path, server_era: str) -> None:
+@pytest.mark.parametrize(("own", "shown"), URIS)
+async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(
+    tmp_path: Path, server_era: str, own: str, shown: str
+) -> None:
     watched = Watched(server_era)
     async with (
         raw_server(watched.handle) as server,
@@ -91,23 +96,26 @@ async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(tmp_
         offered = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]["resources"]
         assert offered["subscribe"] is True
         async with await Wire.connect(gateway) as wire:
-            wire.send(listening([ONE, "nobody://knows"]))
+            wire.send(listening([shown, "nobody://knows"]))
             acknowledged = await wire.reader.readuntil(b"}}\n\n")
-            assert b'"resourceSubscriptions":["%b"]' % ONE.encode() in acknowledged
-            await eventually(lambda: watched.wanted == [ONE] and watched.streams)
-            await watched.change(ONE)
+            assert b'"resourceSubscriptions":["%b"]' % shown.encode() in acknowledged
+            await eventually(lambda: watched.wanted == [own] and watched.streams)
+            await watched.change(own)
             heard = await wire.reader.readuntil(b"}}\n\n")
             message = json.loads(heard.partition(b"data: ")[2])
-            assert message == updated(ONE, _meta={META + "subscriptionId": "mine"})
-        await eventually(lambda: len(gateway.front.context.subscriptions) == 0)
+            assert message == updated(shown, _meta={META + "subscriptionId": "mine"})
+        await eventually(lambda: len(gateway.endpoint.context.subscriptions) == 0)
         if server_era == MODERN:
             await eventually(server.broken_off.is_set)
         else:
-            await eventually(lambda: watched.unwanted == [ONE])
+            await eventually(lambda: watched.unwanted == [own])
 
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
-async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(tmp_path: Path, server_era: str) -> None:
+@pytest.mark.parametrize(("own", "shown"), URIS)
+async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(
+    tmp_path: Path, server_era: str, own: str, shown: str
+) -> None:
     watched = Watched(server_era)
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     async with (
@@ -118,18 +126,18 @@ async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(tmp_
         async with await Wire.connect(gateway) as wire:
             wire.send(Ask(headers={"accept": "text/event-stream", "mcp-session-id": session}, body=b"", verb="GET"))
             await wire.reader.readuntil(b"keep-alive\n\n")
-            done = await ask(gateway, legacy("resources/subscribe", {"uri": ONE}, session=session))
+            done = await ask(gateway, legacy("resources/subscribe", {"uri": shown}, session=session))
             assert done.message["result"] == {}
-            await eventually(lambda: watched.wanted == [ONE] and watched.streams)
-            await watched.change(ONE)
+            await eventually(lambda: watched.wanted == [own] and watched.streams)
+            await watched.change(own)
             heard = json.loads((await wire.reader.readuntil(b"}}\n\n")).partition(b"data: ")[2])
-            assert (heard["method"], heard["params"]["uri"]) == ("notifications/resources/updated", ONE)
-            await ask(gateway, legacy("resources/unsubscribe", {"uri": ONE}, session=session))
-            assert len(gateway.front.context.subscriptions) == 0
+            assert (heard["method"], heard["params"]["uri"]) == ("notifications/resources/updated", shown)
+            await ask(gateway, legacy("resources/unsubscribe", {"uri": shown}, session=session))
+            assert len(gateway.endpoint.context.subscriptions) == 0
             if server_era == MODERN:
                 await eventually(server.broken_off.is_set)
             else:
-                assert watched.unwanted == [ONE]
+                assert watched.unwanted == [own]
 
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
@@ -152,14 +160,14 @@ async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: P
             swaps = gateway.snapshots.swaps
             publish(tmp_path / "documents", Rules(policies=(none,)))
             await served(gateway, swaps + 1)
-            told = gateway.front.streams.notify
+            told = gateway.endpoint.streams.notify
             offered: list[bool] = []
 
             def noted(ident: bytes, params: Raw) -> bool:
                 offered.append(told(ident, params))
                 return offered[-1]
 
-            gateway.front.live.outlet = noted
+            gateway.endpoint.server_requests.outlet = noted
             await watched.change(ONE)
             await eventually(lambda: offered)
             assert offered == [False]
@@ -190,4 +198,4 @@ async def test_a_stream_that_names_too_much_is_given_what_there_is_room_for(tmp_
         wire.send(listening([f"no://{n}" for n in range(64)] + [ONE]))
         acknowledged = await wire.reader.readuntil(b"}}\n\n")
         assert b"resourceSubscriptions" not in acknowledged
-        assert len(gateway.front.context.subscriptions) == 0
+        assert len(gateway.endpoint.context.subscriptions) == 0

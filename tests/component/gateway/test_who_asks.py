@@ -14,8 +14,8 @@ from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_gateway.identity.setup import Trust
 from fairlead_rest.application import assembled
+from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
-from names import Names
 from rawserver import Reply, Request, raw_server
 from toolservers import broken_server, modern_server
 
@@ -95,10 +95,10 @@ async def test_streams_of_a_revoked_credential_end(tmp_path: Path) -> None:
         await bobs.reader.readuntil(b"acknowledged")
         events.send(by("ann", Ask(verb="GET", target="/v1/events", body=b"")))
         await events.reader.readuntil(b"stream.opened")
-        assert len(gateway.front.streams) == 2
+        assert len(gateway.endpoint.streams) == 2
         names.revoke("ann")
         await anns.reader.readuntil(b"\r\n0\r\n\r\n")
-        assert len(gateway.front.streams) == 1
+        assert len(gateway.endpoint.streams) == 1
         await events.closed()
 
 
@@ -141,7 +141,7 @@ async def test_what_goes_on_in_a_session_that_nobody_signed_is_nobodys_to_end(tm
         await reached(server, 1)
         cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="anything")
         assert (await bobs.ask(by("bob", cancel))).status == 202
-        assert len(gateway.front.calls) == 1
+        assert len(gateway.endpoint.calls) == 1
 
 
 async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path: Path) -> None:

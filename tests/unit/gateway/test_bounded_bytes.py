@@ -15,9 +15,10 @@ from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.input_required import MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.message_relay import MAX_ID, offers
 from fairlead_gateway.calls.resource_subscriptions import MAX_EVENT, MAX_URI, ResourceSubscriptions, subscribable
 from fairlead_gateway.calls.routing import request_route
-from fairlead_gateway.calls.server_requests import MAX_ID, MAX_SESSION, ServerRequests, offers
+from fairlead_gateway.calls.server_requests import MAX_SESSION, ServerRequests
 from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
@@ -95,7 +96,7 @@ def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> 
     long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
     assert live.set_level(long, "debug")
     assert live.set_level(usual, "debug")
-    assert (live.level(long), live.level(usual)) == (None, "debug")
+    assert dict(live.levels) == {usual: "debug"}
     everything = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
     session = SessionIds(b"key").issue("2025-11-25", everything, "o" * 18)
     assert len(session) <= MAX_SESSION
@@ -209,6 +210,6 @@ def test_an_unset_id_is_no_question() -> None:
 async def test_what_a_server_says_about_a_watch_is_small() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
-    watches.hold("holder", binding(upstream), ["file:///a"], lambda params: None)
+    watches.hold("holder", "agent", binding(upstream), ["file:///a"], lambda params: None)
     assert (await upstream.asked.get()).max_bytes == MAX_EVENT
     await watches.aclose()

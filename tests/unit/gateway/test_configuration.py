@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from fairlead_formats.tokens.models import LiveSource
-from fairlead_gateway.configuration import load_models
-from fairlead_gateway.settings import BadSetting
+from fairlead_gateway import configuration
+from fairlead_gateway.configuration import embedding, load_models
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_search.embedding import EmbeddingConfig
 
 
 def test_without_a_file_there_are_no_routes() -> None:
@@ -75,3 +77,33 @@ def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
     assert read.routes["default"].limits.max_tools == 40
     assert read.windows.window("our-qwen").context == 65536
     assert read.live is not None
+
+
+def test_vectors_are_made_where_what_makes_them_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "missing_modules", list)
+    assert embedding(Settings()) == embedding(Settings(embedder="built-in")) == EmbeddingConfig()
+    assert embedding(Settings(embedder="none")) is None
+    monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["onnxruntime"])
+    assert embedding(Settings()) is None
+    assert embedding(Settings(embedder="none", embedder_url="http://models:8000/v1")) is None
+    with pytest.raises(BadSetting, match=r"onnxruntime is not installed: install fairlead\[search\]"):
+        embedding(Settings(embedder="built-in"))
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("models:8000", "http or https"),
+        ("http://user:word@models/v1", "credentials"),
+        ("http://models/v1", "EMBEDDER_MODEL"),
+    ],
+)
+def test_an_endpoint_for_vectors_needs_a_url_without_credentials_and_a_model(
+    monkeypatch: pytest.MonkeyPatch, url: str, says: str
+) -> None:
+    monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): [])
+    with pytest.raises(BadSetting, match=says):
+        embedding(Settings(embedder_url=url))
+    found = embedding(Settings(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours"))
+    assert found is not None
+    assert (found.url, found.model, found.namespace) == ("http://models:8000/v1", "qwen", "ours")

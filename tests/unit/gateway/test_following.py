@@ -10,7 +10,7 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED
 from gatewayworld import catalog
 from policyworld import anybody
-from selectionworld import select
+from selections import select
 
 ONE, OTHER = anybody("one"), anybody("other")
 POLICIES = (
@@ -37,7 +37,7 @@ def test_the_views_of_whoever_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     after = followed(before, "get", "new")
-    view = after.at_once(ONE, MERGED)
+    view = after.known_view(ONE, MERGED)
     assert view is not None
     assert view.listed
     assert [*view.routes] == ["web__get"]
@@ -50,7 +50,7 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     first = followed(before, "get", "a")
     second = followed(first, "get", "b")
-    assert second.at_once(ONE, MERGED) is None
+    assert second.known_view(ONE, MERGED) is None
 
 
 def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway import refusals
-from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.refusals import refusal_for
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
 from fairlead_mcp.hosts import AllowList
+from fairlead_tools import refusals
+from fairlead_tools.refusal import Refusal
+from fairlead_tools.refusals import refusal_for
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
-from fairlead_gateway.core.refusal import AdmissionRefused
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import FAILURES, MAX_SECONDS
 from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard
@@ -20,7 +19,8 @@ from fairlead_mcp.errors import (
     Timeout,
     TooLarge,
 )
-from guardworld import LOST, World
+from fairlead_tools.refusal import AdmissionRefused
+from guard_in_virtual_time import LOST, World
 
 
 def code(error: BaseException | None) -> str:

@@ -22,7 +22,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog, entry
 from policyworld import Drawn, allowed, anybody, tools_of, worlds
-from selectionworld import select
+from selections import select
 
 NPC, QA = anybody("npc", "players"), anybody("qa")
 EVERYTHING = Rule(action="Allow", tools=("*",))
@@ -173,7 +173,7 @@ def test_a_server_that_shows_nothing_does_not_exist() -> None:
     assert b"/servers/default/web/mcp" not in views
     assert views.get(b"/servers/default/web/mcp") is None
     assert b"/servers/default/file/mcp" in views
-    assert len(views) == len([*views]) == 3
+    assert len(views) == len([*views]) == 4
 
 
 def test_a_server_that_the_rules_do_not_know_yet_is_nobodys() -> None:
@@ -248,12 +248,12 @@ def test_nobody_is_told_of_a_tier_that_is_not_theirs() -> None:
     view = tiered(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
     route = view.unlisted("web__put", now=1e9)
     assert route is not None
-    assert route.closed is not None
-    assert "slow" not in route.closed.message
+    assert route.unavailable is not None
+    assert "slow" not in route.unavailable.message
     open_to_all = tiered(policy("p")).seen_by(NPC)[b"/mcp"].unlisted("web__put", 1e9)
     assert open_to_all is not None
-    assert open_to_all.closed is not None
-    assert "slow has it" in open_to_all.closed.message
+    assert open_to_all.unavailable is not None
+    assert "slow has it" in open_to_all.unavailable.message
 
 
 @pytest.mark.parametrize(
@@ -295,9 +295,9 @@ def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> Non
     assert view.pinned == {"web__put"}
     route = view.unlisted("web__get", now=1e9)
     assert route is not None
-    assert route.closed is not None
-    assert route.closed.code == "OVER_BUDGET"
-    assert "maxTools=2 policy=default/p" in route.closed.message
+    assert route.unavailable is not None
+    assert route.unavailable.code == "OVER_BUDGET"
+    assert "maxTools=2 policy=default/p" in route.unavailable.message
 
 
 def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
@@ -312,7 +312,7 @@ def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
     soon, late = view.unlisted("web__c", now=1059.0), view.unlisted("web__c", now=1061.0)
     assert soon is not None
     assert late is not None
-    assert (soon.closed is None, late.closed is None) == (True, False)
+    assert (soon.unavailable is None, late.unavailable is None) == (True, False)
 
 
 def test_a_list_is_cut_to_tool_tokens() -> None:

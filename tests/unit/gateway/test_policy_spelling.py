@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.validation.checker import MAX_VALUE_BYTES
-from fairlead_gateway.validation.constraint import MAX_VALUES, Constraint, allowance
-from fairlead_gateway.validation.spelling import TOO_INTRICATE, Spelling
 from fairlead_mcp.members import distinct
+from fairlead_tools.validation.checker import MAX_VALUE_BYTES
+from fairlead_tools.validation.constraint import MAX_VALUES, Constraint, allowance
+from fairlead_tools.validation.spelling import TOO_INTRICATE, Spelling
 
 FEW = {"maximum": 5}
 

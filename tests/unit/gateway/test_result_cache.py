@@ -21,13 +21,13 @@ class Waiting:
     def __init__(self) -> None:
         self.told: list[object] = []
 
-    def hit(self, kept: Kept) -> None:
+    def take_result(self, kept: Kept) -> None:
         self.told.append(bytes(kept.result))
 
-    def go(self) -> None:
+    def send(self) -> None:
         self.told.append("go")
 
-    def lead(self, key: bytes) -> None:
+    def become_leader(self, key: bytes) -> None:
         self.told.append("lead")
 
 

@@ -27,9 +27,10 @@ def test_a_hundred_attempts_of_a_tool_take_less_than_four_kilobytes() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        ring = Ring(100)
-        for number in range(1000):
-            ring.add(1 << 40, number, 1e9 + number, 0.5, OK)
-        assert tracemalloc.get_traced_memory()[0] - before < 4_000
+        rings = [Ring(100) for _ in range(50)]  # so many that what other threads allocate meanwhile is little
+        for ring in rings:
+            for number in range(200):
+                ring.add(1 << 40, number, 1e9 + number, 0.5, OK)
+        assert (tracemalloc.get_traced_memory()[0] - before) / len(rings) < 4_000
     finally:
         tracemalloc.stop()

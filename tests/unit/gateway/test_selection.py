@@ -10,12 +10,13 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
+from fairlead_gateway.core.meta_tools import NAMES
 from fairlead_gateway.endpoint.request_target import parse
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tool_list import PIECE
 from fairlead_gateway.upstream.registry import Unreachable
 from gatewayworld import catalog
-from selectionworld import Upstreams, select
+from selections import Upstreams, select
 
 
 def listed(selection: Selection, target: bytes) -> list[str]:
@@ -38,7 +39,8 @@ def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
 def test_what_is_listed_is_what_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
-        assert listed(selection, target) == list(view.routes)
+        own = sorted(NAMES) if view.behind is not None else []
+        assert listed(selection, target) == [*own, *view.routes]
 
 
 def test_each_tier_has_an_endpoint() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.validation.checker import (
+from fairlead_tools.validation.checker import (
     MAX_SCHEMA_BYTES,
     MAX_VALUE_BYTES,
     NOT_A_SCHEMA,
@@ -19,7 +19,7 @@ from fairlead_gateway.validation.checker import (
     TOO_LARGE,
     compile_schema,
 )
-from fairlead_gateway.validation.shelf import Checks
+from fairlead_tools.validation.shelf import Checks
 
 STOCK = {
     "type": "object",

@@ -11,8 +11,8 @@ import mcp_types
 import pydantic
 import pytest
 
-from fairlead_gateway.custom.problems import Unusable
-from fairlead_gateway.custom.results import failure, result
+from fairlead_tools.handlers.problems import Unusable
+from fairlead_tools.handlers.results import failure, result
 
 
 class Model(pydantic.BaseModel):

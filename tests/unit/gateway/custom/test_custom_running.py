@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.custom.problems import HandlerFailed
-from fairlead_gateway.custom.running import Stepped, awaited
+from fairlead_tools.handlers.problems import HandlerFailed
+from fairlead_tools.handlers.running import Stepped, awaited
 
 
 class Ready:

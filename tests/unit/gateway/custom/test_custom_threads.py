@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from fairlead_gateway.custom.threads import Threads
+from fairlead_tools.handlers.threads import Threads
 from waiting import until
 
 
@@ -61,7 +61,7 @@ def test_what_has_not_begun_when_they_go_is_dropped() -> None:
 def test_a_thread_that_hangs_does_not_keep_the_process_from_ending() -> None:
     program = (
         "import threading\n"
-        "from fairlead_gateway.custom.threads import Threads\n"
+        "from fairlead_tools.handlers.threads import Threads\n"
         "Threads(1, 'test').submit(threading.Event().wait)\n"
         "print('end')\n"
     )

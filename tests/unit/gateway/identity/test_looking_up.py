@@ -9,7 +9,7 @@ import pytest
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.identities import WAITING, Identities
 from fairlead_gateway.identity.refusal import BUSY, CredentialRefusal
-from names import Names
+from fixed_authenticator import Names
 
 
 class Silent(Names):

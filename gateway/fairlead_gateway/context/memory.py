@@ -1,0 +1,117 @@
+"""Keeps results in this process: without a Redis, for one replica, until it ends."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from fairlead_gateway.context.store import MAX_ENTRIES, Bounds, ContextStore, size_of, too_large
+
+
+class _KeptEntries:
+    """Entries of one account, oldest first, and when each session ends."""
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self.ends: dict[str, float] = {}
+        self.size = 0
+
+    def add(self, session: str, ident: str, entry: bytes, ends: float) -> None:
+        self.entries[session, ident] = entry
+        self.ends[session] = ends
+        self.size += size_of(entry)
+
+    def drop_oldest(self) -> None:
+        (session, _), entry = self.entries.popitem(last=False)
+        self.size -= size_of(entry)
+        if not any(of == session for of, _ in self.entries):
+            self.ends.pop(session, None)
+
+    def drop(self, session: str) -> int:
+        gone = [key for key in self.entries if key[0] == session]
+        for key in gone:
+            self.size -= size_of(self.entries.pop(key))
+        self.ends.pop(session, None)
+        return len(gone)
+
+    def expire(self, now: float) -> None:
+        for session in [session for session, ends in self.ends.items() if ends <= now]:
+            self.drop(session)
+
+
+class MemoryStore(ContextStore):
+    """Store of one process. `clock` in seconds."""
+
+    def __init__(self, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bounds = bounds
+        self._clock = clock
+        self._accounts: OrderedDict[str, _KeptEntries] = OrderedDict()
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self._size
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts that are held."""
+        return len(self._accounts)
+
+    async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
+        refused = too_large(entry, self._bounds)
+        if refused is not None:
+            raise refused
+        now = self._clock()
+        self._expire(now)
+        kept = self._accounts.setdefault(account, _KeptEntries())
+        self._accounts.move_to_end(account)
+        before = kept.size
+        kept.expire(now)
+        kept.add(session, ident, entry, now + self._bounds.seconds)
+        while kept.size > self._bounds.each_bytes or len(kept.entries) > MAX_ENTRIES:
+            kept.drop_oldest()
+        self._size += kept.size - before
+        while self._size > self._bounds.total_bytes:
+            self._size -= self._accounts.popitem(last=False)[1].size
+
+    async def entries(self, account: str, session: str) -> list[bytes]:
+        kept = self._alive(account)
+        return [] if kept is None else [entry for key, entry in kept.entries.items() if key[0] == session]
+
+    async def entry(self, account: str, session: str, ident: str) -> bytes | None:
+        kept = self._alive(account)
+        return None if kept is None else kept.entries.get((session, ident))
+
+    async def delete(self, account: str, session: str) -> int:
+        kept = self._alive(account)
+        if kept is None:
+            return 0
+        before = kept.size
+        gone = kept.drop(session)
+        self._size += kept.size - before
+        if not kept.entries:  # bounds on bytes do not see empty ones
+            del self._accounts[account]
+        return gone
+
+    async def aclose(self) -> None:
+        self._accounts.clear()
+        self._size = 0
+
+    def _alive(self, account: str) -> _KeptEntries | None:
+        kept = self._accounts.get(account)
+        if kept is not None:
+            before = kept.size
+            kept.expire(self._clock())
+            self._size += kept.size - before
+        return kept
+
+    def _expire(self, now: float) -> None:
+        """Forget accounts whose sessions have all ended: those without a new entry for longest stand in front."""
+        while self._accounts:
+            account, kept = next(iter(self._accounts.items()))
+            if any(ends > now for ends in kept.ends.values()):
+                return
+            self._size -= kept.size
+            del self._accounts[account]

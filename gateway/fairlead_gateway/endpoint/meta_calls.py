@@ -1,0 +1,129 @@
+"""Calls of the gateway's own tools: those of the router endpoint, and `read_result` at every one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+from urllib.parse import unquote
+
+from fairlead_gateway.calls import translate
+from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.dispatch import Dispatcher
+from fairlead_gateway.calls.execution import NO_ARGUMENTS, BadExecution, inner_call
+from fairlead_gateway.calls.outputs import with_cache_hints
+from fairlead_gateway.calls.targets import invalid, name_in, not_found
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.long_results import URI
+from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, NAMES, READ_RESULT, MetaTools, code_of
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.endpoint.exchange import HttpExchange
+from fairlead_gateway.policy.router import ROUTER
+from fairlead_gateway.policy.view import View
+from fairlead_tools import refusals
+from fairlead_tools.refusal import INVALID_ARGUMENTS, Refusal
+
+Retry = Callable[[HttpExchange, McpRequest], None]
+
+
+class CallPath(Protocol):
+    """The path of a call, as `McpEndpoint` has it for calls by name."""
+
+    def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
+        """Start a call."""
+        ...
+
+    def refuse_call(
+        self, exchange: HttpExchange, view: View, request: McpRequest, rejection: Rejection, retry: Retry | None
+    ) -> None:
+        """Refuse a call, or hold it for a server that starts and then `retry`."""
+        ...
+
+    def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
+        """Answer with an error."""
+        ...
+
+    def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Go on with a request in a task."""
+        ...
+
+
+class MetaCalls:
+    """Makes the calls of the gateway's own tools."""
+
+    def __init__(self, dispatcher: Dispatcher, recorder: ContextRecorder, tools: MetaTools, path: CallPath) -> None:
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._tools = tools
+        self._path = path
+
+    def call(
+        self, exchange: HttpExchange, view: View, request: McpRequest, unknown: Rejection, retry: Retry | None
+    ) -> None:
+        """Make a call that `view` does not route."""
+        name, whole = name_in(request) or "", view.behind
+        if name != READ_RESULT and (whole is None or name not in NAMES):
+            if whole is not None and name in whole.routes:
+                unknown = invalid(request, f"{name} is not listed here: call it by {EXECUTE_TOOL}")
+            self._path.refuse_call(exchange, view, request, unknown, retry)
+            return
+        self._dispatcher.context.metrics.meta_call(name)
+        if name == EXECUTE_TOOL and whole is not None:
+            self._execute(exchange, whole, request, retry)
+        else:
+            self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)
+
+    def read(self, exchange: HttpExchange, request: McpRequest) -> bool:
+        """Answer `resources/read` of a kept result; False for any other request."""
+        if request.method != "resources/read" or not (name_in(request) or "").startswith(URI):
+            return False
+        self._path.start_task(exchange, partial(self._read, exchange, request, name_in(request) or ""), "read a result")
+        return True
+
+    def _execute(self, exchange: HttpExchange, whole: View, request: McpRequest, retry: Retry | None) -> None:
+        try:
+            inner = inner_call(self._recorder, exchange.identity, request)
+        except BadExecution as error:
+            self._succeed(exchange, request, refusals.result(Refusal(INVALID_ARGUMENTS, str(error))))
+            return
+        self._dispatcher.context.metrics.search.called(exchange.identity.principal, name_in(inner) or "")
+        route = self._dispatcher.resolve(whole, inner, exchange.identity)
+        if isinstance(route, Route):
+            self._path.start_call(exchange, route, inner, named=False)
+        else:
+            again = None if retry is None else lambda exchange, _: retry(exchange, request)
+            self._path.refuse_call(exchange, whole, inner, route, again)
+
+    async def _answer(self, exchange: HttpExchange, request: McpRequest, name: str) -> None:
+        began = time.monotonic()
+        at_router = exchange.target.removeprefix(ROUTER) if exchange.target.startswith(ROUTER) else b""
+        tier = unquote(at_router[1:].decode("latin-1")) or None
+        arguments = request.params.get("arguments", NO_ARGUMENTS)
+        result = await self._tools.answer(name, exchange.identity, tier, arguments)
+        self._succeed(exchange, request, result)
+        self._audit(exchange, request, name, code_of(result), time.monotonic() - began, len(result))
+
+    async def _read(self, exchange: HttpExchange, request: McpRequest, uri: str) -> None:
+        began = time.monotonic()
+        contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)
+        if contents is None:
+            self._path.reject(exchange, not_found(request, uri))
+            return
+        result = with_cache_hints(contents) if request.modern else contents
+        self._succeed(exchange, request, bytes(result))
+        self._audit(exchange, request, READ_RESULT, "", time.monotonic() - began, len(contents))
+
+    def _audit(
+        self, exchange: HttpExchange, request: McpRequest, name: str, outcome: str, seconds: float, size: int
+    ) -> None:
+        auditor = self._dispatcher.context.auditor
+        if auditor is not None:
+            auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)
+
+    def _succeed(self, exchange: HttpExchange, request: McpRequest, result: bytes) -> None:
+        """Answer with a result of the gateway's own."""
+        info = self._dispatcher.context.server_info
+        made = translate.result(result, from_modern=False, to_modern=request.modern, server_info=info)
+        exchange.succeed(request.id, made.result)

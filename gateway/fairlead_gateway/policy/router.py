@@ -1,0 +1,50 @@
+"""The router endpoint: three tools, and those that policies pin, in front of everything that a subject may call.
+
+Pure module. Its views stand in front of those of the merged endpoint, which decide: nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_gateway.core.meta_tools import DEFINITIONS, INSTRUCTIONS, OWN_TOOLS, READ_DEFINITION
+from fairlead_gateway.core.server import ToolRef
+from fairlead_gateway.policy.tool_list import ToolList
+from fairlead_gateway.policy.view import MERGED, View
+from fairlead_mcp.escaping import escaped
+
+ROUTER: Final = b"/router/mcp"
+"""Target without a tier; each tier has its own below it."""
+
+
+def behind(target: bytes) -> bytes | None:
+    """Target of the merged endpoint that a target of the router stands in front of; None for any other target."""
+    if target == ROUTER or target.startswith(ROUTER + b"/"):
+        return MERGED + target.removeprefix(ROUTER)
+    return None
+
+
+def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]]) -> View:
+    """The view of the router in front of a view of the merged endpoint; `tools` has the definitions of its tools."""
+    names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
+    pinned = {name: whole.routes[name] for name in names}
+    definitions = (
+        bytes(escaped(tools[name][1])) if route.escapes else tools[name][1] for name, route in pinned.items()
+    )
+    return View(
+        pinned,
+        ToolList([*sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ()))), *definitions]),
+        None,
+        lambda: INSTRUCTIONS,
+        whole.offers.tasks_alone(),
+        base=ROUTER,
+        tier=whole.tier,
+        hidden={},
+        everything=whole.everything,
+        pinned=whole.pinned,
+        denied=whole.denied,
+        escaping=whole.escaping,
+        behind=whole,
+        reads=whole.reads,
+    )

@@ -1,0 +1,277 @@
+"""Results with more tokens than they may have: kept for their principal, shown in part, read on by `read_result`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from mcp import Client
+
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import (
+    LEGACY,
+    Answer,
+    Ask,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    legacy,
+    modern,
+    publish,
+    running,
+    scraped,
+)
+from policyworld import Vouching, anybody, by
+from rawserver import Request, raw_server
+from restworld import post
+from tasks_gateway import TOOLS, about, created, demo, listening, notification
+from taskserver import TaskServer, said
+from toolservers import modern_server, tool
+from waiting import eventually
+
+ROWS = [{"id": number, "name": f"name {number}", "place": {"street": "Elm"}} for number in range(400)]
+SCHEMA = {
+    "type": "object",
+    "properties": {"rows": {"type": "array", "items": {"type": "object", "required": ["id", "name"]}}},
+    "required": ["rows"],
+    "additionalProperties": False,
+}
+BOTH = Trust(authenticators=(Vouching(anybody("ada"), anybody("bob")),))
+EVERY = Rule(action="Allow", tools=("*",))
+
+
+def table(request: Request) -> dict[str, Any]:
+    """A long result, in text and structured; `n` bounds its rows."""
+    rows = ROWS[: request.params["arguments"].get("n", len(ROWS))]
+    found: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps({"rows": rows})}]}
+    return found if request.params["name"] == "bare" else {**found, "structuredContent": {"rows": rows}}
+
+
+LISTS = tool("list", outputSchema=SCHEMA)
+BARE = tool("bare")
+
+
+def limited(**more: Any) -> Rules:
+    return Rules(policies=(Policy(namespace="default", name="p", every=True, rules=(EVERY,), **more),))
+
+
+def limit(tokens: Any) -> dict[str, Any]:
+    """Members of `_meta` that bound the result of a request."""
+    return {"fairlead.dev/resultTokens": tokens}
+
+
+def names(answer: Answer) -> list[str]:
+    return [one["name"] for one in answer.message["result"]["tools"]]
+
+
+def shown(answer: Answer) -> Any:
+    return shown_in(answer.message["result"])
+
+
+def shown_in(result: Any) -> Any:
+    return result["_meta"]["fairlead.dev/result"]
+
+
+def tokens(answer: Answer) -> int:
+    """Tokens of what a model reads, at three bytes each."""
+    content = answer.message["result"]["content"]
+    return sum(len(json.dumps(block.get("text", block), ensure_ascii=False).encode()) for block in content) // 3
+
+
+def read(**arguments: Any) -> Ask:
+    return calling("read_result", arguments)
+
+
+def text(answer: Answer) -> Any:
+    return json.loads(answer.message["result"]["content"][0]["text"])["passages"][0]["text"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path: Path, mode: Any) -> None:
+    """The SDK's client compares structured content with the outputSchema, and takes it."""
+    async with modern_server([LISTS], call=table) as server:
+        house = catalog("house", server.url, [entry(LISTS, result_tokens=600)])
+        async with (
+            running(tmp_path, house) as gateway,
+            Client(f"http://127.0.0.1:{gateway.port}/mcp", mode=mode) as client,
+        ):
+            assert [one.name for one in (await client.list_tools()).tools] == ["house__list", "read_result"]
+            short = await client.call_tool("house__list", {"n": 2})
+            assert short.structured_content == {"rows": ROWS[:2]}
+            long = await client.call_tool("house__list", {})
+            assert long.structured_content is not None
+            assert 0 < len(long.structured_content["rows"]) <= 20
+            assert long.structured_content["rows"] == ROWS[: len(long.structured_content["rows"])]
+            blocks: Any = long.content
+            first, head, tail, link = blocks
+            assert "$.rows: array, 400 rows; columns id (number), name (string), place (object)" in first.text
+            assert '"name": "name 0"' in head.text
+            assert '"name": "name 399"' in tail.text
+            ident = (long.meta or {})["fairlead.dev/result"]["id"]
+            assert ident in first.text
+
+            async def read_on(**arguments: Any) -> str:
+                found = await client.call_tool("read_result", {"id": ident, **arguments})
+                said: Any = found.content[0]
+                return str(json.loads(said.text)["passages"][0]["text"])
+
+            assert json.loads(await read_on(path="rows[7]")) == ROWS[7]
+            assert "name 7" in await read_on(query="the row of name 7")
+            assert await read_on(grep=r'"id": 3[78]\b') == '263:    "id": 37,\n270:    "id": 38,'
+            assert await read_on(range="264-264") == '   "name": "name 37",'
+            whole: Any = (await client.read_resource(link.uri)).contents[0]
+            assert json.loads(whole.text) == {"rows": ROWS}
+            assert link.size == len(whole.text)
+
+
+async def test_policies_bound_results_of_their_subjects_who_alone_read_on(tmp_path: Path) -> None:
+    subject = (Subject(kind="Agent", name="ada"),)
+    every = Policy(namespace="default", name="all", every=True, rules=(EVERY,))
+    short = Policy(
+        namespace="default", name="short", every=True, rules=(EVERY,), subjects=subject,
+        limits=PolicyLimits(result_tokens=500),
+    )  # fmt: skip
+    audit = tmp_path / "audit"
+    async with modern_server([BARE], call=table) as server:
+        house = catalog("house", server.url, [entry(BARE, result_tokens=900)])
+        documents = house, Rules(policies=(every, short))
+        async with running(tmp_path, *documents, trust=BOTH, audit="all", audit_file=audit) as gateway:
+            plain = catalog("house", server.url, [BARE])
+            for_ada = await ask(gateway, by("ada", calling("house__bare")))
+            assert (tokens(for_ada) <= 500, shown(for_ada)["kept"]) == (True, True)
+            for_bob = await ask(gateway, by("bob", calling("house__bare")))
+            assert 500 < tokens(for_bob) <= 900
+            ident = shown(for_ada)["id"]
+            assert json.loads(text(await ask(gateway, by("ada", read(id=ident, path="rows[3]"))))) == ROWS[3]
+            assert (await ask(gateway, by("bob", read(id=ident, path="rows[3]")))).refusal == "INVALID_ARGUMENTS"
+            uri = f"fairlead://results/{ident}"
+            whole = modern("resources/read", {"uri": uri}).with_headers(mcp_name=uri)
+            assert (await ask(gateway, by("ada", whole))).message["result"]["contents"]
+            assert (await ask(gateway, by("bob", whole))).message["error"]["code"] == -32602
+
+            swaps = gateway.snapshots.swaps
+            publish(tmp_path / "documents", plain, Rules(policies=(every, short)))
+            await eventually(lambda: gateway.snapshots.swaps > swaps)
+            assert names(await ask(gateway, by("ada", modern("tools/list")))) == ["house__bare", "read_result"]
+            assert names(await ask(gateway, by("bob", modern("tools/list")))) == ["house__bare"]
+            assert "_meta" not in text_of(await ask(gateway, by("bob", calling("house__bare"))))
+
+            swaps = gateway.snapshots.swaps
+            denied = Policy(namespace="default", name="no", every=True, rules=(Rule(action="Deny", tools=("bare",)),))
+            publish(tmp_path / "documents", Rules(policies=(every, short, denied)))
+            await eventually(lambda: gateway.snapshots.swaps > swaps)
+            late = await ask(gateway, by("ada", read(id=ident, path="rows[3]")))
+            assert late.refusal == "INVALID_ARGUMENTS", "today's policies decide about what was kept"
+            metrics = await scraped(gateway)
+            assert 'fairlead_long_results_total{kept="true"} 2.0' in metrics
+            assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in metrics
+        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+        own = [line for line in lines if line.get("tool") == "read_result"]
+        assert [line["principal"].endswith("ada") for line in own if line["method"] == "tools/call"] == [
+            True, False, True,
+        ]  # fmt: skip
+
+
+def text_of(answer: Answer) -> str:
+    return str(answer.message["result"]["content"][0]["text"])
+
+
+async def test_a_request_bounds_its_own_result_and_can_only_lower_what_is_declared(tmp_path: Path) -> None:
+    async with modern_server([BARE, LISTS], call=table) as server:
+        house = catalog("house", server.url, [BARE, entry(LISTS, result_tokens=500)], prefix="h")
+        async with running(tmp_path, house, validate=False) as gateway:
+            whole = await ask(gateway, calling("h__bare"))
+            assert "fairlead.dev/result" not in whole.message["result"]["_meta"]
+            said = await ask(gateway, calling("h__bare", **limit(400)))
+            assert tokens(said) <= 400
+            old = calling("h__bare", era="2025-11-25").with_headers(fairlead_result_tokens="300")
+            header = await ask(gateway, old)
+            assert tokens(header) <= 300
+            assert all(block["type"] == "text" for block in header.message["result"]["content"]), "no session, no links"
+            more = await ask(gateway, calling("h__list", **limit(9000)))
+            assert tokens(more) <= 500
+            for bad in (7, "many", 10**9):
+                assert (await ask(gateway, calling("h__bare", **limit(bad)))).refusal == "INVALID_ARGUMENTS"
+            wrong = await ask(gateway, calling("h__bare").with_headers(fairlead_result_tokens="-1"))
+            assert wrong.refusal == "INVALID_ARGUMENTS"
+            empty = await ask(gateway, modern("resources/list"))
+            assert empty.message["result"]["resources"] == []
+
+
+async def test_the_router_bounds_results_by_default_and_reads_them_by_its_own_tool(tmp_path: Path) -> None:
+    async with modern_server([BARE], call=table) as server:
+        house = catalog("house", server.url, [BARE])
+        async with running(tmp_path, house, limited(pinned=("bare",)), router_result_tokens=700) as gateway:
+            execute = calling("execute_tool", {"name": "house__bare"}).to("/router/mcp")
+            answer = await ask(gateway, execute)
+            kept = answer.message["result"]["_meta"]["fairlead.dev/context"]
+            assert (kept["entryId"], tokens(answer) < 800) == (shown(answer)["id"], True)
+            assert f"{kept['entryId']}: read on with retrieve_context(entry_id" in text_of(answer)
+            pinned = await ask(gateway, calling("house__bare").to("/router/mcp"))
+            assert tokens(pinned) <= 700
+            assert "fairlead.dev/result" not in (await ask(gateway, calling("house__bare"))).message["result"]["_meta"]
+            more = calling("execute_tool", {"name": "house__bare"}, **limit(50_000))
+            raised = await ask(gateway, more.to("/router/mcp"))
+            assert "fairlead.dev/result" not in raised.message["result"]["_meta"]
+
+
+async def test_what_cannot_be_kept_is_cut_all_the_same_and_the_answer_says_so(tmp_path: Path) -> None:
+    strict = tool("list", outputSchema={**SCHEMA, "properties": {"rows": {"type": "array", "minItems": 300}}})
+    async with modern_server([BARE, strict], call=table) as server:
+        house = catalog("house", server.url, [entry(BARE, result_tokens=500), entry(strict, result_tokens=500)])
+        async with running(tmp_path, house, context_bytes_each=2000) as gateway:
+            cut = await ask(gateway, calling("house__bare"))
+            assert shown(cut)["kept"] is False
+            assert "The rest is lost (the result has" in text_of(cut)
+            unfit = await ask(gateway, calling("house__list"))
+            assert unfit.refusal == "RESULT_TOO_LARGE", "no shorter one fits its outputSchema"
+
+
+async def test_rest_bounds_the_results_of_a_batch_and_of_an_execution(tmp_path: Path) -> None:
+    async with (
+        modern_server([BARE], call=table) as server,
+        running(tmp_path, catalog("house", server.url, [BARE])) as gateway,
+    ):
+        message = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {
+            "name": "house__bare", "arguments": "{}"}}]}  # fmt: skip
+        body = {"format": "openai", "message": message, "resultTokens": 400}
+        answered = await post(gateway, "/v1/tool-calls", body)
+        content = json.dumps(answered.message["messages"][0]["content"])
+        assert len(content) < 1600
+        assert "read on with read_result" in content
+        executed = await post(gateway, "/v1/executions", {"name": "house__bare", "resultTokens": 400})
+        assert executed.message["result"]["_meta"]["fairlead.dev/result"]["shownTokens"] <= 400
+        assert (await post(gateway, "/v1/tool-calls", {**body, "resultTokens": 1})).status == 400
+
+
+async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_path: Path) -> None:
+    server, long = TaskServer(), said("a long story\n" * 2000)
+    bounded = tuple(entry(name, result_tokens=500) for name in TOOLS)
+    async with raw_server(server.handle) as raw:
+        jobs = msgspec.structs.replace(demo(raw.url), tools=bounded)
+        async with running(tmp_path, jobs) as gateway, await Wire.connect(gateway) as wire:
+            task = await created(gateway, ends="asks")
+            server.ends("t1", result=long)
+            polled = (await ask(gateway, about("tasks/get", task))).message["result"]["result"]
+            assert shown_in(polled)["kept"]
+            await listening(wire, [task])
+            ended = (await notification(wire))["params"]["result"]
+            assert shown_in(ended)["shownTokens"] <= 500
+            client = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            opened = await ask(gateway, legacy("initialize", client))
+            session = opened.headers["mcp-session-id"]
+            waited = ask(gateway, legacy("tools/call", {"name": "demo__must", "arguments": {}}, session=session))
+            async with asyncio.TaskGroup() as group:
+                answering = group.create_task(waited)
+                await eventually(lambda: len(server.tasks) == 2)
+                server.ends("t2", result=long)
+            result = answering.result().message["result"]
+            assert shown_in(result)["shownTokens"] <= 500
+            assert result["content"][-1]["type"] == "resource_link"

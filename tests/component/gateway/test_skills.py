@@ -1,0 +1,185 @@
+"""Skills of several servers through one gateway: their names, their bytes, and what a pin lets through."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from extension_servers import ERAS, MERGED, OWN, asking, extensions, read, world
+from fairlead_api.documents.catalog import Definition
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_mcp.methods import SKILLS
+from gatewayworld import LEGACY, MODERN, Answer, ask, catalog, limits, modern, running
+from rawserver import raw_server
+from skillserver import NOTES, SKILL, SkillServer, entry
+
+
+@pytest.mark.parametrize(("era", "server_era"), ERAS)
+async def test_skills_of_all_servers_are_listed_and_read_by_names_of_their_own(
+    tmp_path: Path, era: str, server_era: str
+) -> None:
+    async with world(SkillServer, tmp_path, era=server_era) as (gateway, a, b):
+        listed = (await ask(gateway, asking("skills/list", {}, era))).message["result"]
+        assert listed["ttlMs"] > 0
+        assert listed["cacheScope"] == "private"
+        assert [skill["uri"] for skill in listed["skills"]] == ["skill://a/pdf/SKILL.md", "skill://b/pdf/SKILL.md"]
+        for server, skill in zip((a, b), listed["skills"], strict=True):
+            assert (skill["frontmatter"], skill["x-unknown"]) == ({"name": "pdf", "x": 1.5}, [2])
+            for file, own in zip(skill["resources"], server.files, strict=True):
+                assert file["uri"] == own.replace("skill://", f"skill://{server.name}/")
+                content = (await read(gateway, file["uri"], era)).message["result"]["contents"][0]
+                data = content["text"].encode()
+                assert content["uri"] == file["uri"]
+                assert ("sha256:" + hashlib.sha256(data).hexdigest(), len(data)) == (file["digest"], file["size"])
+            got = (await ask(gateway, asking("skills/get", {"uri": skill["uri"]}, era))).message["result"]["skill"]
+            assert got == skill
+            folder = f"skill://{server.name}/pdf"
+            found = (await ask(gateway, asking("resources/directory/read", {"uri": folder}, era))).message["result"]
+            assert [one["uri"] for one in found["resources"]] == [one["uri"] for one in skill["resources"]]
+        assert (await read(gateway, SKILL, era)).message["error"]["code"] in (-32602, -32002), "nobody guesses"
+        verbatim = (await ask(gateway, asking("skills/list", {}, era, OWN))).body
+        assert json.dumps(entry(SKILL, a.files)).encode() in verbatim, "byte for byte"
+        found = (await read(gateway, NOTES, era, OWN)).message["result"]["contents"][0]
+        assert (found["uri"], found["text"]) == (NOTES, "notes of a")
+
+
+@pytest.mark.parametrize("server_era", [MODERN, LEGACY])
+async def test_hosts_find_skills_where_a_server_has_them_and_nowhere_else(tmp_path: Path, server_era: str) -> None:
+    plain = catalog("plain", "http://127.0.0.1:1/mcp", ["x"])
+    async with world(SkillServer, tmp_path, plain, era=server_era) as (gateway, _, _):
+        assert await extensions(gateway) == ({SKILLS: {"directoryRead": True}},) * 2
+        for method, uri in (("skills/list", ""), ("skills/get", SKILL), ("resources/directory/read", SKILL)):
+            for era in (MODERN, LEGACY):
+                assert (
+                    await ask(gateway, asking(method, {"uri": uri}, era, "/servers/default/plain/mcp"))
+                ).code == -32601
+
+
+async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tmp_path: Path) -> None:
+    a, b = SkillServer("a"), SkillServer("b")
+    b.files = {"skill://other/SKILL.md": "x"}
+    async with (
+        raw_server(a.handle) as one,
+        raw_server(b.handle) as two,
+        running(tmp_path, a.catalog(one.url), b.catalog(two.url)) as gateway,
+    ):
+        content = (await read(gateway, NOTES)).message["result"]["contents"][0]
+        assert (content["uri"], content["text"]) == ("skill://a/pdf/notes.txt", "notes of a")
+        await read(gateway, "skill://a/other/SKILL.md")
+        assert b.asked == [], "a skill of one server reads nothing of another"
+
+
+@pytest.mark.parametrize("case", ["one skill", "one file", "a resource"])
+async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, case: str) -> None:
+    """Such a URI stays as it is, so two servers may have it: a skill of which another one answers for a file is left
+    out at the endpoint of all.
+    """
+    a, b = SkillServer("a"), SkillServer("b")
+    a.skill = "repo://x/SKILL.md"
+    b.skill = a.skill if case == "one skill" else "repo://y/SKILL.md"
+    notes = "repo://x/notes.txt"
+    for server in (a, b):
+        server.files = {server.skill: f"skill of {server.name}", notes: f"notes of {server.name}"}
+    beside: dict[str, Any] = {}
+    if case == "a resource":
+        b.files.pop(notes)
+        raw = Raw(json.dumps({"uri": notes, "name": "n"}).encode())
+        beside["resources"] = (Definition(name=notes, definition=raw, hash=""),)
+    async with (
+        raw_server(a.handle) as one,
+        raw_server(b.handle) as two,
+        running(tmp_path, a.catalog(one.url), b.catalog(two.url, **beside)) as gateway,
+    ):
+        shown = b if case == "a resource" else a
+        listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]
+        assert [skill["uri"] for skill in listed] == [shown.skill]
+        for uri in shown.files:
+            assert (await read(gateway, uri)).message["result"]["contents"][0]["text"] == shown.files[uri]
+        assert (await ask(gateway, asking("skills/get", {"uri": shown.skill}))).status == 200
+        assert (a if shown is b else b).asked == [], "no file of it is another server's"
+        for server in (a, b):
+            there = await ask(gateway, asking("skills/list", {}, target=f"/servers/default/{server.name}/mcp"))
+            assert [skill["uri"] for skill in there.message["result"]["skills"]] == [server.skill]
+
+
+async def test_bytes_that_change_under_a_pin_are_not_passed_on(tmp_path: Path) -> None:
+    async with world(SkillServer, tmp_path, pinned=True) as (gateway, a, b):
+        for target, shown in ((MERGED, "skill://a/"), (OWN, "skill://")):
+
+            async def get(uri: str, method: str = "resources/read", shown: str = shown, target: str = target) -> Answer:
+                return await ask(gateway, asking(method, {"uri": uri.replace("skill://", shown)}, target=target))
+
+            before = dict(a.files)
+            assert (await get(NOTES)).status == (await get(SKILL, "skills/get")).status == 200
+            a.files[NOTES] = "notes of A"
+            refused = await get(NOTES)
+            assert (refused.code, "not those that were approved" in refused.message["error"]["message"]) == (
+                -32603,
+                True,
+            )
+            assert b"notes of A" not in refused.body
+            assert (await get(SKILL)).status == 200, "the file that is as it was"
+            changed = await get(SKILL, "skills/get")
+            assert (changed.code, "approved" in changed.message["error"]["message"]) == (-32603, True)
+            for unlisted in (
+                "skill://pdf/more.txt",
+                "skill://pdf/./notes.txt",
+                "SKILL://pdf/notes.txt",
+                "skill://new/x",
+            ):
+                assert "error" in (await get(unlisted)).message, unlisted
+            assert "error" in (await get("skill://new/SKILL.md", "skills/get")).message
+            a.files = before
+            assert (await get(NOTES)).status == 200
+        b.files[NOTES] = "else"
+        assert b"else" in (await read(gateway, "skill://b/pdf/notes.txt")).body, "which hosts compare themselves"
+
+
+async def test_a_skill_with_control_characters_is_refused_where_policies_want_them_shown(tmp_path: Path) -> None:
+    policy = Policy(
+        namespace="default",
+        name="p",
+        every=True,
+        control_characters="Escape",
+        rules=(Rule(action="Allow", tools=("*",)),),
+    )
+    async with world(SkillServer, tmp_path, Rules(policies=(policy,))) as (gateway, a, _):
+        assert (await read(gateway, "skill://a/pdf/notes.txt")).message["result"]["contents"][0]["text"] == "notes of a"
+        a.files[NOTES] = "notes \x1b[2J of a"
+        refused = await read(gateway, "skill://a/pdf/notes.txt")
+        assert (refused.code, b"notes" in refused.body.replace(b"notes.txt", b"")) == (-32603, False)
+
+
+async def test_limits_of_a_server_hold_for_its_skills(tmp_path: Path) -> None:
+    a = SkillServer("a")
+    async with (
+        raw_server(a.handle) as one,
+        running(tmp_path, a.catalog(one.url, limits=limits(calls_per_second=0.01))) as gateway,
+    ):
+        first, second = [await ask(gateway, asking("skills/get", {"uri": "skill://a/pdf/SKILL.md"})) for _ in range(2)]
+        assert first.status == 200
+        assert second.message["error"]["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
+        assert len(a.asked) == 1
+
+
+async def test_a_server_that_a_policy_hides_has_no_skills(tmp_path: Path) -> None:
+    policy = Policy(namespace="default", name="p", servers=("a",), rules=(Rule(action="Deny", tools=("*",)),))
+    async with world(SkillServer, tmp_path, Rules(policies=(policy,))) as (gateway, a, _):
+        listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]
+        assert [skill["uri"] for skill in listed] == ["skill://b/pdf/SKILL.md"]
+        for method in ("resources/read", "skills/get", "resources/directory/read"):
+            assert (await ask(gateway, asking(method, {"uri": "skill://a/pdf/SKILL.md"}))).code == -32602
+        assert a.asked == []
+
+
+async def test_a_server_that_insists_hears_of_what_its_client_declares(tmp_path: Path) -> None:
+    async with world(SkillServer, tmp_path) as (gateway, _, _):
+        undeclared = modern("skills/get", {"uri": "skill://a/pdf/SKILL.md"})
+        assert (await ask(gateway, undeclared)).code == -32021
+        told = await ask(gateway, asking("skills/get", {"uri": "skill://a/pdf/SKILL.md"}, LEGACY))
+        assert told.status == 200, "for a legacy client the gateway declares what it passes on"
