@@ -17,13 +17,13 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from fairlead_gateway.identity.resource import WELL_KNOWN
-from fairlead_gateway.version import VERSION
 from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
 from fairlead_rest.guard import GuardMiddleware
 from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
+from fairlead_tools.version import VERSION
 
 _DESCRIPTION: Final = (
     "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "

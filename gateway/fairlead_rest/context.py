@@ -22,10 +22,12 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import Format
 from fairlead_gateway.aggregates.tally import Tally
+from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.startup import StartupWait, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
@@ -33,16 +35,21 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
+from fairlead_rest.catalog_changes import CatalogChanges
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
 from fairlead_rest.process import NotDone, Overloaded
 from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_rest.session_context import SessionContext
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.throttle import Throttle
+from fairlead_rest.tool_search import ToolSearch
+from fairlead_rest.tool_vectors import embedder
 from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
 from fairlead_rest.worker import MissingInput, WorkerThread
+from fairlead_search.embedding import EmbeddingConfig
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
@@ -101,6 +108,9 @@ class RestContext:
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
         outputs: ProcessOutputs | None = None,
+        recorder: ContextRecorder,
+        embedding: EmbeddingConfig | None = None,
+        counts: SearchCounts,
     ) -> None:
         self._selection = selection
         self._shelves = VisibleToolsCache()
@@ -126,6 +136,13 @@ class RestContext:
         self.converting = ProcessPool(processes, bulk=True) if processes else None
         self.counting = ProcessPool(processes) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
+        makes = None if embedding is None else embedder(embedding, self.worker, process=processes > 0)
+        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes)
+        self.counts = counts
+        """Counts of searches."""
+        self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
+        self.kept = SessionContext(recorder, self.worker, process=processes > 0)
+        """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
@@ -258,7 +275,10 @@ class RestContext:
 
     async def aclose(self) -> None:
         """End what is being done, and the processes."""
+        await self._changes.aclose()
         self.worker.close()
+        await self.search.aclose()
+        await self.kept.aclose()
         for pool in (self.converting, self.counting):
             if pool is not None:
                 await pool.aclose()

@@ -6,6 +6,7 @@ Pure module without the web framework: a worker process imports it in a tenth of
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -22,7 +23,12 @@ from fairlead_formats.tokens.sizes import Size, Sizes
 from fairlead_formats.tools.between import between
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 from fairlead_formats.tools.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
+from fairlead_gateway.core.long_results import ShownResult
 from fairlead_mcp import members
+from fairlead_rest.kept_results import ReadPassages, read
+from fairlead_rest.shortened_results import shorten
+from fairlead_search.catalogs import IndexedCatalogs, NewVectors, SearchRequest, SearchResult
+from fairlead_search.embedding import Embedded, EmbedRequest, embedded
 
 CONVERT: Final = "convert"
 MESSAGES: Final = "messages"
@@ -30,6 +36,11 @@ PREPARE: Final = "prepare"
 COUNT: Final = "count"
 MEASURE: Final = "measure"
 REPEATS: Final = "repeats"
+SEARCH: Final = "search"
+VECTORS: Final = "vectors"
+EMBED: Final = "embed"
+READ: Final = "read"
+SHORTEN: Final = "shorten"
 TWICE: Final = "the body: a member comes twice in an object, and parsers differ in which one they read; send it once"
 
 _encode = msgspec.json.Encoder().encode
@@ -214,6 +225,29 @@ def repeats(body: bytes) -> bool:
         return False
 
 
+def search(work: bytes) -> SearchResult:
+    """`SearchRequest` to what was found. The tools of a search stay in the process, for the next one."""
+    return _CATALOGS.search(_decode_search(work))
+
+
+def take_vectors(work: bytes) -> int:
+    """`NewVectors` of tools that are searched, now or soon, to how many there are."""
+    return _CATALOGS.put(msgspec.json.decode(work, type=NewVectors))
+
+
+def embed(work: bytes) -> Embedded:
+    """`EmbedRequest` to vectors."""
+    asked = msgspec.json.decode(work, type=EmbedRequest)
+    if asked.config is None:
+        return embedded(asked.texts)
+    from fairlead_rest import embeddings_api  # with the HTTP client, which takes a third of a second to load
+
+    return asyncio.run(embeddings_api.embedded(asked))
+
+
+_CATALOGS: Final = IndexedCatalogs()
+_decode_search: Final = msgspec.json.Decoder(SearchRequest).decode
+
 JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     CONVERT: convert,
     MESSAGES: convert_messages,
@@ -221,6 +255,11 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     COUNT: count,
     MEASURE: measure,
     REPEATS: repeats,
+    SEARCH: search,
+    VECTORS: take_vectors,
+    EMBED: embed,
+    READ: read,
+    SHORTEN: shorten,
 }
 ANSWERS: Final[dict[str, Any]] = {
     CONVERT: Declined,
@@ -229,4 +268,9 @@ ANSWERS: Final[dict[str, Any]] = {
     COUNT: list[Size],
     MEASURE: Measured,
     REPEATS: bool,
+    SEARCH: SearchResult,
+    VECTORS: int,
+    EMBED: Embedded,
+    READ: ReadPassages,
+    SHORTEN: ShownResult,
 }

@@ -1,7 +1,7 @@
 """Context windows as a model server tells them itself: an OpenAI-compatible `GET /v1/models`, asked again and again.
 
-The only module here that imports aiohttp. What was
-learned last stays until something newer is learned: a server that is away, or answers nonsense, changes nothing.
+Imported only where a model server is configured: the HTTP client takes long to load. What was learned last stays until
+something newer is learned: a server that is away, or answers nonsense, changes nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Refresher:
                 await self._task
 
     async def _run(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+        timeout = aiohttp.ClientTimeout(total=None)  # `fetched` bounds each attempt
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self._refresh(session)
@@ -74,7 +74,11 @@ class Refresher:
 async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
     """Windows by model. Raises NoModels."""
     try:
-        async with session.get(source.url, headers=await _headers(source), allow_redirects=False) as answer:
+        # not by aiohttp, whose `total` loses a cancellation that comes as the time is up
+        async with (
+            asyncio.timeout(TIMEOUT),
+            session.get(source.url, headers=await _headers(source), allow_redirects=False) as answer,
+        ):
             if answer.status != 200:
                 raise NoModels(f"the model server answered {answer.status}")
             body = bytearray()

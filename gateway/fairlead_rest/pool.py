@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_rest.jobs import ANSWERS, ConvertedBody
 from fairlead_rest.process import Ended, NotDone, Overloaded, Part, WorkerProcess
 
@@ -28,13 +29,22 @@ IDLE_SECONDS: Final = 120.0
 class ProcessPool:
     """Pool of worker processes. `bulk` work gives way to everything else. Belongs to the loop of its first use."""
 
-    def __init__(self, size: int, *, bulk: bool = False, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        bulk: bool = False,
+        seconds: float = SECONDS,
+        idle: float = IDLE_SECONDS,
+        pieces: int = MAX_PIECES,
+    ) -> None:
         self.size = size
         self._bulk = bulk
+        self._pieces = pieces
         self._seconds, self._idle_seconds = seconds, idle
         self._places = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = TaskSet()
         self._waiting = 0
         self._closed = False
         self._busy: set[asyncio.Task[Any]] = set()
@@ -50,7 +60,7 @@ class ProcessPool:
         Raises NotDone.
         """
         if self._closed or self._waiting >= MAX_WAITING:
-            raise Overloaded("too many conversions at once")
+            raise Overloaded("too many conversions and searches at once")
         self._waiting += 1
         task = asyncio.current_task()
         assert task is not None
@@ -84,7 +94,7 @@ class ProcessPool:
         again = False
         try:
             answer = await child.do(job, work)
-            again = child.pieces < MAX_PIECES and not self._closed
+            again = child.pieces < self._pieces and not self._closed
         finally:
             if again:
                 child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._tire, child)
@@ -101,9 +111,7 @@ class ProcessPool:
     def _end(self, child: WorkerProcess) -> None:
         if child.timer is not None:
             child.timer.cancel()
-        task = asyncio.create_task(child.end(), name="ending a worker process")
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._ending.start(child.end(), "ending a worker process")
 
     async def aclose(self) -> None:
         """Cancel what is done, kill every process, and see them dead."""

@@ -11,9 +11,9 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
-from fairlead_gateway.batch import makespan
 from fairlead_gateway.core.server import Tool
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+from fairlead_tools.batch import makespan
 
 MEASURED: Final = "measured"
 DECLARED: Final = "declared"

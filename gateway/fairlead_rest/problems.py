@@ -15,8 +15,8 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 
 from fairlead_formats import names
-from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.policy.notice import HiddenTool
+from fairlead_tools.refusal import Refusal
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE: Final = "tag:fairlead.dev,2026:problem/"

@@ -46,6 +46,11 @@ def hold(routes: Iterable[BaseRoute]) -> None:
             route.app = _CheckedQuery(route.app, parameters(route))
 
 
+def words(values: Iterable[str] | None) -> frozenset[str]:
+    """Values of a parameter that takes several, repeated or with commas in between."""
+    return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())
+
+
 def parameters(route: APIRoute) -> dict[str, bool]:
     """Parameters of a route's query, and whether one may come several times."""
     return {field.alias: _is_list(field.field_info.annotation) for field in route.dependant.query_params}

@@ -17,18 +17,20 @@ from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
+from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
 from fairlead_gateway.policy.decision import Denial
-from fairlead_gateway.refusals import not_allowed
 from fairlead_rest.bodies import decode, encode
 from fairlead_rest.caller_tools import CallerTools, provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+from fairlead_tools.refusals import not_allowed
 
 MAX_AT_ONCE: Final = 128
 Retries = Annotated[int, Meta(ge=0, le=5)]
 Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
+ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
 
 
 class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -71,6 +73,8 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     tools_format: str | None = None
     """Theirs; that of the message by default."""
     carry: CarryBody = CarryBody()
+    result_tokens: ResultTokens | None = None
+    """Tokens of each result, at most: of a longer one come beginning, end and shape, and `GET /v1/context` reads on."""
 
 
 class Planned(msgspec.Struct, frozen=True):

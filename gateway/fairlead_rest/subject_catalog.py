@@ -11,10 +11,11 @@ from operator import attrgetter
 from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
+from fairlead_api.floors import Floor, Floors, slower
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.server import Server
+from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import in_tier
@@ -67,6 +68,12 @@ class SubjectCatalog:
         if self.whole:
             return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
         return self._selection.views_of(self.identity).default_tier
+
+    def floor(self, tool: Tool) -> Floor | None:
+        """The fastest tier that may show a tool to this subject; None: any."""
+        tiers = Floors(self.snapshot.rules.tiers)
+        rules = None if self.whole else self._selection.views_of(self.identity).rules
+        return slower(tiers.of(tool), rules.floors.get(tool.ref) if rules is not None else None)
 
     def decision(self, server: ServerKey, tool: str) -> Decision:
         """Decision about an existing tool, visible to this subject or not. Not in the loop."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable
+from functools import cached_property
 from typing import Final
 
 from fairlead_api.documents.catalog import ToolEntry
@@ -16,7 +17,6 @@ from fairlead_api.meta import ServerKey
 from fairlead_formats.names import Names, did_you_mean
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.server import Tool
 from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.policy.view import View
@@ -26,6 +26,8 @@ from fairlead_rest.latency import LatencyDocument, latency_of
 from fairlead_rest.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
+from fairlead_search.record import catalog_hash
+from fairlead_tools.names import tool_id
 
 MAX_KEPT_VIEWS: Final = 64
 """Views whose tools are kept ready; one costs what its tools do."""
@@ -90,16 +92,29 @@ class VisibleTools:
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
         self.tier = next((tier for tier in snapshot.rules.tiers if tier.name == view.tier), None)
-        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned, view.escaping)))
-        self.by_name = {entry.name: entry for entry in self.entries}
+        self.by_name = {
+            entry.name: entry for entry in breathing(_entries(view.routes, snapshot, view.pinned, view.escaping))
+        }
+        self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
+        """Those that a model may be offered: some are for the user interface of their server alone (SEP-1865)."""
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
         ids: dict[str, VisibleTool | None] = {}
-        for entry in self.entries:
+        for entry in self.by_name.values():
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
         self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot, (), view.escaping))}
         self._hidden_names = Names(self._hidden)
+
+    @cached_property
+    def by_key(self) -> dict[str, VisibleTool]:
+        """The tools by what is shown of them."""
+        return {entry.key: entry for entry in self.entries}
+
+    @cached_property
+    def catalog(self) -> str:
+        """Hash over all tools: equal where the same are shown."""
+        return catalog_hash(self.by_key)
 
     def find(self, name: str) -> VisibleTool | None:
         """A tool by exposed name or id. An id that two servers share names neither."""
@@ -127,7 +142,7 @@ class VisibleTools:
     def knows(self, server: str) -> bool:
         """Whether a tool of that server is visible, or would be without the tier."""
         hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
-        return any(entry.of((server,)) for entry in (*self.entries, *hidden))
+        return any(entry.of((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
         """Those of `chosen` that a tier hides; None where it hides none."""
@@ -141,15 +156,18 @@ class VisibleTools:
         why = self.view.hidden[entry.name]
         return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
 
-    def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[VisibleTool]:
-        """Tools with one of the tags, of one of the servers; all where none are given. Raises Problem for a server
-        without a tool that is visible or hidden by the tier.
+    def chosen(
+        self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()
+    ) -> list[VisibleTool]:
+        """Tools with one of the tags, of one of the servers, in one of the categories; all where none are given. Raises
+        Problem for a server without a tool that is visible or hidden by the tier.
         """
         for server in sorted(servers):
             if not self.knows(server):
                 known = tuple(sorted({str(entry.server) for entry in self.entries}))
                 raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
-        return _filtered(self.entries, tags, servers)
+        found = _filtered(self.entries, tags, servers)
+        return [entry for entry in found if not categories or not set(entry.entry.categories).isdisjoint(categories)]
 
 
 def _filtered(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:

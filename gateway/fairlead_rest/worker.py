@@ -47,7 +47,7 @@ class WorkerThread:
     async def do(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting."""
         if self._waiting >= MAX_WAITING:
-            raise Problem(RATE_LIMITED, "too many conversions at once", retry_after_ms=1000)
+            raise Problem(RATE_LIMITED, "too many conversions and searches at once", retry_after_ms=1000)
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)

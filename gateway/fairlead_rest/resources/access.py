@@ -16,13 +16,13 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.core.identity import Identity, ServiceAccount
-from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool
 from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
     "an agent that a policy denies a tool": {
@@ -33,6 +33,7 @@ EXAMPLE: Final[dict[str, Any]] = {
         "reason": "rule 0 of default/no-web denies it",
         "policy": "default/no-web",
         "rule": 0,
+        "ruleName": None,
         "bounded": False,
         "listed": False,
         "pinned": False,
@@ -61,6 +62,8 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Policy of the rule that decided."""
     rule: int | None
     """Its place in that policy, from 0."""
+    rule_name: str | None
+    """Its name; null where it has none."""
     bounded: bool
     """Whether some arguments only are allowed."""
     listed: bool
@@ -181,6 +184,7 @@ def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
         reason=reason,
         policy=decision.policy,
         rule=decision.rule,
+        rule_name=decision.rule_name,
         bounded=constraint is not None,
         listed=(exposed or "") in view.routes,
         pinned=(exposed or "") in view.pinned,

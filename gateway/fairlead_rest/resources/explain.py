@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
+from fairlead_api.floors import Floor
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.core.names import tool_id
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
@@ -21,6 +21,7 @@ from fairlead_rest.latency import LatencyDocument, MeasuredDocument, latency_of,
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import unknown_tool
 from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
     "a tool that is too slow for one tier": {
@@ -41,6 +42,7 @@ EXAMPLE: Final[dict[str, Any]] = {
             "health": {"score": 100, "state": "Healthy", "reason": None},
             "roundTripMs": 2.4,
         },
+        "minTier": None,
         "tiers": [
             {
                 "tier": "fast",
@@ -70,6 +72,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     server: str
     latency: LatencyDocument
     measured: MeasuredDocument
+    min_tier: str | None
+    """The fastest tier that may show it to this caller, however fast it is; null: any."""
     tiers: list[TierVerdict]
     """The fastest first."""
     decided_at: str
@@ -97,20 +101,22 @@ def explained(seen: SubjectCatalog, name: str) -> Explanation:
     snapshot = seen.snapshot
     exposed, server, tool = _found(snapshot, seen.view(None).everything, name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
+    floor = seen.floor(tool)
     return Explanation(
         id=tool_id(server.key, tool.name),
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
-        tiers=[_verdict(tier, tool, state) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
+        min_tier=None if floor is None else floor.tier,
+        tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )
 
 
-def _verdict(tier: Tier, tool: Tool, state: ToolState | None) -> TierVerdict:
+def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | None) -> TierVerdict:
     """By the same decision that every list is made by."""
-    hidden = why_hidden(tier, tool, state)
+    hidden = why_hidden(tier, tool, state, floor)
     if hidden is not None:
         return TierVerdict(tier.name, False, hidden)
     if tier.max_latency_ms is None:

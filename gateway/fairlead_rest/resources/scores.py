@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
-from fairlead_gateway.core.names import tool_id
+from fairlead_api.floors import Floor
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
@@ -20,6 +20,7 @@ from fairlead_rest.openapi import described
 from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_tools.names import tool_id
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
 Verdict = Literal["cautious", "honest", "optimistic", "misleading", "unproven"]
@@ -145,12 +146,15 @@ def scored(seen: SubjectCatalog) -> list[Score]:
     for name, (server, tool) in snapshot.merged.items():
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
-            found.append(score(name, server, tool, entries[server.key][tool.name], state, tiers))
+            entry, floor = entries[server.key][tool.name], seen.floor(tool)
+            found.append(score(name, server, tool, entry, state, _tags(tool, state, tiers, floor)))
     return found
 
 
-def score(name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolState | None, tiers: list[Tier]) -> Score:
-    """One tool, in tiers that are given the fastest first."""
+def score(
+    name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolState | None, tags: tuple[str, ...]
+) -> Score:
+    """One tool, with the tags of the tiers that it fits."""
     figures = state.quantiles if state is not None else None
     median: float | None = tool.estimated_duration_ms
     basis: Basis = UNKNOWN if median is None else DECLARED
@@ -165,7 +169,7 @@ def score(name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolSt
         median_ms=median,
         basis=basis,
         samples=figures.samples if figures is not None else 0,
-        tags=() if figures is None else _tags(tool, state, tiers),
+        tags=() if figures is None else tags,
         honesty=_honesty(tool, state),
     )
 
@@ -205,8 +209,9 @@ def _board(category: str, scores: list[Score]) -> Leaderboard:
     return Leaderboard(category, ranks, [one for one in scores if one.basis != MEASURED])
 
 
-def _tags(tool: Tool, state: ToolState | None, tiers: list[Tier]) -> tuple[str, ...]:
-    fits = [tier.name for tier in tiers if why_hidden(tier, tool, state) is None]
+def _tags(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> tuple[str, ...]:
+    """Tags of a tool among tiers that are given the fastest first."""
+    fits = [tier.name for tier in tiers if why_hidden(tier, tool, state, floor) is None]
     if not fits:
         return ()
     only = len(tiers) > 1 and fits[0] == tiers[-1].name

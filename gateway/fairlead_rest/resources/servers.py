@@ -24,6 +24,7 @@ from fairlead_gateway.core.ports import CLOSED
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.view import server_target
+from fairlead_mcp.capabilities import extensions
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
@@ -73,7 +74,9 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
     """A sentence for each tool that could not be taken in; for those who see all of its tools."""
     reason: str | UnsetType = UNSET
-    """One word why it is not simply ready, as of the condition Ready."""
+    """Reason of its condition Ready, where it is not simply ready."""
+    cause: str | UnsetType = UNSET
+    """Observation in one word; the page of reasons explains each."""
     breaker: str | UnsetType = UNSET
     """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
     one is a trial. Of the replica that answers.
@@ -84,6 +87,8 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """95th percentile of its slowest measured tool, in milliseconds."""
     protocol_version: str | UnsetType = UNSET
     """Revision of MCP that the server negotiated."""
+    extensions: list[str] | UnsetType = UNSET
+    """Extensions of MCP that the server declares, by their identifiers."""
     server_info: Raw | UnsetType | None = UNSET
     """`serverInfo` of the server."""
     hash: str | UnsetType = UNSET
@@ -239,6 +244,7 @@ def _document(
         refreshed=None if last is None else RefreshDocument(last.at, failure),
         problems=(),
         reason=entry.reason if entry is not None and entry.reason else UNSET,
+        cause=entry.cause if entry is not None and entry.cause else UNSET,
         message=entry.message if entry is not None and entry.message and inside.told else UNSET,
         restarts=UNSET if process is None else process.restarts,
         last_words=UNSET if process is None or not process.last_words else process.last_words,
@@ -259,6 +265,7 @@ def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> 
         tools=len(routes),
         p95_ms=_slowest(seen.snapshot.states.get(server.key, {}), routes),
         protocol_version=catalog.protocol_version,
+        extensions=sorted(extensions(catalog.capabilities)),
         server_info=None if info is None else Raw(info),
         hash=catalog.hash,
         updated_at=catalog.updated_at,

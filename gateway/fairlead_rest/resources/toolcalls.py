@@ -18,12 +18,9 @@ from fastapi import APIRouter, Request, Response
 from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss, invalid_result
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.calls.startup import refusal_of
-from fairlead_gateway.core.refusal import META_WARNING
 from fairlead_gateway.limits.buffers import Holding
-from fairlead_gateway.refusals import result as refused_result
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.caller_tools import arguments_for
 from fairlead_rest.context import RestContext, format_called
@@ -33,6 +30,9 @@ from fairlead_rest.prediction import Cost, Guess, PredictedCall, Prediction, gue
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_rest.requested_calls import Planned, ToolCallsBody, read_calls
 from fairlead_rest.visible_tools import VisibleTools
+from fairlead_tools.batch import run_all
+from fairlead_tools.refusal import META_WARNING
+from fairlead_tools.refusals import result as refused_result
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
@@ -98,7 +98,7 @@ def router(context: RestContext) -> APIRouter:
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         with context.caller.holding(origin) as holding:
-            works = [_work(context, origin, shelf, one, holding) for one in planned]
+            works = [_work(context, origin, shelf, one, holding, asked.result_tokens) for one in planned]
             began = time.monotonic()
             outcomes = await _while_connected(request, run_all(works, at_once=at_once))
             if outcomes is None:
@@ -149,7 +149,12 @@ def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], act
 
 
 def _work(
-    context: RestContext, origin: Origin, shelf: VisibleTools, planned: Planned, holding: Holding
+    context: RestContext,
+    origin: Origin,
+    shelf: VisibleTools,
+    planned: Planned,
+    holding: Holding,
+    result_tokens: int | None,
 ) -> Callable[[], Awaitable[_CallOutcome]]:
     async def work() -> _CallOutcome:
         entry = planned.entry
@@ -166,7 +171,7 @@ def _work(
         began = time.monotonic()
         made = await context.caller.call(
             origin, shelf.view, entry.name, planned.arguments,
-            timeout=planned.timeout, retries=planned.retries, holding=holding,
+            timeout=planned.timeout, retries=planned.retries, holding=holding, result_tokens=result_tokens,
         )  # fmt: skip
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):

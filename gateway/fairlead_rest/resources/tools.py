@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
-from msgspec import Meta, Raw
+from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.fit import PlanLimits
@@ -18,37 +18,15 @@ from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import tools as examples
-from fairlead_rest.latency import LatencyDocument
 from fairlead_rest.offered_tools import OfferedTools, converted, within
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
+from fairlead_rest.queries import words
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import VisibleTool
+from fairlead_rest.tool_document import ToolDocument, document
 from fairlead_rest.worker import breathing
 
 Positive = Annotated[int, Meta(ge=1)]
-
-
-class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One tool in canonical form."""
-
-    id: str
-    """`mcp.{server}.{tool}`."""
-    name: str
-    """As exposed on `/mcp`, and as it is called."""
-    server: str
-    """`namespace/name`."""
-    offline: bool
-    """Its server cannot be reached: a call is answered with CONNECTION_LOST."""
-    tags: tuple[str, ...]
-    categories: tuple[str, ...]
-    hash: str
-    """Over the server's own definition; any byte that differs, differs here."""
-    search_hash: str
-    """Over name, description, schemas, tags and categories."""
-    latency: LatencyDocument
-    definition: Raw
-    """The MCP definition, byte for byte but for the name."""
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,7 +94,7 @@ def router(context: RestContext) -> APIRouter:
         servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
     ) -> Response:
         limits = PlanLimits(max_tools, tool_tokens, reserved_output=0)
-        wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
+        wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
         return answer(await context.patiently(request, lambda seen: context.done(lambda: listed(context, seen, wish))))
 
     @routes.post(
@@ -179,24 +157,3 @@ def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> byte
     kept = frozenset(plan.tools)
     offer = converted(context, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
-
-
-def document(entry: VisibleTool) -> ToolDocument:
-    """A tool in canonical form."""
-    tool = entry.entry
-    return ToolDocument(
-        id=entry.id,
-        name=entry.name,
-        server=str(entry.server),
-        offline=entry.offline,
-        tags=tool.tags,
-        categories=tool.categories,
-        hash=tool.hash,
-        search_hash=tool.search_hash,
-        latency=entry.latency,
-        definition=Raw(entry.definition),
-    )
-
-
-def _words(values: list[str] | None) -> frozenset[str]:
-    return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())

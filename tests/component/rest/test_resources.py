@@ -11,8 +11,8 @@ from fastapi.routing import APIRoute
 from fairlead_gateway.identity.setup import Trust
 from fairlead_rest import resources
 from fairlead_rest.application import routes_of
+from fixed_authenticator import Names
 from gatewayworld import running
-from names import Names
 from restworld import get, problem
 
 WEATHER = """

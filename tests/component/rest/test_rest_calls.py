@@ -7,6 +7,7 @@ import base64
 import json
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,9 @@ async def test_refusals_and_metrics_are_those_of_a_call_over_mcp(tmp_path: Path)
             given: Calls = [("1", "away__add", {}), ("2", "demo__slow", {"ms": 5000}), ("3", "demo__fail", {})]
             body = {"format": "mcp", "message": MESSAGES["mcp"](given)}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
-            over_rest = recorded(gateway.front.metrics)
+            over_rest = recorded(gateway.endpoint.metrics)
             over_mcp = [await ask(gateway, calling(name, arguments)) for _, name, arguments in given]
-            twice = recorded(gateway.front.metrics)
+            twice = recorded(gateway.endpoint.metrics)
     codes = [call.get("code") for call in answer["calls"]]
     assert codes == ["CONNECTION_LOST", "TIMEOUT", None]
     assert [call["state"] for call in answer["calls"]] == ["refused", "refused", "failed"]
@@ -138,7 +139,7 @@ async def test_arguments_that_cannot_be_read_are_answered_without_a_call_and_cou
     message["tool_calls"][0]["function"]["arguments"] = '{"a": '
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD, "slow"])) as gateway:
         answer = (await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})).message
-        counted = recorded(gateway.front.metrics)
+        counted = recorded(gateway.endpoint.metrics)
     assert [(call["state"], call.get("code")) for call in answer["calls"]] == [
         ("invalid", "INVALID_ARGUMENTS"),
         ("done", None),
@@ -203,27 +204,34 @@ async def test_arguments_that_do_not_fit_the_tools_own_schema_are_invalid_whatev
 
 @pytest.mark.parametrize(("asked", "most"), [({}, 6), ({"limit": 2}, 2), ({"strategy": "sequential"}, 1)])
 async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dict[str, Any], most: int) -> None:
-    running_now = seen = 0
+    come = 0
+    leave = asyncio.Semaphore(0)
 
     async def handle(request: Request, reply: Reply) -> None:
-        nonlocal running_now, seen
-        running_now += 1
-        seen = max(seen, running_now)
-        for _ in range(20):
-            await asyncio.sleep(0)
-            if running_now >= most:
-                break
-        await asyncio.sleep(0.02)  # for a call too many to come
-        running_now -= 1
+        nonlocal come
+        if request.params["name"] == "x":
+            come += 1
+            await leave.acquire()
         reply.result(request, {"content": [], "resultType": "complete"})
 
+    def arrived(count: int) -> bool:
+        return come >= count
+
     message = MESSAGES["gemini"]([(f"c{n}", "demo__x", {"n": n}) for n in range(6)])
-    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
-        answer = (await post(gateway, "/v1/tool-calls", {"format": "gemini", "message": message, **asked})).message
-    assert seen == most
+    body = {"format": "gemini", "message": message, **asked}
+    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x", "y"])) as gateway:
+        async with asyncio.TaskGroup() as group:
+            posted = group.create_task(post(gateway, "/v1/tool-calls", body))
+            for gone in range(6):
+                await eventually(partial(arrived, min(gone + most, 6)))
+                await ask(gateway, calling("demo__y"))  # a call too many would have come before this one
+                assert come == min(gone + most, 6)
+                leave.release()
+        answer = posted.result().message
     assert [call["id"] for call in answer["calls"]] == [f"c{n}" for n in range(6)]
 
 
+@pytest.mark.timing
 async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: Path) -> None:
     given: Calls = [("1", "demo__slow", {"ms": 20_000}), ("2", "demo__x", {"ms": 1})]
     message = MESSAGES["anthropic"](given)
@@ -309,10 +317,10 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path, capl
         head = f"POST /v1/tool-calls HTTP/1.1\r\nhost: {wire.host}\r\ncontent-type: application/json\r\n"
         wire.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         await reached(server, 1)
-        assert gateway.front.metrics.in_flight == 1
+        assert gateway.endpoint.metrics.in_flight == 1
         wire.close()
-        await eventually(lambda: not gateway.front.metrics.in_flight)
-        counted = recorded(gateway.front.metrics)
+        await eventually(lambda: not gateway.endpoint.metrics.in_flight)
+        counted = recorded(gateway.endpoint.metrics)
     assert counted == {("x", "CANCELLED"): 1}
     assert "Exception in ASGI application" not in caplog.text
 
@@ -325,7 +333,7 @@ async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path:
             body = {"format": "mcp", "message": MESSAGES["mcp"](given), "tools": []}
             answer = (await post(gateway, "/v1/tool-calls", body)).message
             assert [call["state"] for call in answer["calls"]] == ["unknown"] * 3
-            assert recorded(gateway.front.metrics) == {("", "-32602"): 3}  # without a name, which the caller chose
+            assert recorded(gateway.endpoint.metrics) == {("", "-32602"): 3}  # without a name, which the caller chose
 
 
 async def test_a_message_without_calls_is_answered_with_no_messages(tmp_path: Path) -> None:

@@ -9,25 +9,30 @@ import pytest
 from fastapi.routing import APIRoute
 
 from fairlead_rest.queries import parameters, wrong
-from gatewayworld import catalog, running
+from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
 
 DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 GETS = [
     "/v1/tools", "/v1/tools/demo__add", "/v1/tools/demo__add/explain", "/v1/servers", "/v1/servers/demo", "/v1/tiers",
     "/v1/models", "/v1/models/gpt-5", "/v1/scores", "/v1/leaderboard", "/v1/events", "/v1/access", "/v1/aggregates",
-    "/v1/logs/demo",
+    "/v1/logs/demo", "/v1/search", "/v1/context",
 ]  # fmt: skip
 POSTS = [
     "/v1/tools", "/v1/servers/demo/refresh", "/v1/tier", "/v1/plan", "/v1/tool-calls", "/v1/tool-calls/predict",
-    "/v1/convert", "/v1/convert/messages",
+    "/v1/convert", "/v1/convert/messages", "/v1/executions",
 ]  # fmt: skip
+DELETES = ["/v1/context"]
 
 
 async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         for path in GETS:
             answer = await get(gateway, f"{path}?colour=red")
+            assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
+            assert "unknown parameter 'colour'" in answer.message["detail"], path
+        for path in DELETES:
+            answer = await ask(gateway, Ask(verb="DELETE", target=f"{path}?colour=red", body=b""))
             assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
             assert "unknown parameter 'colour'" in answer.message["detail"], path
         for path in POSTS:
@@ -56,7 +61,7 @@ async def test_no_resource_is_forgotten(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         document = (await get(gateway, "/openapi.json")).message
     found = {(verb, path) for path, item in document["paths"].items() if path.startswith("/v1") for verb in item}
-    assert len(found) == len(GETS) + len(POSTS), found
+    assert len(found) == len(GETS) + len(POSTS) + len(DELETES), found
 
 
 @pytest.mark.parametrize(

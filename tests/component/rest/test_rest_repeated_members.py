@@ -20,6 +20,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/tools": {"tools": [tool("mine")], "format": "openai-chat"},
     "/v1/tier": {"text": "now"},
     "/v1/plan": {"models": ["gpt-4o"], "messages": [{"role": "user", "content": "x"}]},
+    "/v1/executions": {"name": "demo__add", "arguments": {"a": 1}},
     "/v1/convert": {"from": "mcp", "to": "anthropic", "tools": [tool("add")]},
     "/v1/convert/messages": {"from": "mcp", "to": "anthropic", "message": MESSAGE},
 }

@@ -62,6 +62,19 @@ async def test_each_format_lists_the_tools_with_names_that_lead_back(tmp_path: P
     assert list(one["names"].values()) == ["demo__add"]
 
 
+async def test_a_tool_that_is_for_its_app_alone_is_offered_to_no_model_and_found_by_none(tmp_path: Path) -> None:
+    refresh = {**ADD, "name": "refresh", "_meta": {"ui": {"resourceUri": "ui://clock/app.html", "visibility": ["app"]}}}
+    async with running(tmp_path, catalog("clock", NOWHERE, [ADD, refresh])) as gateway:
+        offered = (await get(gateway, "/v1/tools?format=openai")).message["names"]
+        canonical = (await get(gateway, "/v1/tools")).message["tools"]
+        found = (await get(gateway, "/v1/search?query=refresh+add+numbers")).message["tools"]
+        for_hosts = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
+    assert list(offered.values()) == ["clock__add"]
+    assert [tool["name"] for tool in canonical] == ["clock__add"]
+    assert [one["tool"]["name"] for one in found] == ["clock__add"]
+    assert [tool["name"] for tool in for_hosts] == ["clock__add", "clock__refresh"]
+
+
 @pytest.mark.parametrize("alias", ["Claude", "ANTHROPIC_Messages", " anthropic "])
 async def test_a_format_goes_by_its_aliases_in_any_case(tmp_path: Path, alias: str) -> None:
     async with running(tmp_path, DEMO) as gateway:

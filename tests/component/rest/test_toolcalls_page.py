@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 import fairlead_rest
-from fairlead_gateway.core import refusal
 from fairlead_rest.requested_calls import ToolCallsBody
+from fairlead_tools import refusal
 from gatewayworld import catalog, running
 from restworld import post
 from serverprocesses import demo_server

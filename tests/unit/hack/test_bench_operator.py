@@ -62,7 +62,7 @@ def test_a_goal_that_was_not_measured_is_not_met_and_growth_is_per_server() -> N
         "API writes per url server": True,
         "API writes per image server": False,
         "writes when nothing changes, extrapolated": False,
-        "500 servers converged": None,
+        "1,000 servers converged": None,
         "operator RSS at 1,000, at its peak": None,
         "operator CPU per server at 40, against 20": False,
     }

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance import Comparison, Outcome, judge, read_outcome
+from conformance import OF_SDK, OF_TASKS, REVISIONS, Comparison, judge
+from conformance_outcome import KEPT, Outcome, Subject, keep, kept, read_outcome
 
 
 def compared(bare: dict[str, str], through: dict[str, str]) -> Comparison:
@@ -50,3 +51,27 @@ def test_a_check_that_comes_twice_is_as_good_as_its_worst(tmp_path: Path, status
     folder.mkdir()
     (folder / "checks.json").write_text(json.dumps([{"id": "ping", "status": status} for status in statuses]))
     assert read_outcome(tmp_path).checks == {"ping:ping": worst}
+
+
+def test_a_bare_run_is_kept_for_as_long_as_its_subject_is_the_same(tmp_path: Path) -> None:
+    source, file = tmp_path / "subject.py", tmp_path / "bare.json"
+    source.write_text("one")
+    subject = Subject("it", (source,), ("library 1",))
+    assert kept(subject, "run", file) is None
+    outcome = Outcome({"a:b": "SUCCESS", "a:c": "FAILURE"}, 1, 1)
+    keep(subject, {"run": outcome}, file)
+    assert kept(subject, "run", file) == outcome
+    assert kept(subject, "another", file) is None
+    assert kept(Subject("it", (source,), ("library 2",)), "run", file) is None
+    source.write_text("two")
+    assert kept(subject, "run", file) is None
+
+
+def test_the_bare_runs_of_the_tree_are_of_its_subjects() -> None:
+    """Otherwise each run of CI measures them, for minutes: `hack/conformance` does so once, and writes the file."""
+    documents = json.loads(KEPT.read_text())
+    for subject, runs in ((OF_SDK, [*REVISIONS]), (OF_TASKS, ["tasks"])):
+        key = documents[subject.name]["key"]
+        assert key["source"] == subject.key["source"]
+        assert key["madeWith"][1:] == [*subject.made_with[1:]]  # the library itself may be a newer one here
+        assert sorted(documents[subject.name]["runs"]) == runs

@@ -1,0 +1,128 @@
+"""Requests to OpenAI-compatible APIs of models: bounded in time and size, retried, and only to where servers may be.
+
+Imported only where an API is configured: the HTTP client takes a third of a second to load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, ProtocolError, Timeout, TooLarge
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.retries import next_delay
+
+RETRIES: Final = 2
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ModelApi:
+    """One API, by its base URL, such as `http://vllm.models:8000/v1`. A connection a request: it belongs to no loop."""
+
+    def __init__(self, url: str, key: str, resolve: Resolve, *, seconds: float, max_bytes: int) -> None:
+        """`resolve` gives only addresses that may be connected to; `seconds` and `max_bytes` bound one answer, the
+        seconds with all attempts.
+        """
+        self._url = url.rstrip("/")
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        self._resolve = resolve
+        self._seconds = seconds
+        self._max_bytes = max_bytes
+
+    async def post(self, path: str, body: Any) -> bytes:
+        """The answer to a request that may be repeated. Raises McpError."""
+        data = _encode(body)
+        end = asyncio.get_running_loop().time() + self._seconds
+        attempt = 0
+        while True:
+            attempt += 1
+            left = end - asyncio.get_running_loop().time()
+            try:
+                return await self._posted(path, data, left)
+            except McpError as error:
+                left = end - asyncio.get_running_loop().time()
+                pause = next_delay(
+                    error, attempt=attempt, retries=RETRIES, idempotent=True, left=left, random=random.random()
+                )
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+
+    async def _posted(self, path: str, data: bytes, seconds: float) -> bytes:
+        await self._look()
+        connector = aiohttp.TCPConnector(resolver=_Guarded(self._resolve), use_dns_cache=False)
+        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
+        try:
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                session.post(f"{self._url}{path}", data=data, headers=self._headers, allow_redirects=False) as answer,
+            ):
+                found = bytearray()
+                async for piece in answer.content.iter_any():
+                    found += piece
+                    if len(found) > self._max_bytes:
+                        raise TooLarge(f"the model API answered more than {self._max_bytes} bytes")
+        except TimeoutError as error:
+            raise Timeout(f"the model API did not answer within {self._seconds:g} s", sent=True) from error
+        except aiohttp.ClientConnectorError as error:
+            raise ConnectFailed(f"the model API cannot be reached: {error.os_error.strerror or error}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ConnectionLost(f"the model API broke off: {type(error).__name__}", sent=True) from error
+        if answer.status != 200:
+            raise HttpRefused(f"the model API answered {answer.status}: {_said(bytes(found))}", status=answer.status)
+        return bytes(found)
+
+    async def _look(self) -> None:
+        """Judge an address that stands in the URL itself, for which no resolver is asked. Raises ConnectFailed."""
+        parts = urlsplit(self._url)
+        try:
+            await self._resolve(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"the host name {parts.hostname} is unknown", reason="UnknownHost") from error
+
+
+class _Guarded(AbstractResolver):
+    """Resolver of the HTTP client, over that of the gateway's rules."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=number, proto=0, flags=socket.AI_NUMERICHOST,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+            )
+            for address, number in await self._resolve(host, port)
+        ]  # fmt: skip
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _said(answer: bytes) -> str:
+    """Reason that an API gives for a refusal, in one line."""
+    try:
+        told = msgspec.json.decode(answer)
+        error = told.get("error", told) if isinstance(told, dict) else told
+        why = error.get("message", "") if isinstance(error, dict) else error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        why = answer[:200].decode("utf-8", "replace")
+    return " ".join(str(why).split())[:200] or "nothing more"
+
+
+def decoded(answer: bytes, kind: Any) -> Any:
+    """An answer as it should be. Raises ProtocolError."""
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"the model API answered something else: {error}") from error

@@ -1,0 +1,105 @@
+"""`POST /v1/executions` and `/v1/context`: `execute_tool` and `retrieve_context` of the router, over REST."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+from msgspec import Raw
+
+from fairlead_gateway.calls.context_recorder import BadSession
+from fairlead_gateway.calls.direct import Origin, Unknown
+from fairlead_gateway.context.store import ContextUnavailable
+from fairlead_rest.bodies import answer, decode
+from fairlead_rest.context import RestContext
+from fairlead_rest.examples import context as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, Problem
+from fairlead_rest.requested_calls import ResultTokens
+from fairlead_rest.session_context import DEFAULT_TOKENS, MAX_QUERY, RetrieveArguments, RetrievedContext
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+Words = Annotated[str | None, Query(max_length=MAX_QUERY)]
+
+
+class ExecutionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call, and the session that its result is kept in."""
+
+    name: str
+    arguments: dict[str, Raw] = {}
+    session_id: str | None = None
+    """As an earlier result named it; without it a new one is begun."""
+    tier: str | None = None
+    result_tokens: ResultTokens | None = msgspec.field(name="resultTokens", default=None)
+    """Tokens of the result: of a longer one come beginning, end and shape."""
+
+
+class ExecutionAnswer(msgspec.Struct, frozen=True):
+    """The MCP result. Its `_meta["fairlead.dev/context"]` has `sessionId`, `recorded` and `entryId`."""
+
+    result: Raw
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """Number of deleted entries."""
+
+    entries: int
+
+
+def router(context: RestContext) -> APIRouter:
+    """The resources `/v1/executions` and `/v1/context`."""
+    routes = APIRouter(prefix="/v1", tags=["calls"])
+
+    @routes.post(
+        "/executions",
+        **described("Call a tool and keep its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody,
+                    examples.EXECUTION),
+    )  # fmt: skip
+    async def execute(request: Request) -> Response:
+        asked = decode(await context.read(request), ExecutionBody)
+        return answer(await context.patiently(request, lambda seen: _executed(context, request, seen, asked)))
+
+    @routes.get("/context", **described("Read kept results", RetrievedContext, examples.RETRIEVED))
+    async def retrieve(
+        request: Request,
+        session_id: Words = None,
+        query: Words = None,
+        entry_id: Words = None,
+        path: Words = None,
+        lines: Annotated[str | None, Query(alias="range", max_length=MAX_QUERY)] = None,
+        grep: Words = None,
+        token_budget: Annotated[int, Query(alias="tokenBudget", ge=50, le=100_000)] = DEFAULT_TOKENS,
+    ) -> Response:
+        asked = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
+        return answer(await context.kept.retrieve(context.seen(request), asked))
+
+    @routes.delete("/context", **described("Forget a session", Forgotten, examples.FORGOTTEN))
+    async def forget(request: Request, session_id: Annotated[str, Query(max_length=MAX_QUERY)]) -> Response:
+        try:
+            return answer(Forgotten(await context.kept.recorder.forget(context.seen(request).identity, session_id)))
+        except ContextUnavailable as error:
+            raise Problem(CONNECTION_LOST, str(error)) from error
+
+    return routes
+
+
+async def _executed(
+    context: RestContext, request: Request, seen: SubjectCatalog, asked: ExecutionBody
+) -> ExecutionAnswer:
+    """Raises Problem."""
+    recorder, arguments = context.kept.recorder, msgspec.json.encode(asked.arguments)
+    try:
+        session = recorder.session(seen.identity, asked.session_id)
+    except BadSession as error:
+        raise Problem(INVALID_ARGUMENTS, str(error)) from error
+    shelf = await context.worker.do(lambda: context.shelf(seen, asked.tier))
+    entry = shelf.find(asked.name) or shelf.unlisted(asked.name) or shelf.tool(asked.name)
+    origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
+    made = await context.caller.call(
+        origin, shelf.view, entry.name, arguments, result_tokens=asked.result_tokens, recording=session
+    )
+    if isinstance(made, Unknown):
+        raise Problem(INVALID_ARGUMENTS, made.message)
+    context.counts.called(seen.identity.principal, entry.name)
+    return ExecutionAnswer(made)

@@ -1,0 +1,131 @@
+"""`search_tools` and `retrieve_context`, for the router endpoint: what REST answers, as results of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Raw
+
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.long_results import LongResult, Shortener, ShownResult
+from fairlead_gateway.core.meta_tools import READ_RESULT, SEARCH_TOOLS, MetaTools
+from fairlead_rest.bodies import decode, encode
+from fairlead_rest.context import RestContext, format_called
+from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, RATE_LIMITED, Problem
+from fairlead_rest.process import Overloaded
+from fairlead_rest.resources.search import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, chosen_by, fitting
+from fairlead_rest.session_context import DEFAULT_TOKENS, Budget, RetrieveArguments, Text
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.tool_search import RankedTools
+from fairlead_rest.visible_tools import VisibleTool
+from fairlead_tools import refusals
+from fairlead_tools.refusal import Refusal
+
+MCP: Final = "mcp"
+_CODES: Final = frozenset({CONNECTION_LOST, RATE_LIMITED})
+
+
+class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `search_tools`."""
+
+    query: str | None = None
+    queries: tuple[str, ...] = ()
+    tags: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    servers: frozenset[str] = frozenset()
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    token_budget: Budget | None = msgspec.field(name="tokenBudget", default=None)
+
+
+class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `read_result`."""
+
+    id: Text
+    path: Text | None = None
+    range: Text | None = None
+    grep: Text | None = None
+    query: Text | None = None
+    token_budget: Budget = msgspec.field(name="tokenBudget", default=DEFAULT_TOKENS)
+
+
+class RouterTools(MetaTools, Shortener):
+    """Answers from the REST API's parts, which are made after the endpoint: `context` returns them."""
+
+    def __init__(self, context: Callable[[], RestContext]) -> None:
+        self._context = context
+
+    async def answer(self, name: str, identity: Identity, tier: str | None, arguments: bytes | Raw) -> bytes:
+        context = self._context()
+        seen = context.seen_by(identity)
+        raw = b"{}" if bytes(arguments) == b"null" else arguments
+        try:
+            if name == SEARCH_TOOLS:
+                return _result(await _search(context, seen, tier, decode(raw, SearchArguments)))
+            if name == READ_RESULT:
+                asked = decode(raw, ReadArguments)
+                wanted = RetrieveArguments(
+                    None, asked.query, asked.id, asked.path, asked.range, asked.grep, asked.token_budget
+                )
+                return _result(encode(await context.kept.retrieve(seen, wanted)))
+            return _result(encode(await context.kept.retrieve(seen, decode(raw, RetrieveArguments))))
+        except Problem as problem:
+            said = problem.document
+            code = said.code if said.code in _CODES else INVALID_ARGUMENTS
+            return refusals.result(Refusal(code, said.detail, said.retry_after_ms))
+
+    async def read(self, identity: Identity, ident: str, uri: str) -> bytes | None:
+        context = self._context()
+        return await context.kept.contents(context.seen_by(identity), ident, uri)
+
+    async def shorten(self, long: LongResult) -> ShownResult:
+        return await self._context().kept.shorten(long)
+
+
+def _result(said: bytes) -> bytes:
+    return encode({"content": [{"type": "text", "text": said.decode()}]})
+
+
+async def _search(context: RestContext, seen: SubjectCatalog, tier: str | None, asked: SearchArguments) -> bytes:
+    """Raises Problem."""
+    given = [*([asked.query] if asked.query is not None else []), *asked.queries]
+    if not given:
+        raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
+    queries = checked(given)
+    wish = SearchQuery(
+        queries, asked.limit, tier, asked.tags, asked.servers, asked.categories, None, None, asked.token_budget
+    )
+    shelf, chosen = await context.worker.do(lambda: chosen_by(context, seen, wish))
+    try:
+        hits = await context.search.find(shelf, queries, asked.limit, chosen)
+    except Overloaded as error:
+        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    context.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
+    searched = len(shelf.entries if chosen is None else chosen)
+    return await context.done(lambda: _written(context, hits, searched, wish))
+
+
+def _written(context: RestContext, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
+    """Raises Problem, MissingInput."""
+    entries, cut = fitting(context, [entry for entry, _ in hits.tools], format_called(MCP), wish)
+    scores = {entry.name: round(score, 3) for entry, score in hits.tools}
+    tools = [_tool(entry, scores[entry.name]) for entry in entries]
+    said: dict[str, object] = {"tools": tools, "searched": searched, "ranking": hits.ranking}
+    if hits.note:
+        said["note"] = hits.note
+    if cut:
+        said["left_out_by_tokenBudget"] = [one.name for one in cut]
+    return encode(said)
+
+
+def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
+    """Members that a model needs to choose and to call a tool."""
+    definition = entry.decoded
+    said = {"name": entry.name, "server": str(entry.server), "score": score}
+    for member in ("description", "inputSchema"):
+        if member in definition:
+            said[member] = definition[member]
+    if entry.offline:
+        said["offline"] = True
+    return said

@@ -1,0 +1,189 @@
+"""Makes vectors of the tools that are searched, in the background, and keeps them.
+
+The work is done by a process of lowest priority, a few tools at a time, so that calls and searches wait for none of it;
+until most tools of a catalog have a vector, its searches rank by words alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias, cast
+
+import msgspec
+
+from fairlead_mcp.backoff import Backoff
+from fairlead_rest.jobs import EMBED, embed
+from fairlead_rest.pool import ProcessPool
+from fairlead_rest.process import NotDone
+from fairlead_rest.worker import WorkerThread
+from fairlead_search.catalogs import NewTool
+from fairlead_search.embedding import (
+    BUILT_IN,
+    BUILT_IN_DIMENSIONS,
+    Embedded,
+    EmbeddingConfig,
+    EmbedRequest,
+    VectorText,
+    vector_text,
+)
+
+BATCH: Final = 32
+"""Tools of one piece of work: about 0.2 s of one core."""
+EMBED_SECONDS: Final = 600.0
+"""For one piece: a process of lowest priority may wait long for a core."""
+MAX_BYTES: Final = 128 << 20
+"""Bytes of all vectors that are kept; beyond them tools are ranked by words alone."""
+
+Vectors: TypeAlias = Mapping[str, bytes]
+log = logging.getLogger(__name__)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Embedder(Protocol):
+    """Makes vectors."""
+
+    name: str
+    """Model, as people call it."""
+    dimensions: int
+    """Numbers in a vector; 0 where the model decides."""
+    encodes: bool
+    """Whether the process that searches makes those of queries."""
+
+    async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
+        """One vector per tool. Raises NotDone."""
+        ...
+
+    async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
+        """One vector per query; none where they cannot be had."""
+        ...
+
+    async def aclose(self) -> None:
+        """End what is being done."""
+        ...
+
+
+class BuiltInEmbedder:
+    """The encoder of the wheel `fairlead-search-model`."""
+
+    name = BUILT_IN
+    dimensions = BUILT_IN_DIMENSIONS
+    encodes = True
+
+    def __init__(self, worker: WorkerThread, *, process: bool) -> None:
+        self._worker = worker
+        self._pool = ProcessPool(1, bulk=True, seconds=EMBED_SECONDS) if process else None
+
+    async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
+        work = _encode(EmbedRequest([*texts]))
+        if self._pool is None:
+            try:
+                return (await self._worker.do(lambda: embed(work))).vectors
+            except (ImportError, OSError, RuntimeError, ValueError) as error:
+                raise NotDone(f"the encoder fails: {error}") from error
+        return cast("Embedded", await self._pool.do(EMBED, work)).vectors
+
+    async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
+        return ()
+
+    async def aclose(self) -> None:
+        if self._pool is not None:
+            await self._pool.aclose()
+
+
+class ToolVectors:
+    """Vectors of tools: each is made once for its texts, whatever else of a definition changes. Belongs to the loop of
+    its first use.
+    """
+
+    def __init__(self, embedder: Embedder, push: Callable[[Vectors], Awaitable[None]], limit: int = MAX_BYTES) -> None:
+        """`push` takes new vectors, by the key of their tool, to where tools are searched; `limit` is in bytes."""
+        self.embedder = embedder
+        self.made = 0
+        """Vectors that were made since the start."""
+        self._push = push
+        self._limit = limit
+        self._vectors: dict[str, bytes] = {}
+        """By the key of their texts."""
+        self._bytes = 0
+        self._texts: dict[str, str] = {}
+        """Key of the texts by that of the tool."""
+        self._wanted: dict[str, VectorText] = {}
+        """By the key of the tool."""
+        self._full = False
+        self._task: asyncio.Task[None] | None = None
+
+    def get(self, tool: str) -> bytes | None:
+        """The vector of a tool, where there is one."""
+        return self._vectors.get(self._texts.get(tool, ""))
+
+    def lacking(self, tools: Iterable[str]) -> list[str]:
+        """Tools that have no vector, and of which none is being made; none where there is no room for more."""
+        if self._full:
+            return []
+        return [key for key in tools if key not in self._wanted and self.get(key) is None]
+
+    def text(self, tool: NewTool) -> VectorText:
+        """Texts of a tool, for `want`."""
+        return vector_text(tool, self.embedder.name, self.embedder.dimensions)
+
+    def want(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
+        """Have vectors made of these tools. Where there is no room for all that were ever made, those of the tools
+        `current` stay.
+        """
+        self._wanted.update(texts)
+        if self._bytes > self._limit:
+            self._sweep(current)
+        if self._wanted and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="vectors of tools")
+
+    async def _run(self) -> None:
+        backoff = Backoff(random.random, base=1.0)
+        while self._wanted:
+            batch = list(self._wanted.items())[:BATCH]
+            missing = {text.key: text for _, text in batch if text.key not in self._vectors}
+            try:
+                made = await self.embedder.tools([*missing.values()]) if missing else []
+            except NotDone as error:
+                pause = backoff.after(0)
+                log.warning("%s made no vectors, try again in %.0f s: %s", self.embedder.name, pause, error)
+                await asyncio.sleep(pause)
+                continue
+            backoff.failures = 0
+            self._vectors.update(zip(missing, made, strict=True))
+            self._bytes += sum(map(len, made))
+            self.made += len(made)
+            for tool, text in batch:
+                self._wanted.pop(tool, None)
+                self._texts[tool] = text.key
+            await self._push({tool: self._vectors[text.key] for tool, text in batch})
+
+    def _sweep(self, current: Collection[str]) -> None:
+        self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
+        used = {*self._texts.values(), *(text.key for text in self._wanted.values())}
+        self._vectors = {key: vector for key, vector in self._vectors.items() if key in used}
+        self._bytes = sum(map(len, self._vectors.values()))
+        if self._bytes > self._limit:
+            log.warning("vectors of %d tools fill their room: further tools are found by words", len(self._vectors))
+            self._full = True
+            self._wanted.clear()
+
+    async def aclose(self) -> None:
+        """Make no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self.embedder.aclose()
+
+
+def embedder(config: EmbeddingConfig, worker: WorkerThread, *, process: bool) -> Embedder:
+    """The maker of vectors that a configuration names."""
+    if not config.url:
+        return BuiltInEmbedder(worker, process=process)
+    from fairlead_rest.embeddings_endpoint import EndpointEmbedder  # with the HTTP client
+
+    return EndpointEmbedder(config, process=process)

@@ -1,0 +1,200 @@
+"""Indices of the catalogs that are searched, in the process that searches them.
+
+What a subject may see is a catalog of its own, and is ranked by its own tools alone: no score tells of a tool that the
+subject cannot see. A catalog is known by the hash over its tools; one that differs from another in a few of them is
+made from that one, so that a changed tool costs no more than itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.record import IndexedTool, record
+
+if TYPE_CHECKING:  # need numpy, which only vectors take
+    from fairlead_search.hybrid import VectorView
+    from fairlead_search.vectors import Matrix, VectorStore
+
+WORDS: Final = "bm25"
+HYBRID: Final = "hybrid"
+"""Rankings: by words alone, or by words and vectors."""
+MAX_CATALOGS: Final = 16
+"""Catalogs that are kept; the one that was searched longest ago goes first."""
+LEAST_SWEPT: Final = 4096
+"""Vectors that are kept in any case, of tools of no catalog too: those of one that is still to come."""
+
+log = logging.getLogger(__name__)
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class NewTool(msgspec.Struct, frozen=True):
+    """A tool as its server defines it, for an index."""
+
+    key: str
+    name: str
+    """As its server calls it."""
+    server: str
+    definition: Raw
+    vector: bytes | None = None
+    """In the form of `vectors.WIRE`, where there is one."""
+
+    def record(self) -> IndexedTool:
+        """The record of it; by the name alone where the definition cannot be read."""
+        try:
+            definition = _decode(self.definition)
+        except (msgspec.DecodeError, RecursionError):
+            definition = {}
+        return record(self.key, self.server, {**definition, "name": self.name})
+
+
+class SearchRequest(msgspec.Struct, frozen=True):
+    """A search in one catalog. With `base`, the catalog is made first: from that one, or from none where it is
+    empty.
+    """
+
+    catalog: str
+    queries: Sequence[str]
+    limit: int
+    """Tools per query."""
+    among: list[str] | None = None
+    """Keys of the tools that may be found; None for all."""
+    base: str | None = None
+    added: Sequence[NewTool] = ()
+    removed: Sequence[str] = ()
+    encodes: bool = False
+    """Whether the built-in encoder makes the vectors of the queries."""
+    vectors: Sequence[bytes] = ()
+    """Vectors of the queries, made elsewhere."""
+
+
+class NewVectors(msgspec.Struct, frozen=True):
+    """Vectors of tools, by their keys, in the form of `vectors.WIRE`."""
+
+    vectors: dict[str, bytes]
+
+
+class SearchResult(msgspec.Struct, frozen=True):
+    """Hits of a search, or the catalogs that there are where the one that was asked for is not among them."""
+
+    hits: list[list[Hit]] = []
+    """Per query, the best first."""
+    known: list[str] | None = None
+    """Hashes of the catalogs that there are, the one that was searched last first; None: it was searched."""
+    ranking: str = WORDS
+    vectors: int = 0
+    """Tools of the catalog that have a vector."""
+
+
+class IndexedCatalogs:
+    """The indices of the last catalogs that were searched, and the vectors of their tools."""
+
+    def __init__(self, limit: int = MAX_CATALOGS) -> None:
+        self._limit = limit
+        self._indices: OrderedDict[str, Bm25Index] = OrderedDict()
+        self._store: VectorStore | None = None
+        self._views: dict[str, VectorView] = {}
+
+    def put(self, new: NewVectors) -> int:
+        """Take vectors; how many there are then. Vectors of no catalog go when they are as many as the others."""
+        if new.vectors:
+            self._store_of().put(new.vectors)
+        store = self._store
+        if store is None:
+            return 0
+        if len(store) > LEAST_SWEPT and self._indices:
+            used = {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
+            if len(store) > 2 * len(used):
+                store.keep(used)
+        return len(store)
+
+    def _store_of(self) -> VectorStore:
+        from fairlead_search.vectors import VectorStore
+
+        if self._store is None:
+            self._store = VectorStore()
+        return self._store
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """The hits of each query, or what is known here where neither the catalog nor its base is."""
+        index = self._indices.get(request.catalog)
+        if index is None:
+            index = self._made(request)
+        if index is None:
+            return SearchResult(known=list(reversed(self._indices)))
+        self._keep(request.catalog, index)
+        self.put(NewVectors({tool.key: tool.vector for tool in request.added if tool.vector is not None}))
+        among = None if request.among is None else frozenset(request.among)
+        view = self._view(request.catalog, index)
+        vectors = [None] * len(request.queries) if view is None or not view.covers else _vectors(request)
+        hits = [
+            index.search(query, request.limit, among)
+            if view is None or vector is None
+            else view.search(index, query, vector, request.limit, among)
+            for query, vector in zip(request.queries, vectors, strict=True)
+        ]
+        ranking = WORDS if all(vector is None for vector in vectors) else HYBRID
+        return SearchResult(hits, ranking=ranking, vectors=0 if view is None else len(view))
+
+    def _view(self, catalog: str, index: Bm25Index) -> VectorView | None:
+        if self._store is None:
+            return None
+        from fairlead_search.hybrid import VectorView
+
+        view = self._views.get(catalog)
+        if view is None:
+            view = self._views[catalog] = VectorView(self._store, index.keys())
+        return view
+
+    def _made(self, request: SearchRequest) -> Bm25Index | None:
+        if request.base is None:
+            return None
+        records = (tool.record() for tool in request.added)
+        if not request.base:
+            return Bm25Index.of(records)
+        base = self._indices.get(request.base)
+        return None if base is None else base.with_changes(records, request.removed)
+
+    def _keep(self, name: str, index: Bm25Index) -> None:
+        self._indices[name] = index
+        self._indices.move_to_end(name)
+        while len(self._indices) > self._limit:
+            gone, _ = self._indices.popitem(last=False)
+            self._views.pop(gone, None)
+
+
+def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:
+    """A vector per query; None where the query is ranked by its words."""
+    if len(request.vectors) == len(request.queries):
+        from fairlead_search.vectors import decoded
+
+        return [decoded(raw) for raw in request.vectors]
+    if not request.encodes:
+        return [None] * len(request.queries)
+    try:
+        from fairlead_search.encoder import encoder, understands
+
+        made = encoder().encode(request.queries)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        log.warning("the built-in encoder fails, and words alone rank: %s", error)
+        return [None] * len(request.queries)
+    return [made[place] if understands(query) else None for place, query in enumerate(request.queries)]
+
+
+def interleaved(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+    """The hits of several queries in turn, each tool once with its best score: the first of each query, then the second
+    of each.
+    """
+    best: dict[str, float] = {}
+    for hit in (hit for ranking in rankings for hit in ranking):
+        best[hit.key] = max(hit.score, best.get(hit.key, 0.0))
+    order: dict[str, None] = {}
+    for place in range(max(map(len, rankings), default=0)):
+        order.update(dict.fromkeys(ranking[place].key for ranking in rankings if place < len(ranking)))
+    return [Hit(key, best[key]) for key in list(order)[:limit]]

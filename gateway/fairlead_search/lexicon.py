@@ -1,0 +1,30 @@
+"""Related words of tool catalogs, so that "erase a folder" finds `delete_directory` without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from fairlead_search.text import singular
+
+WEIGHT: Final = 0.5
+"""Share of a term's score that a tool gets which has only a related word."""
+
+
+@cache
+def lexicon() -> Mapping[str, frozenset[str]]:
+    """Related terms by term, of the file `lexicon.txt`."""
+    lines = files(__package__).joinpath("lexicon.txt").read_text(encoding="utf-8").splitlines()
+    return related(line for line in lines if line and not line.startswith("#"))
+
+
+def related(groups: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Related terms by term, of groups of words with spaces in between. A word is not related to itself."""
+    found: dict[str, set[str]] = {}
+    for group in groups:
+        words = {singular(word) for word in group.split()}
+        for word in words:
+            found.setdefault(word, set()).update(words)
+    return {word: frozenset(others - {word}) for word, others in found.items()}

@@ -1,0 +1,138 @@
+"""Describes the shape of a result: the paths of a JSON document, rows and columns of a table, lines of a text. Pure
+module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+MAX_PATHS: Final = 40
+"""Lines of a description."""
+MAX_COLUMNS: Final = 40
+"""Members of an object, or columns of a table, that are named."""
+MAX_DEPTH: Final = 8
+LOOKED_AT: Final = 50
+"""Items of an array that are looked at: its first ones."""
+NAME: Final = 60
+"""Characters of one name."""
+TABLE_ROWS: Final = 5
+"""Lines that have to have one number of columns for a text to be a table."""
+_DELIMITERS: Final = "\t,;|"
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def shape(document: object) -> list[str]:
+    """Lines that describe a text or a decoded JSON document: one for each path, with its type, rows and columns."""
+    if isinstance(document, str):
+        return [_of_text(document)]
+    found: list[str] = []
+    for line in _of_json(document, "$", 0):
+        if len(found) == MAX_PATHS:
+            found.append("…")
+            break
+        found.append(line)
+    return found
+
+
+def type_of(value: object) -> str:
+    """Name of a JSON value's type in JSON Schema."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "null" if value is None else "array"
+
+
+def step(name: str) -> str:
+    """One member's name as a step of a path."""
+    cut = name if len(name) <= NAME else name[:NAME] + "…"
+    return f".{cut}" if _PLAIN.fullmatch(cut) else f"['{cut}']"
+
+
+def _of_json(value: object, path: str, depth: int) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield f"{path}: object, {_count(len(value), 'member')}"
+        if depth < MAX_DEPTH:
+            yield from _members(value, path, depth)
+    elif isinstance(value, list):
+        yield f"{path}: array, {_count(len(value), 'row')}{_items(value)}"
+        if depth < MAX_DEPTH:
+            yield from _nested(value[:LOOKED_AT], path, depth)
+    else:
+        yield f"{path}: {type_of(value)}{_length(value)}"
+
+
+def _members(value: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
+    for number, (name, member) in enumerate(value.items()):
+        if number == MAX_COLUMNS:
+            yield f"{path}: {len(value) - number:,} further members"
+            return
+        yield from _of_json(member, path + step(name), depth + 1)
+
+
+def _items(rows: Sequence[Any]) -> str:
+    """Columns of rows that are objects, types of any others."""
+    looked = rows[:LOOKED_AT]
+    columns: dict[str, set[str]] = {}
+    for row in looked:
+        if isinstance(row, dict):
+            for name, value in row.items():
+                columns.setdefault(name, set()).add(type_of(value))
+    if columns:
+        named = [f"{name[:NAME]} ({'|'.join(sorted(types))})" for name, types in [*columns.items()][:MAX_COLUMNS]]
+        more = f" and {len(columns) - MAX_COLUMNS:,} more" if len(columns) > MAX_COLUMNS else ""
+        return f"; columns {', '.join(named)}{more}"
+    types = sorted({type_of(row) for row in looked})
+    return f" of {'|'.join(types)}" if types else ""
+
+
+def _nested(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
+    """Arrays and objects within the first row that has any in a column."""
+    seen: set[str] = set()
+    for row in rows:
+        if isinstance(row, dict):
+            for name, value in row.items():
+                if isinstance(value, dict | list) and value and name not in seen and len(seen) < MAX_COLUMNS:
+                    seen.add(name)
+                    yield from _of_json(value, f"{path}[0]{step(name)}", depth + 1)
+        elif isinstance(row, list) and row and not seen:
+            seen.add("")
+            yield from _of_json(row, f"{path}[0]", depth + 1)
+
+
+def _length(value: object) -> str:
+    return f", {len(value):,} characters" if isinstance(value, str) and len(value) > NAME else ""
+
+
+def _of_text(text: str) -> str:
+    lines = text.splitlines()
+    said = f"text, {_count(len(lines), 'line')}, {len(text):,} characters"
+    names = _columns([line for line in lines[: TABLE_ROWS * 2] if line.strip()])
+    if not names:
+        return said
+    shown = ", ".join(name[:NAME] for name in names[:MAX_COLUMNS])
+    more = f" and {len(names) - MAX_COLUMNS:,} more" if len(names) > MAX_COLUMNS else ""
+    return f"{said}; table of {_count(max(0, len(lines) - 1), 'row')}, columns {shown}{more}"
+
+
+def _columns(lines: Sequence[str]) -> list[str]:
+    """Names in the first line of a table with a delimiter; none where the lines are no table."""
+    if len(lines) < TABLE_ROWS:
+        return []
+    bare = [_QUOTED.sub("", line) for line in lines]
+    for delimiter in _DELIMITERS:
+        counts = {line.count(delimiter) for line in bare}
+        if len(counts) == 1 and counts != {0}:
+            return [name.strip().strip('"') for name in lines[0].strip().strip("|").split(delimiter)]
+    return []
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

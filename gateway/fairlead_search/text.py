@@ -1,0 +1,61 @@
+"""Turns names, descriptions and queries into terms. Pure module.
+
+Identifiers are split at case, digits, `_` and `-`, plurals are cut to their singular, and texts in Chinese, Japanese
+and Korean, which have no spaces, become single characters and pairs of neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+MAX_CHARACTERS: Final = 32_768
+"""Characters of one text that are read; a description that is longer is found by its beginning."""
+MAX_TERM: Final = 64
+"""Characters of a term; what is longer is data, and nobody searches for it."""
+
+_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_PIECE: Final = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[A-Z]+|\d+|(?P<cjk>[{_CJK}]+)")
+CJK: Final = re.compile(f"[{_CJK}]+")
+
+REQUEST_WORDS: Final = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for", "from", "give", "help",
+    "how", "i", "in", "is", "it", "let", "me", "my", "need", "of", "on", "or", "our", "please", "show", "that",
+    "the", "this", "to", "us", "want", "we", "what", "which", "will", "with", "would", "you", "your",
+})  # fmt: skip
+"""Words of a request that say nothing of the tool; left out of queries, not of tools."""
+
+
+def terms(text: str) -> Iterator[str]:
+    """Terms of a text in its order, lower case, at most `MAX_TERM` characters each."""
+    for found in _PIECE.finditer(text, 0, MAX_CHARACTERS):
+        piece = found.group()
+        if found.lastgroup is not None:
+            yield from piece
+            yield from (piece[place : place + 2] for place in range(len(piece) - 1))
+        elif len(piece) <= MAX_TERM:
+            yield singular(piece.lower())
+
+
+def words(text: str) -> Iterator[str]:
+    """Words of an identifier in its order, lower case; what is Chinese, Japanese or Korean stays together."""
+    for found in _PIECE.finditer(text, 0, MAX_CHARACTERS):
+        yield found.group().lower()
+
+
+def query_terms(query: str) -> tuple[str, ...]:
+    """Distinct terms of a query without `REQUEST_WORDS`; all of its terms where nothing else is left."""
+    found = dict.fromkeys(terms(query))
+    return tuple(term for term in found if term not in REQUEST_WORDS) or tuple(found)
+
+
+def singular(word: str) -> str:
+    """The singular of a regular English plural; any other word as it is."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith("sses"):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

@@ -1,0 +1,1 @@
+"""Searching tools: quality and speed."""

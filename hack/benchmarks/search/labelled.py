@@ -1,0 +1,79 @@
+"""Labelled queries over tools: the project's own, in two halves, and those of a folder in the same form.
+
+`tools.jsonl` has `id`, `name`, `server`, `description`, `inputSchema` and `tags`; queries have `query`, `source` and
+`groups`: the tools that are needed, each a list of ids that will do. Where there is a `pool`, only `mcp` is read.
+The project's own were written before any ranking was tuned on them: 203 tools, of each query the half `tuning` or
+`held` by its tool. Their source says how they were written: `named` shares a word with the tool's name, `paraphrased`
+shares none, `chinese` is Chinese, for tools that are described in Chinese.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+OWN: Final = Path(__file__).parent / "labelled"
+HALVES: Final = ("tuning", "held")
+DEPTH: Final = 10
+Rank = Callable[[str], Sequence[str]]
+"""From a query to ids of tools, the best first."""
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """Tools, and queries with the tools that answer them."""
+
+    name: str
+    tools: list[dict[str, Any]]
+    queries: list[dict[str, Any]]
+
+
+def own(half: str) -> LabelledSet:
+    """One half of the project's own queries."""
+    return LabelledSet(f"own/{half}", lines(OWN / "tools.jsonl"), lines(OWN / f"{half}.jsonl"))
+
+
+def public(folder: Path) -> LabelledSet:
+    """The public half of somebody else's queries."""
+    return LabelledSet("public", lines(folder / "tools.jsonl"), lines(folder / "public" / "queries.jsonl"))
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """One object a line, of the pool of real MCP tools where there are several."""
+    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [one for one in found if one.get("pool", "mcp") == "mcp"]
+
+
+def scored(ranked: Sequence[str], groups: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Recall at 1, 5 and 10, nDCG at 10, and the reciprocal rank of the first tool that is needed."""
+    needed = [set(group) for group in groups]
+    found = {f"r@{depth}": sum(1 for one in needed if one & set(ranked[:depth])) / len(needed) for depth in (1, 5, 10)}
+    left, gain, first = list(needed), 0.0, 0.0
+    for place, key in enumerate(ranked[:DEPTH]):
+        hit = next((one for one in left if key in one), None)
+        if hit is not None:
+            left.remove(hit)
+            gain += 1 / math.log2(place + 2)
+        if not first and any(key in one for one in needed):
+            first = 1 / (place + 1)
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(DEPTH, len(needed))))
+    return {**found, "nDCG@10": gain / ideal, "MRR": first}
+
+
+def by_source(queries: Iterable[dict[str, Any]], rank: Rank) -> dict[str, dict[str, float]]:
+    """Mean figures of each source."""
+    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for query in queries:
+        found[query["source"]].append(scored(rank(query["query"]), query["groups"]))
+    return {source: mean(rows) for source, rows in found.items()}
+
+
+def mean(rows: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Mean of each figure."""
+    rows = [*rows]
+    return {figure: sum(each[figure] for each in rows) / len(rows) for figure in rows[0]}

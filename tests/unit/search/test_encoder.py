@@ -1,0 +1,27 @@
+"""The built-in encoder, where its wheel is installed."""
+
+from __future__ import annotations
+
+import pytest
+
+WHY = "not installed: the extra `search`, and the wheel that `hack/model` builds"
+pytest.importorskip("fairlead_search_model", reason=WHY)
+encoding = pytest.importorskip("fairlead_search.encoder", reason=WHY, exc_type=ImportError)
+
+
+def test_similar_sentences_have_the_similarities_of_the_models_own_page() -> None:
+    said = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
+    vectors = encoding.encoder().encode(said)
+    assert list(vectors[0] @ vectors.T) == pytest.approx([1, 0.695, 0.943, 0.257], abs=0.02)
+
+
+def test_the_place_of_a_text_in_a_batch_and_its_length_change_nothing_and_none_is_too_long() -> None:
+    texts = ["mail", "list the files of a folder", "", "word " * 5000]
+    together = encoding.encoder().encode(texts)
+    assert (together @ encoding.encoder().encode([texts[1]])[0]).argmax() == 1
+    assert encoding.encoder().encode([]).shape == (0, 384)
+
+
+@pytest.mark.parametrize(("query", "known"), [("mail", True), ("查询天气", False), ("搜索 files", True), ("!!", True)])
+def test_queries_in_scripts_that_the_model_does_not_know_are_left_to_words(query: str, known: bool) -> None:
+    assert encoding.understands(query) is known
