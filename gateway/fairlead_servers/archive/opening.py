@@ -1,0 +1,55 @@
+"""Opening of an archive by a server: its settings, what it ingests at its start, and its errors as those of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from fairlead_servers.archive.records import BadRecord
+from fairlead_servers.archive.store import Archive, ArchiveError
+from fairlead_servers.definition import ServerSettings, SettingError
+from fairlead_servers.tool import ToolError
+
+EXAMPLE: Final = Path(__file__).parent / "example.jsonl"
+
+
+class ArchiveSettings(ServerSettings):
+    """Settings of a server that reads an archive."""
+
+    ingest: Annotated[
+        Path | None, Field(description="File of JSON lines, or folder of .jsonl files, that is taken in at each start.")
+    ] = None
+    example: Annotated[bool, Field(description="Whether an example campaign is taken in at the start.")] = False
+
+
+def open_archive(folder: Path, settings: ArchiveSettings) -> Archive:
+    """Archive of a data folder, after ingesting what the settings name. Raises SettingError."""
+    archive = Archive(folder)
+    try:
+        for path in _files(settings):
+            archive.ingest(path)
+    except (BadRecord, ArchiveError) as error:
+        raise SettingError(str(error)) from error
+    return archive
+
+
+def _files(settings: ArchiveSettings) -> list[Path]:
+    named, example = settings.ingest, [EXAMPLE] if settings.example else []
+    if named is None:
+        return example
+    if not named.exists():
+        raise SettingError(f"there is no file or folder {named} to ingest")
+    return example + (sorted(named.glob("*.jsonl")) if named.is_dir() else [named])
+
+
+@contextmanager
+def archive_errors() -> Iterator[None]:
+    """Around a tool: an archive that cannot be used is an error of the tool, in its sentence."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise ToolError(f"{error}.") from error

@@ -1,0 +1,84 @@
+"""Definition of a tool server: its settings, from environment variables and flags, and its data folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from mcp.server import MCPServer
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fairlead_servers.sentences import sentence
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the message names it and says what is expected."""
+
+
+class ServerSettings(BaseModel):
+    """Settings of one server; each field has a description and a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+S = TypeVar("S", bound=ServerSettings)
+
+
+@dataclass(frozen=True)
+class ToolServer(Generic[S]):
+    """A server that can be opened on a data folder. `open` may raise SettingError."""
+
+    settings: type[S]
+    open: Callable[[Path, S], MCPServer[Any]]
+
+    def make(self, folder: Path, name: str, environ: Mapping[str, str], given: Mapping[str, str]) -> MCPServer[Any]:
+        """Open the server with settings from the environment; those `given` on the command line win.
+
+        Raises SettingError.
+        """
+        return self.open(folder, read_settings(self.settings, name, environ, given))
+
+
+def variable(server: str, field: str) -> str:
+    """Environment variable of a setting: `FAIRLEAD_DICE_ROLLER_TABLES` for `tables` of `dice-roller`."""
+    return f"FAIRLEAD_{server}_{field}".replace("-", "_").upper()
+
+
+def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given: Mapping[str, str]) -> S:
+    """Settings of a server. An empty variable counts as none. Raises SettingError."""
+    fields = kind.model_fields
+    for name in given:
+        if name not in fields:
+            known = f"it has {', '.join(sorted(fields))}" if fields else "it has none"
+            raise SettingError(f"{server} has no setting {name!r}; {known}")
+    values = {name: environ[variable(server, name)] for name in fields if environ.get(variable(server, name))}
+    try:
+        return kind.model_validate(values | dict(given))
+    except ValidationError as error:
+        raise SettingError(sentence(f"the settings of {server}", error)) from error
+
+
+def prepare_folder(server: str, place: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Data folder of a server, created when it is missing: `given`, else `FAIRLEAD_DATA`, else `place` in the user's
+    data folder (XDG_DATA_HOME). Raises SettingError where it cannot be written.
+    """
+    folder = given or _default(place, environ)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(
+            f"the data folder {folder} of {server} cannot be created: {error.strerror}; name another one with --data"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingError(f"the data folder {folder} of {server} is read-only; name another one with --data")
+    return folder.resolve()
+
+
+def _default(place: str, environ: Mapping[str, str]) -> Path:
+    if environ.get("FAIRLEAD_DATA"):
+        return Path(environ["FAIRLEAD_DATA"])
+    home = environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "fairlead" / place

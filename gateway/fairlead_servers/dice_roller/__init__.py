@@ -1,0 +1,1 @@
+"""Server `dice-roller`: dice expressions, and tables to roll on."""

@@ -1,0 +1,330 @@
+"""Parser of dice expressions: text to a tree. Pure, and bounded in length and depth.
+
+    expression := product (("+" | "-") product)*
+    product    := signed (("*" | "/" | "%") signed)*            division rounds down
+    signed     := "-"* value
+    value      := NUMBER | "(" expression ")" | function | dice | group
+    function   := ("min" | "max" | "abs") "(" expression ("," expression)* ")"
+    dice       := [NUMBER | "(" expression ")"] "d" (NUMBER | "%" | "F" | "(" expression ")") modifier*
+    group      := "{" expression ("," expression)* "}" (select | count)*
+    modifier   := select | explode | reroll | limit | count
+    select     := ("k" | "kh" | "kl" | "d" | "dh" | "dl" | "dr") NUMBER     keep or drop; k = kh, d = dr = dl
+    explode    := ("!" | "!!" | "!p") [compare NUMBER]          once more per hit; !! adds up in one die; !p minus 1
+    reroll     := ("r" | "ro") [compare] NUMBER                 until it no longer matches; ro at most once
+    limit      := ("mi" | "ma") NUMBER                          dice below or above count as NUMBER
+    count      := (">=" | ">" | "<=" | "<" | "=") NUMBER        pool: counts successes
+                | "f" compare NUMBER                            subtracts failures from them
+
+A word in square brackets behind a value, `2d6[fire]`, labels it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+MOST_CHARACTERS: Final = 200
+DEEPEST: Final = 16
+LARGEST: Final = 1_000_000
+"""Largest number in an expression."""
+
+Comparison = Literal[">=", ">", "<=", "<", "="]
+
+
+class BadExpression(ValueError):
+    """A text that is no dice expression; the message says where, and what is expected there."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Condition on the value of a die."""
+
+    how: Comparison
+    number: int
+
+    def holds(self, value: int) -> bool:
+        """Whether it holds for that value."""
+        match self.how:
+            case ">=":
+                return value >= self.number
+            case ">":
+                return value > self.number
+            case "<=":
+                return value <= self.number
+            case "<":
+                return value < self.number
+            case "=":
+                return value == self.number
+
+
+@dataclass(frozen=True)
+class Select:
+    """Keep or drop the highest or lowest dice."""
+
+    keep: bool
+    highest: bool
+    number: int
+
+
+@dataclass(frozen=True)
+class Explode:
+    """Roll again for each hit; without a condition for the highest face."""
+
+    how: Literal["!", "!!", "!p"]
+    compare: Compare | None
+
+
+@dataclass(frozen=True)
+class Reroll:
+    """Roll dice that match again, at most once or until they no longer match."""
+
+    compare: Compare
+    at_most_once: bool
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Smallest or largest value that a die counts for."""
+
+    smallest: bool
+    number: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """Count of dice that match, as successes or as failures."""
+
+    compare: Compare
+    success: bool
+
+
+Modifier = Select | Explode | Reroll | Limit | Count
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as written."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Negative:
+    """Value with its sign turned."""
+
+    of: Node
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Two values and an operator between them."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Function:
+    """Function of values: min, max or abs."""
+
+    name: str
+    of: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Dice:
+    """Dice with as many sides each; "F" are Fate dice (−1, 0, 1)."""
+
+    count: Node
+    sides: Node | Literal["F"]
+    modifiers: tuple[Modifier, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Values that are selected from or counted as if each was a die."""
+
+    of: tuple[Node, ...]
+    modifiers: tuple[Modifier, ...]
+    label: str
+
+
+Node = Number | Negative | Operation | Function | Dice | Group
+
+_SELECTS: Final = {
+    "kh": (True, True), "kl": (True, False), "dh": (False, True), "dl": (False, False), "dr": (False, False),
+    "k": (True, True), "d": (False, False),
+}  # fmt: skip
+_SELECT: Final = re.compile(r"(kh|kl|k|dh|dl|dr|d)(?=\s*\d)", re.IGNORECASE)
+_COMPARE: Final = re.compile(r">=|<=|==|>|<|=")
+_FUNCTION: Final = re.compile(r"(min|max|abs)(?=\s*\()", re.IGNORECASE)
+_LABEL: Final = re.compile(r"\[([^\[\]]{0,40})\]")
+
+
+def parse(text: str) -> Node:
+    """Tree of a dice expression. Raises BadExpression."""
+    if len(text) > MOST_CHARACTERS:
+        raise BadExpression(f"an expression has at most {MOST_CHARACTERS} characters, this one has {len(text)}")
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """Recursive descent over one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        found = self._sum()
+        if self._rest():
+            raise self._expected("an operator or the end")
+        return found
+
+    def _sum(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise BadExpression(f"an expression has at most {DEEPEST} brackets in one another")
+        found = self._product()
+        while operator := self._take(r"[+-]"):
+            found = Operation(operator, found, self._product())
+        self._depth -= 1
+        return found
+
+    def _product(self) -> Node:
+        found = self._signed()
+        while operator := self._take(r"[*/%x×]"):
+            found = Operation("*" if operator in "x×" else operator, found, self._signed())
+        return found
+
+    def _signed(self) -> Node:
+        negative = False
+        while sign := self._take(r"[+-]"):
+            negative ^= sign == "-"
+        found = self._value()
+        return Negative(found) if negative else found
+
+    def _value(self) -> Node:
+        if self._take(r"\{"):
+            of = self._list(r"\}", "}")
+            return Group(of, self._modifiers(of_dice=False), self._label())
+        if name := self._match(_FUNCTION):
+            self._take(r"\(")
+            return Function(name[0].lower(), self._list(r"\)", ")"))
+        count: Node
+        if self._take(r"\("):
+            count = self._sum()
+            self._need(r"\)", "a closing bracket")
+        elif (digits := self._digits()) is not None:
+            count = Number(digits)
+        elif re.match(r"d\s*[\d%F(]", self._rest(), re.IGNORECASE):
+            count = Number(1)
+        else:
+            raise self._expected("a number, dice such as 2d6, or a bracket")
+        if self._take(r"[dD]"):
+            return Dice(count, self._sides(), self._modifiers(of_dice=True), self._label())
+        self._label()
+        return count
+
+    def _sides(self) -> Node | Literal["F"]:
+        if self._take(r"%"):
+            return Number(100)
+        if self._take(r"[fF]"):
+            return "F"
+        if self._take(r"\("):
+            sides = self._sum()
+            self._need(r"\)", "a closing bracket")
+            return sides
+        return Number(self._number("how many sides the dice have: a number, % or F"))
+
+    def _list(self, closing: str, sign: str) -> tuple[Node, ...]:
+        of = [self._sum()]
+        while self._take(","):
+            of.append(self._sum())
+        self._need(closing, f"a comma or {sign}")
+        return tuple(of)
+
+    def _modifiers(self, *, of_dice: bool) -> tuple[Modifier, ...]:
+        found: list[Modifier] = []
+        while (modifier := self._modifier(of_dice)) is not None:
+            found.append(modifier)
+        return tuple(found)
+
+    def _modifier(self, of_dice: bool) -> Modifier | None:
+        if word := self._match(_SELECT):
+            keep, highest = _SELECTS[word[0].lower()]
+            return Select(keep, highest, self._number("how many dice"))
+        if of_dice and (modifier := self._of_dice()) is not None:
+            return modifier
+        if self._take(r"[fF](?=\s*[<>=])"):
+            return Count(self._comparison(), success=False)
+        if _COMPARE.match(self._rest()):
+            return Count(self._comparison(), success=True)
+        return None
+
+    def _of_dice(self) -> Modifier | None:
+        if how := self._take(r"!!|!p|!"):
+            compare = self._comparison() if _COMPARE.match(self._rest()) else None
+            return Explode("!!" if how == "!!" else "!p" if how == "!p" else "!", compare)
+        if limit := self._take(r"mi|ma"):
+            return Limit(limit.lower() == "mi", self._number("a number"))
+        if word := self._take(r"ro|r"):
+            compared = _COMPARE.match(self._rest())
+            compare = self._comparison() if compared else Compare("=", self._number("the value to roll again"))
+            return Reroll(compare, at_most_once=word.lower() == "ro")
+        return None
+
+    def _comparison(self) -> Compare:
+        found = self._match(_COMPARE)
+        assert found is not None
+        negative = bool(self._take("-"))
+        number = self._number("a number to compare with")
+        how: dict[str, Comparison] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "=", "==": "="}
+        return Compare(how[found[0]], -number if negative else number)
+
+    def _label(self) -> str:
+        found = self._match(_LABEL)
+        return found[1].strip() if found else ""
+
+    def _number(self, expected: str) -> int:
+        found = self._digits()
+        if found is None:
+            raise self._expected(expected)
+        return found
+
+    def _digits(self) -> int | None:
+        found = self._take(r"[0-9]+")
+        if found is None:
+            return None
+        if len(found) > len(str(LARGEST)) or int(found) > LARGEST:
+            raise BadExpression(f"{found[:12]} is too large: numbers go up to {LARGEST:,}")
+        return int(found)
+
+    def _need(self, pattern: str, expected: str) -> None:
+        if self._take(pattern) is None:
+            raise self._expected(expected)
+
+    def _take(self, pattern: str) -> str | None:
+        found = self._match(re.compile(pattern, re.IGNORECASE))
+        return found[0] if found else None
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self._rest())
+        if found:
+            self._at += found.end()
+        return found
+
+    def _rest(self) -> str:
+        text = self._text[self._at :]
+        stripped = text.lstrip()
+        self._at += len(text) - len(stripped)
+        return stripped
+
+    def _expected(self, what: str) -> BadExpression:
+        rest = self._rest()
+        where = f"at {rest[:12]!r} (character {self._at + 1})" if rest else "at the end"
+        return BadExpression(f"{self._text[:60]!r} is no dice expression: {where} it needs {what}")

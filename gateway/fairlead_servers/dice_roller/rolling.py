@@ -1,0 +1,191 @@
+"""Rolling of parsed dice expressions: bounded in dice and in the size of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from fairlead_servers.dice_roller.grammar import (
+    BadExpression,
+    Compare,
+    Count,
+    Dice,
+    Explode,
+    Function,
+    Group,
+    Limit,
+    Modifier,
+    Negative,
+    Node,
+    Number,
+    Operation,
+    Reroll,
+    Select,
+)
+
+MOST_DICE: Final = 1_000
+"""Dice of one expression, with all that explode or are rolled again."""
+MOST_SIDES: Final = 1_000_000
+LARGEST_TOTAL: Final = 10**15
+_MARKS: Final = {1: "*", -1: "-"}
+
+
+@dataclass(eq=False)  # two dice that show the same are two
+class Die:
+    """A die on the table. `value` is what it shows, after limits and compounding."""
+
+    value: int
+    dropped: bool = False
+    exploded: bool = False
+    counts: int | None = None
+    """In a pool: 1 for a success, -1 for a failure, 0 for neither."""
+
+    def shown(self) -> str:
+        """Text of the die: `6!` exploded, `~2~` dropped, `5*` a success, `1-` a failure."""
+        marked = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.counts or 0, '')}"
+        return f"~{marked}~" if self.dropped else marked
+
+
+@dataclass(frozen=True)
+class Throw:
+    """Dice that were rolled together."""
+
+    notation: str
+    dice: list[Die]
+    total: int
+    label: str
+    pool: bool
+
+
+@dataclass
+class Roller:
+    """Rolls one expression; counts the dice that it takes."""
+
+    random: Random
+    throws: list[Throw] = field(default_factory=list)
+    rolled: int = 0
+
+    def total(self, node: Node) -> int:
+        """Value of a tree, whose dice are rolled. Raises BadExpression where it asks for too much."""
+        found = self._value(node)
+        if abs(found) > LARGEST_TOTAL:
+            raise BadExpression(
+                f"the result has more than {len(str(LARGEST_TOTAL)) - 1} digits; roll something smaller"
+            )
+        return found
+
+    def _value(self, node: Node) -> int:
+        match node:
+            case Number(value):
+                return value
+            case Negative(of):
+                return -self.total(of)
+            case Operation(operator, left, right):
+                return _computed(operator, self.total(left), self.total(right))
+            case Function(name, of):
+                values = [self.total(each) for each in of]
+                if name == "abs":
+                    if len(values) != 1:
+                        raise BadExpression("abs takes one value")
+                    return abs(values[0])
+                return min(values) if name == "min" else max(values)
+            case Group(of, modifiers, label):
+                dice = [Die(self.total(each)) for each in of]
+                return self._settled(f"{{{len(of)}}}", dice, modifiers, label)
+            case Dice(count, sides, modifiers, label):
+                return self._dice(self.total(count), None if sides == "F" else self.total(sides), modifiers, label)
+
+    def _dice(self, count: int, sides: int | None, modifiers: tuple[Modifier, ...], label: str) -> int:
+        if not 0 <= count <= MOST_DICE:
+            raise BadExpression(f"{count} dice cannot be rolled: an expression has 0 to {MOST_DICE:,}")
+        if sides is not None and not 1 <= sides <= MOST_SIDES:
+            raise BadExpression(f"a die cannot have {sides} sides: 1 to {MOST_SIDES:,}")
+        low, high = (-1, 1) if sides is None else (1, sides)
+        dice = [Die(self._roll(low, high)) for _ in range(count)]
+        for modifier in modifiers:
+            if isinstance(modifier, Reroll):
+                self._reroll(dice, modifier, low, high)
+            elif isinstance(modifier, Explode):
+                self._explode(dice, modifier, low, high)
+            elif isinstance(modifier, Limit):
+                for die in dice:
+                    die.value = (
+                        max(die.value, modifier.number) if modifier.smallest else min(die.value, modifier.number)
+                    )
+        return self._settled(f"{count}d{'F' if sides is None else sides}", dice, modifiers, label)
+
+    def _settled(self, notation: str, dice: list[Die], modifiers: tuple[Modifier, ...], label: str) -> int:
+        """Total of dice once some are dropped or counted; the throw is noted."""
+        counts = [modifier for modifier in modifiers if isinstance(modifier, Count)]
+        for modifier in modifiers:
+            if isinstance(modifier, Select):
+                _select(dice, modifier)
+        kept = [die for die in dice if not die.dropped]
+        if counts:
+            for die in kept:
+                die.counts = sum((1 if each.success else -1) for each in counts if each.compare.holds(die.value))
+            total = sum(die.counts or 0 for die in kept)
+        else:
+            total = sum(die.value for die in kept)
+        self.throws.append(Throw(notation, dice, total, label, bool(counts)))
+        return total
+
+    def _roll(self, low: int, high: int) -> int:
+        self.rolled += 1
+        if self.rolled > MOST_DICE:
+            raise BadExpression(f"this takes more than {MOST_DICE:,} dice, with those that explode or are rolled again")
+        return self.random.randint(low, high)
+
+    def _reroll(self, dice: list[Die], modifier: Reroll, low: int, high: int) -> None:
+        if not modifier.at_most_once:
+            _some_face_ends(modifier.compare, low, high, "is rolled again")
+        for die in dice:
+            while modifier.compare.holds(die.value):
+                die.value = self._roll(low, high)
+                if modifier.at_most_once:
+                    break
+
+    def _explode(self, dice: list[Die], modifier: Explode, low: int, high: int) -> None:
+        hit = modifier.compare or Compare("=", high)
+        _some_face_ends(hit, low, high, "explodes")
+        for die in list(dice):
+            at = dice.index(die) + 1
+            rolled, last = die.value, die
+            while hit.holds(rolled):
+                rolled = self._roll(low, high)
+                last.exploded = True
+                if modifier.how == "!!":
+                    die.value += rolled
+                else:
+                    last = Die(rolled - 1 if modifier.how == "!p" else rolled)
+                    dice.insert(at, last)
+                    at += 1
+
+
+def _some_face_ends(compare: Compare, low: int, high: int, what: str) -> None:
+    """Raises BadExpression where each face of a die matches, so that it would roll for ever."""
+    if compare.holds(low) and compare.holds(high) and (compare.how != "=" or low == high):
+        raise BadExpression(f"each face of this die {what} ({compare.how}{compare.number}), which never ends")
+
+
+def _select(dice: list[Die], modifier: Select) -> None:
+    ranked = sorted(
+        (die for die in dice if not die.dropped), key=lambda die: die.value, reverse=modifier.highest
+    )  # stable: of equal dice the earlier one
+    gone = ranked[modifier.number :] if modifier.keep else ranked[: modifier.number]
+    for die in gone:
+        die.dropped = True
+
+
+def _computed(operator: str, left: int, right: int) -> int:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    if right == 0:
+        raise BadExpression("a division by zero has no result")
+    return left // right if operator == "/" else left % right

@@ -1,0 +1,125 @@
+"""Tables to roll on, from files of a folder.
+
+A `.txt` file has an entry per line; `3x Goblins` weighs three. A `.yaml` or `.json` file is a list of entries, or an
+object with `title` and `entries`; an entry is a text or `{text, weight}`. In a text `[[2d6]]` is rolled, and
+`[[@other]]` is a roll on another table.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fairlead_servers.sentences import sentence
+
+SUFFIXES: Final = (".txt", ".yaml", ".yml", ".json")
+MOST_BYTES: Final = 1_000_000
+MOST_ENTRIES: Final = 10_000
+MOST_TABLES: Final = 1_000
+_WEIGHT: Final = re.compile(r"(\d{1,4})\s*[x×]\s+(?=\S)")
+
+
+class BadTable(ValueError):
+    """A table that is not there or cannot be used; the message says which, and what to do."""
+
+
+class TableEntry(BaseModel):
+    """Line of a table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: Annotated[str, Field(min_length=1, max_length=2_000)]
+    weight: Annotated[int, Field(ge=1, le=10_000)] = 1
+
+
+class TableFile(BaseModel):
+    """Content of a table's file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: str = ""
+    entries: Annotated[list[TableEntry], Field(min_length=1, max_length=MOST_ENTRIES)]
+
+
+@dataclass(frozen=True)
+class RollTable:
+    """Table to roll on."""
+
+    name: str
+    title: str
+    entries: tuple[TableEntry, ...]
+
+    def weight(self) -> int:
+        """Sum of the weights: the sides of the die that is rolled."""
+        return sum(entry.weight for entry in self.entries)
+
+    def entry(self, rolled: int) -> TableEntry:
+        """Entry for a roll of 1 to `weight()`."""
+        for entry in self.entries:
+            rolled -= entry.weight
+            if rolled <= 0:
+                return entry
+        raise IndexError(rolled)
+
+
+class TableFolder:
+    """Tables of folders, the later folder first; files are read when they are rolled on, so changes hold at once."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+
+    def names(self) -> list[str]:
+        """Names of the tables, sorted."""
+        return sorted(self._files())
+
+    def read(self, name: str) -> RollTable:
+        """Table of that name, whatever its case. Raises BadTable."""
+        files = self._files()
+        path = files.get(name.strip().lower())
+        if path is None:
+            there = ", ".join(sorted(files)[:30]) or "none"
+            raise BadTable(f"there is no table {name[:60]!r}; there are: {there}")
+        try:
+            with path.open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise BadTable(f"the table {path.name} has more than {MOST_BYTES:,} bytes")
+            text = content.decode("utf-8-sig")
+            parsed = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _structured(text)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+            raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
+        except ValidationError as error:
+            raise BadTable(sentence(f"the entries of {path.name}", error)) from error
+        return RollTable(path.stem.lower(), parsed.title or path.stem, tuple(parsed.entries))
+
+    def _files(self) -> dict[str, Path]:
+        found: dict[str, Path] = {}
+        for folder in self._folders:
+            if folder.is_dir():
+                files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+                found.update({file.stem.lower(): file for file in files[:MOST_TABLES]})
+        return found
+
+
+def _lines(text: str) -> list[TableEntry]:
+    entries = []
+    for line in text.splitlines():
+        if not (words := line.strip()) or words.startswith("#"):
+            continue
+        weight = _WEIGHT.match(words)
+        entries.append(
+            TableEntry(text=words[weight.end() :], weight=int(weight[1])) if weight else TableEntry(text=words)
+        )
+    return entries
+
+
+def _structured(text: str) -> TableFile:
+    value: Any = yaml.safe_load(text)
+    if isinstance(value, list):
+        value = {"entries": value}
+    if isinstance(value, dict) and isinstance(value.get("entries"), list):
+        value = {**value, "entries": [{"text": each} if isinstance(each, str) else each for each in value["entries"]]}
+    return TypeAdapter(TableFile).validate_python(value)

@@ -1,0 +1,187 @@
+"""Fetches pages of the public web, and nothing of the networks around this machine.
+
+Addresses are judged by the rules that the gateway has for servers (`fairlead_mcp.egress`), at each connection and by
+the very address that is connected to, so that neither a redirect nor a name that resolves anew leads inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import httpcore2
+import httpx2
+
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+
+PRIVATE: Final = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
+    "240.0.0.0/4", "fc00::/7", "fec0::/10",
+)  # fmt: skip
+"""Networks of nobody's web (RFC 6890), beside those that `Egress` never allows to a confined process."""
+MOST_REDIRECTS: Final = 5
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_NO_NAMESPACE: Final = "-"
+"""Which no namespace is called, so that no name of a cluster counts as one's own."""
+_AGENT: Final = b"fairlead-web-search/1.0 (+https://modelcontextprotocol.io)"
+
+
+class FetchFailed(Exception):
+    """A page that is not fetched; the message is a sentence without its full stop."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A response whose body is whole, or cut at the bound."""
+
+    url: str
+    """Address after all redirects."""
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
+    cut: bool
+
+
+class Fetcher:
+    """Client of the public web. `timeout_s` bounds a page with all its redirects."""
+
+    def __init__(
+        self,
+        *,
+        allowed: Sequence[str],
+        most_bytes: int,
+        timeout_s: float,
+        redirects: int = MOST_REDIRECTS,
+        resolve: Resolve = resolve_by_dns,
+    ) -> None:
+        """`allowed`: hosts and networks that may be fetched from although they are private. Raises BadEgress."""
+        egress = Egress.of(allowed, PRIVATE, confined=True)
+        self._redirects = redirects
+        self._most_bytes = most_bytes
+        self._timeout_s = timeout_s
+        self._backend = _GuardedBackend(egress.guarded(resolve, _NO_NAMESPACE), timeout_s)
+
+    async def fetch(self, url: str, accept: str = "text/html,text/plain,application/json;q=0.9,*/*;q=0.1") -> Page:
+        """GET a page. Raises FetchFailed."""
+        pool = httpcore2.AsyncConnectionPool(
+            ssl_context=ssl.create_default_context(), network_backend=self._backend, max_connections=2
+        )
+        try:
+            async with asyncio.timeout(self._timeout_s), pool:
+                return await self._follow(pool, url, accept)
+        except TimeoutError as error:
+            raise FetchFailed(f"{_shown(url)} did not answer within {self._timeout_s:g} s") from error
+        except ConnectFailed as error:
+            why = str(error).partition("; FAIRLEAD_ALLOWED_URLS")[0]
+            raise FetchFailed(why.replace(", where no server may be", ", which pages are not fetched from")) from error
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
+            raise FetchFailed(f"{_shown(url)} broke off: {str(error) or type(error).__name__}") from error
+
+    async def _follow(self, pool: httpcore2.AsyncConnectionPool, url: str, accept: str) -> Page:
+        for _ in range(self._redirects + 1):
+            target = _target(url)
+            headers = [
+                (b"Host", target.netloc), (b"Accept", accept.encode()), (b"Accept-Encoding", b"identity"),
+                (b"User-Agent", _AGENT),
+            ]  # fmt: skip
+            async with pool.stream("GET", str(target), headers=headers) as response:
+                said = {bytes(name).lower(): bytes(value) for name, value in response.headers}
+                if response.status not in _REDIRECTS or b"location" not in said:
+                    return await self._page(url, response, said)
+                url = _redirected(url, said[b"location"])
+        raise FetchFailed(f"{_shown(url)} is redirected more than {self._redirects} times")
+
+    async def _page(self, url: str, response: httpcore2.Response, said: dict[bytes, bytes]) -> Page:
+        coding = said.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+        if coding not in ("", "identity"):
+            raise FetchFailed(f"{_shown(url)} is compressed as {coding[:20]!r} although that was not asked for")
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_stream():
+            parts.append(part)
+            size += len(part)
+            if size > self._most_bytes:
+                break
+        body = b"".join(parts)
+        media_type, _, parameters = said.get(b"content-type", b"").decode("latin-1").partition(";")
+        charset = parameters.partition("charset=")[2].partition(";")[0].strip("\"' ") or None
+        cut = size > self._most_bytes
+        return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], cut)
+
+
+class _GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Connections to addresses that `resolve` allows."""
+
+    def __init__(self, resolve: Resolve, timeout_s: float) -> None:
+        self._resolve = resolve
+        self._timeout_s = timeout_s
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:  # fmt: skip
+        """Raises ConnectFailed."""
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"the host name {host} is unknown", reason="UnknownHost") from error
+        failure: Exception | None = None
+        for address, number in addresses:
+            try:
+                return await self._inner.connect_tcp(
+                    address, number, timeout=self._timeout_s / len(addresses), local_address=local_address,
+                    socket_options=socket_options,
+                )  # fmt: skip
+            except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as error:
+                failure = error
+        raise ConnectFailed(f"{host}:{port} cannot be reached ({failure or 'it has no address'})")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, as the pool does between retries."""
+        await asyncio.sleep(seconds)
+
+
+def host_of(url: str) -> str | None:
+    """Host of an http or https URL; None for what is none."""
+    try:
+        return _target(url).host or None
+    except FetchFailed:
+        return None
+
+
+def _redirected(url: str, location: bytes) -> str:
+    """Address that a redirect names. Raises FetchFailed."""
+    named = location.decode("utf-8", "replace")
+    try:
+        return urljoin(url, named)
+    except ValueError as error:
+        raise FetchFailed(f"{_shown(url)} is redirected to {_shown(named)!r}, which is no URL") from error
+
+
+def _target(url: str) -> httpx2.URL:
+    """The URL, if it is one of the web, in ASCII: names by IDNA, the rest percent-encoded. Raises FetchFailed."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError as error:
+        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL") from error
+    if not usable or not url.isprintable() or " " in url:
+        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL")
+    if parts.username is not None or parts.password is not None:
+        raise FetchFailed("a URL must not carry credentials")
+    try:
+        return httpx2.URL(url.partition("#")[0])
+    except httpx2.InvalidURL as error:
+        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL") from error
+
+
+def _shown(url: str) -> str:
+    return url if len(url) <= 200 else f"{url[:200]}…"

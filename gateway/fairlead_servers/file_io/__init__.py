@@ -1,0 +1,1 @@
+"""Server `file-io`: text files in one folder that calls cannot leave."""

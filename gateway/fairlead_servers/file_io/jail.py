@@ -1,0 +1,246 @@
+"""Files below one folder, opened in a way that no path, symbolic link or race leads out of it.
+
+Each part of a path is opened relative to the descriptor of the folder before it, with O_NOFOLLOW, so that a folder
+that is replaced by a link between two steps is refused and not followed. A file is written beside its place and
+renamed: readers see the whole old or the whole new text, and a full disk leaves the old one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DEEPEST: Final = 16
+"""Folders that a path may lead through."""
+LONGEST_NAME: Final = 200
+"""Bytes of one part of a path; a temporary file has a longer name than its place."""
+_PART: Final = ".fairlead-"
+"""Begin of the names of temporary files, which no path may name."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Refused(Exception):
+    """A path, or a text, that is not read or written; the message is a sentence without its full stop."""
+
+
+class Missing(Refused):
+    """A path that names no file."""
+
+
+@dataclass(frozen=True)
+class FolderQuota:
+    """Bounds on what the folder may hold."""
+
+    file_bytes: int
+    total_bytes: int
+    files: int
+
+
+class Jail:
+    """The files below `root`. Calls may come from several threads; writes take turns."""
+
+    def __init__(self, root: Path, quota: FolderQuota) -> None:
+        """Raises OSError where the folder cannot be created or opened."""
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._quota = quota
+        self._writing = threading.Lock()
+        _sweep(self._root, 0)
+
+    def close(self) -> None:
+        """Close the folder."""
+        os.close(self._root)
+
+    def read(self, path: str) -> bytes:
+        """Content of a file. Raises Refused."""
+        *folders, name = parts(path)
+        with self._opened(folders, path, make=False) as folder:
+            try:
+                # O_NONBLOCK: a FIFO would keep the thread until somebody writes to it
+                handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            except OSError as error:
+                raise _refused(path, error) from error
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                os.close(handle)
+                raise Refused(f"{path} is {_kind(found)}")
+            with os.fdopen(handle, "rb") as file:
+                text = file.read(self._quota.file_bytes + 1)
+        if len(text) > self._quota.file_bytes:
+            raise Refused(f"{path} has more than the {self._quota.file_bytes:,} bytes that a file may have here")
+        return text
+
+    def write(self, path: str, content: bytes) -> bool:
+        """Make `content` that of a file, with the folders of its path; whether the file is new. Raises Refused."""
+        *folders, name = parts(path)
+        if len(content) > self._quota.file_bytes:
+            raise Refused(f"content has {len(content):,} bytes; a file may have {self._quota.file_bytes:,} here")
+        with self._writing:
+            before = self._before(folders, name, path)
+            self._within_quota(len(content) - (before or 0), new=before is None)
+            # folders are made last: refused writes, of which there is no end, would leave theirs
+            with self._opened(folders, path, make=True) as folder:
+                temporary = f"{_PART}{secrets.token_hex(8)}"
+                try:
+                    _written(folder, temporary, content)
+                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.fsync(folder)
+                except OSError as error:
+                    _removed(folder, temporary)
+                    raise _refused(path, error, writing=True) from error
+        return before is None
+
+    @contextmanager
+    def _opened(self, folders: list[str], path: str, *, make: bool) -> Iterator[int]:
+        """Descriptor of the folder of a path, part by part. Raises Refused."""
+        folder = os.dup(self._root)
+        try:
+            for name in folders:
+                try:
+                    if make:
+                        _made(folder, name)
+                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                except OSError as error:
+                    raise _refused(path, error, writing=make) from error
+                os.close(folder)
+                folder = deeper
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _before(self, folders: list[str], name: str, path: str) -> int | None:
+        """Bytes of the file that is there; None where there is none. Raises Refused for anything but a file."""
+        try:
+            with self._opened(folders, path, make=False) as folder:
+                try:
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                except OSError as error:
+                    raise _refused(path, error) from error
+        except Missing:
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            raise Refused(f"{path} leads through a symbolic link, which is not followed here")
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused(f"{path} is {_kind(found)}")
+        return found.st_size
+
+    def _within_quota(self, more: int, *, new: bool) -> None:
+        files, total = _usage(self._root, 0)
+        if new and files >= self._quota.files:
+            raise Refused(f"there are {files:,} files already, as many as there may be; write to one of them instead")
+        if more > 0 and total + more > self._quota.total_bytes:
+            raise Refused(
+                f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this needs {more:,} more; "
+                "shorten other files first"
+            )
+
+
+def parts(path: str) -> list[str]:
+    """Parts of a relative path. Raises Refused where it leaves the folder or holds what no name may."""
+    if "\0" in path or path.startswith("/") or "\\" in path:
+        raise Refused(f"{path[:100]!r} is not a relative path such as notes/today.md")
+    found = [part for part in path.split("/") if part not in ("", ".")]
+    if not found:
+        raise Refused(f"{path[:100]!r} names no file; give a path such as notes/today.md")
+    if ".." in found:
+        raise Refused(f"{path[:100]!r} leaves the folder: .. is not allowed")
+    if len(found) > DEEPEST:
+        raise Refused(f"the path leads through more than {DEEPEST} folders")
+    for part in found:
+        if len(part.encode(errors="surrogateescape")) > LONGEST_NAME:
+            raise Refused(f"a name in the path has more than {LONGEST_NAME} bytes")
+        if not part.isprintable():
+            raise Refused(f"{part[:100]!r} holds characters that cannot be shown")
+        if part.startswith(_PART):
+            raise Refused(f"names that begin with {_PART} are for files that are being written")
+    return found
+
+
+def _kind(found: os.stat_result) -> str:
+    """Description of what is no file of this folder alone."""
+    if stat.S_ISDIR(found.st_mode):
+        return "a folder"
+    return "a file of two names (a hard link)" if stat.S_ISREG(found.st_mode) else "no regular file"
+
+
+def _made(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:
+        return
+
+
+def _written(folder: int, name: str, content: bytes) -> None:
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(handle)
+
+
+def _removed(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def _walked(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
+    """Files below a folder, each with the descriptor of its own; links are not followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield folder, entry
+            elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
+                try:
+                    deeper = os.open(entry.name, _FOLDER, dir_fd=folder)
+                except OSError:  # replaced since it was listed
+                    continue
+                try:
+                    yield from _walked(deeper, depth + 1)
+                finally:
+                    os.close(deeper)
+
+
+def _usage(folder: int, depth: int) -> tuple[int, int]:
+    """Number of files and their bytes."""
+    files = total = 0
+    for _, entry in _walked(folder, depth):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            total += entry.stat(follow_symlinks=False).st_size
+            files += 1
+    return files, total
+
+
+def _sweep(folder: int, depth: int) -> None:
+    """Remove what a process that was killed had begun to write."""
+    for place, entry in _walked(folder, depth):
+        if entry.name.startswith(_PART):
+            _removed(place, entry.name)
+
+
+def _refused(path: str, error: OSError, *, writing: bool = False) -> Refused:
+    match error.errno:
+        case errno.ENOENT if writing:
+            return Refused(
+                f"{path} was not written: its folder was removed meanwhile; write again, and restart the server if "
+                "all of its files are gone"
+            )
+        case errno.ENOENT:
+            return Missing(f"there is no file {path}")
+        case errno.ELOOP:
+            return Refused(f"{path} leads through a symbolic link, which is not followed here")
+        case errno.ENOTDIR:
+            return Refused(f"{path} leads through a file, or a link, as if that was a folder")
+        case errno.ENOSPC | errno.EDQUOT:
+            return Refused(f"{path} was not written: the disk is full")
+        case _:
+            return Refused(f"{path} cannot be used: {os.strerror(error.errno or 0)}")

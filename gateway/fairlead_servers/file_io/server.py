@@ -1,0 +1,100 @@
+"""Server `file-io`: `write_file(path, content)` and `read_file(path)`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from mcp.server import MCPServer
+from pydantic import BaseModel, Field
+
+from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
+from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fairlead_servers.tool import READS, ToolError, annotated, tool
+from fairlead_tools.version import VERSION
+
+Path_ = Annotated[
+    str, Field(description="Path below the folder, for example notes/today.md", min_length=1, max_length=2000)
+]
+
+
+class FileSettings(ServerSettings):
+    """Settings of file-io."""
+
+    file_bytes: Annotated[int, Field(description="Largest file.", ge=1, le=100_000_000)] = 1_000_000
+    total_bytes: Annotated[int, Field(description="Bytes of all files together.", ge=1)] = 100_000_000
+    files: Annotated[int, Field(description="Number of files.", ge=1, le=100_000)] = 1000
+
+
+class FileWritten(BaseModel):
+    """A file as it is now."""
+
+    path: str
+    bytes: int
+    created: bool
+    """Whether there was no such file before."""
+
+
+class FileRead(BaseModel):
+    """Content of a file."""
+
+    path: str
+    bytes: int
+    content: str
+
+
+class Files:
+    """Tools of the server."""
+
+    def __init__(self, jail: Jail) -> None:
+        self._jail = jail
+
+    def write_file(
+        self,
+        path: Path_,
+        content: Annotated[str, Field(description="The whole text; what the file held before is replaced.")],
+    ) -> FileWritten:
+        """Write a text file, and the folders of its path. A file that exists is replaced as a whole, or not at all."""
+        try:
+            encoded = content.encode()
+        except UnicodeEncodeError as error:
+            raise ToolError("content holds half a character (a lone surrogate), which no file can hold.") from error
+        try:
+            created = self._jail.write(path, encoded)
+        except Refused as error:
+            raise ToolError(f"{error}.") from error
+        return FileWritten(path=path, bytes=len(encoded), created=created)
+
+    def read_file(self, path: Path_) -> FileRead:
+        """Read a text file that was written before."""
+        try:
+            content = self._jail.read(path)
+        except Refused as error:
+            raise ToolError(f"{error}.") from error
+        try:
+            return FileRead(path=path, bytes=len(content), content=content.decode())
+        except UnicodeDecodeError as error:
+            raise ToolError(f"{path} is no text in UTF-8 (byte {error.start}).") from error
+
+
+def open_server(folder: Path, settings: FileSettings) -> MCPServer[Any]:
+    """Server of the folder `files` in the data folder. Raises SettingError."""
+    quota = FolderQuota(settings.file_bytes, settings.total_bytes, settings.files)
+    try:
+        jail = Jail(folder / "files", quota)
+    except OSError as error:
+        raise SettingError(f"the folder {folder / 'files'} cannot be used: {error.strerror}") from error
+    files = Files(jail)
+    return MCPServer(
+        "file-io",
+        instructions="Keeps text files. Paths are relative to one folder; folders are made as they are needed.",
+        tools=[
+            tool(files.write_file, annotated(destructive=True, idempotent=True), "Write a file"),
+            tool(files.read_file, READS, "Read a file"),
+        ],
+        version=VERSION,
+        log_level="WARNING",
+    )
+
+
+SERVER: Final = ToolServer(FileSettings, open_server)

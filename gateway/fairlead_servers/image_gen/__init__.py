@@ -1,0 +1,1 @@
+"""Server `image-gen`: pictures from an OpenAI-compatible endpoint, or drawn on this machine."""

@@ -1,0 +1,117 @@
+"""Server `image-gen`: `generate_image(prompt, style)`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from mcp.server import MCPServer
+from mcp_types import CallToolResult, ImageContent, TextContent
+from pydantic import BaseModel, Field
+
+from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
+from fairlead_servers.image_gen.drawing import drawn
+from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
+from fairlead_servers.tool import ToolError, annotated, tool
+from fairlead_tools.version import VERSION
+
+NOTE: Final = "drawn on this machine from the words, not by a model: no images endpoint is configured"
+
+
+class ImageSettings(ServerSettings):
+    """Settings of image-gen."""
+
+    endpoint: Annotated[
+        str | None,
+        Field(description="Base of an OpenAI-compatible API, such as https://api.example.com/v1. Without it: drawn."),
+    ] = None
+    key: Annotated[str | None, Field(description="API key; give it by the environment, where no list shows it.")] = None
+    model: Annotated[str | None, Field(description="Model of the endpoint.")] = None
+    size: Annotated[
+        str,
+        Field(
+            description="Width and height, from 64 to 2048 where it is drawn here.", pattern=r"^[0-9]{2,4}x[0-9]{2,4}$"
+        ),
+    ] = "1024x1024"
+    timeout_s: Annotated[float, Field(description="Seconds for one picture.", gt=0, le=600)] = 120.0
+
+
+class Generated(BaseModel):
+    """How a picture was made; the picture itself is in the content of the result."""
+
+    prompt: str
+    style: str
+    source: Literal["endpoint", "drawn"]
+    media_type: str
+    bytes: int
+    note: str | None = None
+
+
+class ImageTool:
+    """Tool of the server."""
+
+    def __init__(self, settings: ImageSettings, endpoint: ImagesEndpoint | None) -> None:
+        width, height = map(int, settings.size.split("x"))
+        self._size = (_within(width), _within(height))
+        self._endpoint = endpoint
+
+    async def generate_image(
+        self,
+        prompt: Annotated[str, Field(description="What the picture shows", min_length=1, max_length=4000)],
+        style: Annotated[
+            str, Field(description="Style, for example ink, watercolor, oil, sketch or night", max_length=100)
+        ] = "ink",
+    ) -> Annotated[CallToolResult, Generated]:
+        """Make a picture from words. Where no images endpoint is configured, a simple picture with the words is drawn
+        instead, and the result says so.
+        """
+        if self._endpoint is None:
+            picture, kind = await asyncio.to_thread(drawn, prompt, style, *self._size), "image/png"
+        else:
+            try:
+                picture, kind = await self._endpoint.picture(f"{prompt}\n\nStyle: {style}" if style else prompt)
+            except EndpointFailed as error:
+                raise ToolError(f"{error}.") from error
+        source: Literal["endpoint", "drawn"] = "drawn" if self._endpoint is None else "endpoint"
+        said = Generated(
+            prompt=prompt, style=style, source=source, media_type=kind, bytes=len(picture),
+            note=NOTE if self._endpoint is None else None,
+        )  # fmt: skip
+        return CallToolResult(
+            content=[
+                TextContent(type="text", text=said.model_dump_json(indent=2)),
+                ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type=kind),
+            ],
+            structured_content=said.model_dump(),
+        )
+
+
+def _within(pixels: int) -> int:
+    return max(64, min(2048, pixels))
+
+
+def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
+    """Server of an endpoint, or of the drawing. Raises SettingError."""
+    endpoint = None
+    if settings.endpoint is not None:
+        try:
+            endpoint = ImagesEndpoint(
+                settings.endpoint, settings.key, settings.model, settings.size, settings.timeout_s
+            )
+        except ValueError as error:
+            raise SettingError(f"endpoint is {settings.endpoint!r}, not the address of an API") from error
+    images = ImageTool(settings, endpoint)
+    return MCPServer(
+        "image-gen",
+        instructions="Makes pictures. It takes seconds; say so before you call it.",
+        tools=[
+            tool(images.generate_image, annotated(open_world=endpoint is not None), "Make a picture", min_tier="deep")
+        ],
+        version=VERSION,
+        log_level="WARNING",
+    )
+
+
+SERVER: Final = ToolServer(ImageSettings, open_server)

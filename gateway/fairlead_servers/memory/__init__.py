@@ -1,0 +1,1 @@
+"""Server `memory`: the cold layer of an agent's memory."""

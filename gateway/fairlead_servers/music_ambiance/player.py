@@ -1,0 +1,87 @@
+"""Plays a file through mpv or ffplay, one process at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+Program = Literal["mpv", "ffplay"]
+ARGUMENTS: Final[dict[Program, tuple[str, ...]]] = {
+    "mpv": ("--no-config", "--no-video", "--really-quiet", "--no-terminal", "--loop-file=inf", "--"),
+    "ffplay": ("-nodisp", "-hide_banner", "-loglevel", "error", "-loop", "0", "-i"),
+}
+PATIENCE_S: Final = 3.0
+"""Seconds that a player has to end before it is killed."""
+
+
+class PlayerFailed(Exception):
+    """The player cannot be started; the message is a sentence without its full stop."""
+
+
+def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
+    """Player and path of its program; None where there is none, or none is wanted. Raises PlayerFailed."""
+    if wanted == "none":
+        return None
+    names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
+    for name in names:
+        found = shutil.which(name)
+        if found is not None:
+            return name, found
+    if wanted != "auto":
+        raise PlayerFailed(f"{wanted} is not installed here; install it, or set player to none")
+    return None
+
+
+class Player:
+    """The process that plays. `ended(code)` is called when it ends without having been stopped."""
+
+    def __init__(self, name: Program, program: str, ended: Callable[[int], None]) -> None:
+        self.name = name
+        self._program = program
+        self._ended = ended
+        self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    async def play(self, file: Path) -> None:
+        """Play a file over and over, in place of what plays now. Raises PlayerFailed."""
+        async with self._turn:
+            await self._stop()
+            try:
+                # nothing is inherited: standard output is the connection to the client
+                self._process = await asyncio.create_subprocess_exec(
+                    self._program, *ARGUMENTS[self.name], str(file), stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+                )  # fmt: skip
+            except OSError as error:
+                raise PlayerFailed(f"{self.name} cannot be started: {error.strerror}") from error
+            self._watching = asyncio.create_task(self._watch(self._process))
+
+    async def stop(self) -> None:
+        """End the process, if one plays."""
+        async with self._turn:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if self._watching is not None:
+            self._watching.cancel()
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        code = await process.wait()
+        if self._process is process:
+            self._process = None
+            self._ended(code)

@@ -1,0 +1,1 @@
+"""Server `rules-lookup`: rules of games, from files."""

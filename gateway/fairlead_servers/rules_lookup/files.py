@@ -1,0 +1,103 @@
+"""Rules from folders: a folder per game system, with files of Markdown or JSON.
+
+In Markdown each heading begins a rule, and its text goes on to the next heading. A JSON file is a list of objects with
+`title`, `text` and, if wanted, `id`. The id of a rule is `SYSTEM/ID`; without an id it follows from the title.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fairlead_servers.definition import SettingError
+from fairlead_servers.sentences import sentence
+
+MOST_BYTES: Final = 2_000_000
+"""Bytes of one file."""
+MOST_RULES: Final = 20_000
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+
+
+class RuleRecord(BaseModel):
+    """Rule of a JSON file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    text: Annotated[str, Field(min_length=1)]
+    id: Annotated[str, Field(max_length=200)] = ""
+
+
+@dataclass(frozen=True)
+class GameRule:
+    """Rule of a game."""
+
+    id: str
+    system: str
+    title: str
+    text: str
+
+
+_RECORDS: Final = TypeAdapter(list[RuleRecord])
+
+
+def read_rules(*folders: Path) -> dict[str, GameRule]:
+    """Rules by id; a later folder's take the place of an earlier one's. Raises SettingError for an unreadable file."""
+    rules: dict[str, GameRule] = {}
+    for path in rule_files(*folders):
+        system = slug(path.parent.name)
+        of_file: dict[str, GameRule] = {}
+        named: Counter[str] = Counter()
+        for record in _records(path):
+            name = first = slug(record.id or record.title)
+            named[first] += 1
+            while name in of_file:
+                name = f"{first}-{named[first]}"
+                named[first] += name in of_file
+            of_file[name] = GameRule(f"{system}/{name}", system, record.title, record.text)
+        rules.update({rule.id: rule for rule in of_file.values()})
+        if len(rules) > MOST_RULES:
+            raise SettingError(f"there are more than {MOST_RULES:,} rules with {path}; leave some out")
+    return rules
+
+
+def rule_files(*folders: Path) -> list[Path]:
+    """Files of rules, in the order in which they are read."""
+    return [
+        path
+        for folder in folders
+        for path in sorted(folder.glob("*/*"))
+        if path.suffix.lower() in (".md", ".json") and path.is_file()
+    ]
+
+
+def slug(title: str) -> str:
+    """Identifier of a title: lower case letters, digits and hyphens."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:80] or "rule"
+
+
+def _records(path: Path) -> Iterator[RuleRecord]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise SettingError(f"{path} has more than {MOST_BYTES:,} bytes; split it")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} cannot be read: {error}") from error
+    if path.suffix.lower() == ".json":
+        try:
+            yield from _RECORDS.validate_json(text)
+        except ValidationError as error:
+            raise SettingError(sentence(f"the rules of {path}", error)) from error
+        return
+    headings = list(_HEADING.finditer(text))
+    for at, heading in enumerate(headings):
+        body = text[heading.end() : headings[at + 1].start() if at + 1 < len(headings) else None].strip()
+        if body:
+            yield RuleRecord(title=heading[1][:200], text=body)

@@ -1,0 +1,89 @@
+"""Index of rules in memory, built anew when a file changes."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fairlead_servers.definition import SettingError
+from fairlead_servers.fulltext import TOKENS, matches
+from fairlead_servers.rules_lookup.files import GameRule, read_rules, rule_files
+
+LOOKS_EVERY_S: Final = 2.0
+"""Seconds between two looks at the files."""
+_log: Final = logging.getLogger(__name__)
+
+
+class RuleIndex:
+    """Rules of folders with a full-text index. Raises SettingError for files that cannot be read at the start.
+
+    A file that breaks later leaves the rules as they were, and is logged.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._seen = self._state()
+        self._looked = time.monotonic()
+        self.rules = read_rules(*folders)
+        self._connection = _indexed(self.rules)
+
+    def systems(self) -> list[str]:
+        """Game systems, sorted."""
+        return sorted({rule.system for rule in self.rules.values()})
+
+    def search(self, query: str, system: str, limit: int) -> list[GameRule]:
+        """Rules that match, best first; of one system, or of all for an empty one. Raises ToolError without words."""
+        with self._lock:
+            rows = matches(
+                self._connection,
+                "SELECT id FROM rules WHERE rules MATCH ? AND (? = '' OR system = ?) "
+                "ORDER BY bm25(rules, 0, 0, 5.0, 1.0) LIMIT ?",
+                query,
+                limit,
+                system,
+                system,
+            )
+            return [self.rules[row["id"]] for row in rows]
+
+    def refresh(self) -> None:
+        """Read the files again if one has changed since the last look, at most every `LOOKS_EVERY_S` seconds."""
+        with self._lock:
+            if time.monotonic() < self._looked + LOOKS_EVERY_S:
+                return
+            self._looked = time.monotonic()
+            state = self._state()
+            if state == self._seen:
+                return
+            self._seen = state
+            try:
+                rules = read_rules(*self._folders)
+            except SettingError as error:
+                _log.warning("The rules stay as they were: %s", error)
+                return
+            self._connection.close()
+            self.rules, self._connection = rules, _indexed(rules)
+
+    def _state(self) -> dict[Path, tuple[int, int]]:
+        state = {}
+        for path in rule_files(*self._folders):
+            with suppress(FileNotFoundError):  # removed since the folder was listed
+                stat = path.stat()
+                state[path] = (stat.st_mtime_ns, stat.st_size)
+        return state
+
+
+def _indexed(rules: dict[str, GameRule]) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)  # only ever one thread at a time: the lock
+    connection.row_factory = sqlite3.Row
+    connection.execute(f"CREATE VIRTUAL TABLE rules USING fts5 (id UNINDEXED, system UNINDEXED, title, text, {TOKENS})")
+    connection.executemany(
+        "INSERT INTO rules (id, system, title, text) VALUES (?, ?, ?, ?)",
+        [(rule.id, rule.system, rule.title, rule.text) for rule in rules.values()],
+    )
+    return connection

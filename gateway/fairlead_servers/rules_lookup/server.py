@@ -1,0 +1,119 @@
+"""Server `rules-lookup`: `search_rules(query, system)` and `get_rule(id)`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from mcp.server import MCPServer
+from pydantic import BaseModel, Field
+
+from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
+from fairlead_servers.fulltext import cut
+from fairlead_servers.rules_lookup.files import slug
+from fairlead_servers.rules_lookup.index import RuleIndex
+from fairlead_servers.tool import READS, ToolError, tool
+from fairlead_tools.version import VERSION
+
+OWN_RULES: Final = Path(__file__).parent / "rules"
+MOST_EXCERPT: Final = 300
+MOST_TEXT: Final = 8_000
+
+
+class RulesSettings(ServerSettings):
+    """Settings of rules-lookup."""
+
+    rules: Annotated[
+        Path | None,
+        Field(description="Folder with a folder per game system, beside `rules` in the data folder."),
+    ] = None
+    own: Annotated[bool, Field(description="Whether the rules that come along are found too.")] = True
+
+
+class RuleFound(BaseModel):
+    """Rule that a search found."""
+
+    id: str
+    system: str
+    title: str
+    excerpt: str
+
+
+class RulesFound(BaseModel):
+    """Rules, best first."""
+
+    rules: list[RuleFound]
+
+
+class RuleText(BaseModel):
+    """A rule in full."""
+
+    id: str
+    system: str
+    title: str
+    text: str
+
+
+class RulesLookup:
+    """Tools of the server."""
+
+    def __init__(self, index: RuleIndex) -> None:
+        self._index = index
+
+    def search_rules(
+        self,
+        query: Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)],
+        system: Annotated[str, Field(description="Game system; without one, all of them", max_length=100)] = "",
+        limit: Annotated[int, Field(description="Most results", ge=1, le=20)] = 5,
+    ) -> RulesFound:
+        """Find rules of a game by words. get_rule has their whole text."""
+        self._index.refresh()
+        wanted = slug(system) if system.strip() else ""
+        systems = self._index.systems()
+        if wanted and wanted not in systems:
+            raise ToolError(
+                f"there are no rules of {cut(system, 60)!r}; the systems are: {', '.join(systems[:30]) or 'none'}."
+            )
+        return RulesFound(
+            rules=[
+                RuleFound(id=rule.id, system=rule.system, title=rule.title, excerpt=cut(rule.text, MOST_EXCERPT))
+                for rule in self._index.search(query, wanted, limit)
+            ]
+        )
+
+    def get_rule(
+        self,
+        id: Annotated[str, Field(description="Id of a rule, as search_rules gives it", min_length=1, max_length=200)],  # noqa: A002 - its name in the design
+    ) -> RuleText:
+        """Get the whole text of a rule."""
+        self._index.refresh()
+        rule = self._index.rules.get(id)
+        if rule is None:
+            system, _, name = id.rpartition("/")
+            system = system if system in self._index.systems() else ""
+            near = [each.id for each in self._index.search(name, system, 3)] if any(map(str.isalnum, name)) else []
+            hint = f"; perhaps {' or '.join(near)}" if near else "; search_rules finds ids"
+            raise ToolError(f"there is no rule {cut(id, 60)!r}{hint}.")
+        return RuleText(id=rule.id, system=rule.system, title=rule.title, text=cut(rule.text, MOST_TEXT))
+
+
+def open_server(folder: Path, settings: RulesSettings) -> MCPServer[Any]:
+    """Server on the rules that come along, those of the data folder and those of the setting. Raises SettingError."""
+    if settings.rules is not None and not settings.rules.is_dir():
+        raise SettingError(f"there is no folder {settings.rules}; `rules` names one with a folder per game system")
+    folders = (
+        *((OWN_RULES,) if settings.own else ()),
+        folder / "rules",
+        *((settings.rules,) if settings.rules else ()),
+    )
+    lookup = RulesLookup(RuleIndex(*folders))
+    return MCPServer(
+        "rules-lookup",
+        instructions="Rules of games. Quote a rule as it is written; if none is found, say so.",
+        tools=[tool(lookup.search_rules, READS, "Search rules"), tool(lookup.get_rule, READS, "Rule in full")],
+        version=VERSION,
+        log_level="WARNING",
+    )
+
+
+SERVER: Final = ToolServer(RulesSettings, open_server)

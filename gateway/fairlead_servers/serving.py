@@ -1,0 +1,91 @@
+"""Serving one tool server over standard input and output, or over HTTP with `/mcp` and `/healthz`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from mcp.server import MCPServer
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+GRACE_S: Final = 5
+"""Seconds that running requests have after SIGTERM; open event streams are closed then."""
+
+
+def serve_stdio(server: MCPServer[Any]) -> None:
+    """Serve until the client closes standard input, or until SIGTERM or SIGINT."""
+    asyncio.run(_stdio(server))
+
+
+async def _stdio(server: MCPServer[Any]) -> None:
+    serving, stopped = asyncio.create_task(server.run_stdio_async()), asyncio.Event()
+    _on_signals(stopped)
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if serving.done():
+        serving.result()
+        return
+    # A thread of the SDK is blocked in a read of standard input, which nothing can end: the lifespan releases what the
+    # server holds, then the process exits without joining that thread.
+    serving.cancel()
+    await asyncio.wait({serving}, timeout=GRACE_S)
+    os._exit(0)
+
+
+def serve_http(server: MCPServer[Any], host: str, port: int) -> None:
+    """Serve `/mcp` and `/healthz` until SIGTERM or SIGINT; running requests then have `GRACE_S` seconds to finish.
+
+    Raises OSError where the address cannot be listened on.
+    """
+    with listening_socket(host, port) as listening:
+        asyncio.run(_http(server, host, listening))
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Socket whose connections send without delay. Raises OSError."""
+    found = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # asyncio does this for sockets of its own alone. Without it head and body of each answer are two packets, of which
+    # the second waits for the client's delayed acknowledgement: 40 ms a call.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
+
+
+async def _http(server: MCPServer[Any], host: str, listening: socket.socket) -> None:
+    server.custom_route("/healthz", methods=["GET"])(_health)
+    config = uvicorn.Config(
+        server.streamable_http_app(host=host), log_level="warning", ws="none", timeout_graceful_shutdown=GRACE_S
+    )
+    stopped = asyncio.Event()
+    _on_signals(stopped)
+    web = _SignalsElsewhere(config)
+    serving = asyncio.create_task(web.serve(sockets=[listening]))
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    web.should_exit = True
+    await serving
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+class _SignalsElsewhere(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: uvicorn's own handling would end the process by SIGTERM, and not with exit code 0."""
+        yield
+
+
+def _on_signals(stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)

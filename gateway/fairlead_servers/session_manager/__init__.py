@@ -1,0 +1,1 @@
+"""Server `session-manager`: transcripts and summaries of sessions."""

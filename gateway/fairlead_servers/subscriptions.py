@@ -1,0 +1,100 @@
+"""Subscriptions of clients before MCP 2026-07-28 (`resources/subscribe`), told of what the SDK's bus announces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcp.server import MCPServer
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, SubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+
+MOST_SUBSCRIBERS: Final = 1024
+"""Connections with a subscription; further ones are refused."""
+
+
+@dataclass(eq=False)
+class _Subscriber:
+    connection: Connection
+    uris: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    """URIs of which the client is to be told: several changes in a row are one notification to a slow client."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hear(self, event: ServerEvent) -> None:
+        """Note an event of the bus."""
+        if isinstance(event, ResourceUpdated) and event.uri in self.uris:
+            self.changed.add(event.uri)
+            self.wake.set()
+
+    async def tell(self) -> None:
+        """Send the client what changed, until cancelled."""
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            changed, self.changed = self.changed, set()
+            for uri in sorted(changed):
+                await self.connection.send_resource_updated(uri)
+
+
+class LegacySubscriptions:
+    """Subscriptions by connection; each ends with its connection."""
+
+    def __init__(self, bus: SubscriptionBus, uris: frozenset[str], most: int = MOST_SUBSCRIBERS) -> None:
+        """`uris`: resources whose updates are published on the bus."""
+        self._bus = bus
+        self._uris = uris
+        self._most = most
+        self._subscribers: dict[Connection, _Subscriber] = {}
+
+    def __len__(self) -> int:
+        return len(self._subscribers)
+
+    def serve_on(self, server: MCPServer[Any]) -> None:
+        """Answer `resources/subscribe` and `resources/unsubscribe` of the server, which then declares `subscribe`."""
+        low = server._lowlevel_server  # noqa: SLF001  # MCPServer itself offers methods to extensions alone
+        low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+
+    async def _subscribe(self, context: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
+        uri = str(params.uri)
+        if uri not in self._uris:
+            raise MCPError(INVALID_PARAMS, f"{uri[:200]} is not announced; these are: {', '.join(sorted(self._uris))}")
+        connection = _connection(context)
+        subscriber = self._subscribers.get(connection)
+        if subscriber is None:
+            subscriber = self._begin(connection)
+        subscriber.uris.add(uri)
+        return EmptyResult()
+
+    async def _unsubscribe(
+        self, context: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
+    ) -> EmptyResult:
+        subscriber = self._subscribers.get(_connection(context))
+        if subscriber is not None:
+            subscriber.uris.discard(str(params.uri))
+        return EmptyResult()
+
+    def _begin(self, connection: Connection) -> _Subscriber:
+        """Raises MCPError where there are too many."""
+        if len(self._subscribers) >= self._most:
+            raise MCPError(INVALID_PARAMS, f"{self._most} clients have subscribed already, which is the most")
+        subscriber = _Subscriber(connection)
+        self._subscribers[connection] = subscriber
+        telling = asyncio.get_running_loop().create_task(subscriber.tell(), name="subscription")
+        connection.exit_stack.callback(self._end, connection, telling, self._bus.subscribe(subscriber.hear))
+        return subscriber
+
+    def _end(self, connection: Connection, telling: asyncio.Task[None], unsubscribe: Callable[[], None]) -> None:
+        self._subscribers.pop(connection, None)
+        unsubscribe()
+        telling.cancel()
+
+
+def _connection(context: ServerRequestContext[Any, Any]) -> Connection:
+    return context.session._connection  # noqa: SLF001  # sessions are made anew for each request, and have no other name

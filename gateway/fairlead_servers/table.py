@@ -1,0 +1,81 @@
+"""Table of the tool servers: a server is found by its row, and imported when it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from fairlead_servers.definition import ToolServer
+
+
+@dataclass(frozen=True)
+class BundledServer:
+    """A server of `fairlead serve`."""
+
+    name: str
+    summary: str
+    module: str
+    place: str
+    """Default data folder, below the user's; servers with the same one share it."""
+
+    def definition(self) -> ToolServer[Any]:
+        """Definition of the server, whose module is imported here."""
+        found = import_module(self.module).SERVER
+        assert isinstance(found, ToolServer)
+        return found
+
+
+_ROWS: Final = (
+    BundledServer(
+        "dice-roller",
+        "Rolls dice, and rolls on tables from files.",
+        "fairlead_servers.dice_roller.server",
+        "dice-roller",
+    ),
+    BundledServer(
+        "memory",
+        "Searches past sessions, entities and facts.",
+        "fairlead_servers.memory.server",
+        "sessions",
+    ),
+    BundledServer(
+        "rules-lookup",
+        "Searches rules of games, in files of Markdown or JSON.",
+        "fairlead_servers.rules_lookup.server",
+        "rules-lookup",
+    ),
+    BundledServer(
+        "session-manager",
+        "Searches what was said in sessions, and has their summaries.",
+        "fairlead_servers.session_manager.server",
+        "sessions",
+    ),
+    BundledServer(
+        "file-io",
+        "Reads and writes text files in one folder.",
+        "fairlead_servers.file_io.server",
+        "file-io",
+    ),
+    BundledServer(
+        "music-ambiance",
+        "Plays background music by mood, here or at a client.",
+        "fairlead_servers.music_ambiance.server",
+        "music-ambiance",
+    ),
+    BundledServer(
+        "web-search",
+        "Searches the web or files, and reads pages.",
+        "fairlead_servers.web_search.server",
+        "web-search",
+    ),
+    BundledServer(
+        "image-gen",
+        "Makes pictures by an endpoint, or draws them.",
+        "fairlead_servers.image_gen.server",
+        "image-gen",
+    ),
+)
+
+SERVERS: Final = {row.name: row for row in _ROWS}
+"""Rows by name."""

@@ -1,0 +1,98 @@
+"""Tools of the servers: strict about arguments, with errors that are sentences, and progress of what takes long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import ToolAnnotations
+from pydantic import ValidationError
+
+from fairlead_servers.sentences import quoted, sentence
+
+__all__ = ["READS", "StrictTool", "ToolError", "annotated", "tool"]
+
+READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+"""Annotations of a tool that reads its own data, and answers the same until these change."""
+SILENT_S: Final = 2.0
+"""Seconds of work before the first report of progress."""
+EVERY_S: Final = 1.0
+"""Seconds between two reports."""
+
+
+class StrictTool(Tool):
+    """Tool that refuses unknown arguments, and whose errors are sentences without the SDK's prefix."""
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
+        """Run the tool, and report progress from `SILENT_S` on.
+
+        Raises ToolError with one sentence for bad arguments and for what the tool itself refuses.
+        """
+        known = self.parameters.get("properties", {})
+        for name in arguments:
+            if name not in known:
+                takes = f"it takes {', '.join(known)}" if known else "it takes none"
+                raise ToolError(f"the arguments of {self.name} are refused: it has no {quoted(name)}; {takes}.")
+        try:
+            async with _progress_reported(context, self.title or self.name):
+                return await super().run(arguments, context, convert_result)
+        except UnexpectedToolError as error:
+            # still "unexpected", so that the SDK logs the traceback
+            raise UnexpectedToolError(
+                f"{self.name} failed by a fault of its server, whose log has the details."
+            ) from error.__cause__
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                raise ToolError(sentence(f"the arguments of {self.name}", cause)) from error
+            raise ToolError(str(cause or error)) from error
+
+
+def tool(
+    function: Callable[..., Any], annotations: ToolAnnotations, title: str, *, min_tier: str | None = None
+) -> StrictTool:
+    """Tool of a function or a bound method: its name, docstring and annotated parameters are the definition. `min_tier`
+    is the fastest latency tier that may show it (`fairlead.dev/min_tier`).
+    """
+    meta = {"fairlead.dev/min_tier": min_tier} if min_tier else None
+    made = StrictTool.from_function(function, annotations=annotations, title=title, meta=meta)
+    made.parameters = {**made.parameters, "additionalProperties": False}
+    assert isinstance(made, StrictTool)
+    return made
+
+
+def annotated(*, destructive: bool = False, idempotent: bool = False, open_world: bool = False) -> ToolAnnotations:
+    """Annotations of a tool that is not read-only."""
+    return ToolAnnotations(
+        read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=open_world
+    )
+
+
+@asynccontextmanager
+async def _progress_reported(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
+    """Report progress while the block runs: the seconds passed, and what is being done.
+
+    Clients that gave no progress token get nothing.
+    """
+
+    async def report() -> None:
+        passed = SILENT_S
+        await asyncio.sleep(SILENT_S)
+        while True:
+            await context.report_progress(passed, None, f"{doing}: {passed:.0f} s")
+            await asyncio.sleep(EVERY_S)
+            passed += EVERY_S
+
+    reporting = asyncio.create_task(report())
+    try:
+        yield
+    finally:
+        reporting.cancel()
+        await asyncio.gather(
+            reporting, return_exceptions=True
+        )  # a client that is gone hears neither that nor the answer

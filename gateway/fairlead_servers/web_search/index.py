@@ -1,0 +1,110 @@
+"""Search in files of a folder, for a machine without a search engine: SQLite's full-text index, in memory."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ENDINGS: Final = frozenset({".htm", ".html", ".md", ".txt"})
+MOST_FILES: Final = 5000
+MOST_BYTES: Final = 1_000_000
+"""Largest file; larger ones are left out."""
+SCHEME: Final = "index:"
+"""Begin of the addresses of these pages."""
+_WORD: Final = re.compile(r"\w+")
+_MOST_WORDS: Final = 32
+
+
+@dataclass(frozen=True)
+class PageHit:
+    """One result of a search."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+@dataclass(frozen=True)
+class IndexedPage:
+    """One file of the folder."""
+
+    title: str
+    text: str
+    html: bool
+
+
+class FileIndex:
+    """The files of a folder, read anew when one of them changed. Calls may come from several threads."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._turn = threading.Lock()
+        self._stamp: tuple[tuple[str, int, int], ...] = ()
+        self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        self._db.execute(
+            "CREATE VIRTUAL TABLE pages USING fts5(title, body, name UNINDEXED, tokenize='porter unicode61')"
+        )
+
+    def search(self, query: str, most: int) -> list[PageHit]:
+        """The best hits for any word of the query, best first."""
+        words = _WORD.findall(query)[:_MOST_WORDS]
+        if not words:
+            return []
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        with self._turn:
+            self._refresh()
+            rows = self._db.execute(
+                "SELECT title, name, snippet(pages, 1, '', '', '…', 30) FROM pages WHERE pages MATCH ? "
+                "ORDER BY bm25(pages, 4.0, 1.0), name LIMIT ?",
+                (wanted, most),
+            ).fetchall()
+        return [PageHit(title, SCHEME + name, " ".join(snippet.split())) for title, name, snippet in rows]
+
+    def page(self, url: str) -> IndexedPage | None:
+        """A file by its address; None where there is none. Only files that were listed are read."""
+        name = url.removeprefix(SCHEME)
+        with self._turn:
+            self._refresh()
+            row = self._db.execute("SELECT title, body FROM pages WHERE name = ?", (name,)).fetchone()
+        return None if row is None else IndexedPage(row[0], row[1], name.endswith((".html", ".htm")))
+
+    def _refresh(self) -> None:
+        files = list(self._files())
+        stamp = tuple((name, mtime, size) for name, _, mtime, size in files)
+        if stamp == self._stamp:
+            return
+        rows = [(_title(path, text), text, name) for name, path, _, _ in files if (text := _text(path)) is not None]
+        with self._db:
+            self._db.execute("DELETE FROM pages")
+            self._db.executemany("INSERT INTO pages (title, body, name) VALUES (?, ?, ?)", rows)
+        self._stamp = stamp
+
+    def _files(self) -> Iterator[tuple[str, Path, int, int]]:
+        """Name, path, time and size of each, sorted by name; links are not followed."""
+        found = 0
+        for path in sorted(self._root.rglob("*")):
+            if path.suffix.lower() not in ENDINGS or path.is_symlink() or not path.is_file():
+                continue
+            size = path.stat().st_size
+            if size <= MOST_BYTES:
+                found += 1
+                if found > MOST_FILES:
+                    return
+                yield path.relative_to(self._root).as_posix(), path, path.stat().st_mtime_ns, size
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None
+
+
+def _title(path: Path, text: str) -> str:
+    found = re.search(r"<title[^>]*>([^<]{1,200})</title>|^#\s+(.{1,200})$", text[:5000], re.IGNORECASE | re.MULTILINE)
+    return (found[1] or found[2]).strip() if found else path.stem

@@ -1,0 +1,47 @@
+"""Sample McpServers of the bundled servers: valid, of a server that there is, about tools that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.load import load_paths
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_servers.table import SERVERS
+
+ROOT = Path(__file__).parents[3]
+SAMPLES = ROOT / "crds" / "samples" / "servers"
+PAGE = ROOT / "gateway" / "SCORES.md"
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+async def test_a_sample_is_valid_and_declares_each_tool_of_its_server(path: Path, tmp_path: Path) -> None:
+    loaded = load_paths([path])
+    assert not loaded.problems
+    (server,) = loaded.of_kind(McpServer)
+    row = SERVERS[path.stem]
+    assert server.spec.image is not None
+    assert (server.metadata.name, server.spec.image.args[0]) == (row.name, row.name)
+    assert server.spec.unrestricted_pod_template is None
+    tools = {tool.name for tool in await row.definition().make(tmp_path, row.name, {}, {}).list_tools()}
+    assert {tool.name for tool in server.spec.tools} == tools
+    for tool in server.spec.tools:
+        assert tool.latency is not None
+        assert tool.latency.estimated is not None
+        assert tool.categories
+
+
+def test_the_page_of_the_leaderboard_lists_the_samples_by_category() -> None:
+    found: dict[str, tuple[set[str], list[str]]] = {}
+    for path in sorted(SAMPLES.glob("*.yaml")):
+        (server,) = load_paths([path]).of_kind(McpServer)
+        for tool in server.spec.tools:
+            for category in tool.categories:
+                tags, names = found.setdefault(category, (set(), []))
+                tags.update(tool.tags)
+                names.append(f"`{server.metadata.name}__{tool.name}`")
+    rows = [
+        f"| {name} | {', '.join(sorted(tags))} | {', '.join(tools)} |" for name, (tags, tools) in sorted(found.items())
+    ]
+    assert "\n".join(["|---|---|---|", *rows, ""]) in PAGE.read_text()

@@ -1,0 +1,189 @@
+"""Pages that web-search fetches, and places that it never asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from fairlead_mcp.http.dial import Address, Resolved
+from fairlead_servers.fetching import Fetcher, FetchFailed, Page
+from fairlead_servers.web_search.index import FileIndex
+from fairlead_servers.web_search.reading import Unreadable, read_apart, readable, shortened
+
+ANSWERS: Mapping[str, bytes] = {
+    "/page": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello",
+    "/inside": b"HTTP/1.1 302 Found\r\nLocation: http://inside.example/\r\nContent-Length: 0\r\n\r\n",
+    "/metadata": b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
+    "/file": b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
+    "/loop": b"HTTP/1.1 302 Found\r\nLocation: /loop\r\nContent-Length: 0\r\n\r\n",
+    "/once": b"HTTP/1.1 301 Moved\r\nLocation: /page\r\nContent-Length: 0\r\n\r\n",
+    "/nowhere": b"HTTP/1.1 301 Moved\r\nLocation: http://[bad\r\nContent-Length: 0\r\n\r\n",
+    "/to%20umlauts": "HTTP/1.1 301 Moved\r\nLocation: /über?q=ä\r\nContent-Length: 0\r\n\r\n".encode(),
+    "/%C3%BCber?q=%C3%A4": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nhigh",
+    "/gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+    "/large": b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 100_000,
+    "/broken": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx",
+    "/silent": b"",
+}
+NAMES: Mapping[str, str] = {
+    "web.example": "127.0.0.77", "inside.example": "10.1.2.3", "six.example": "::ffff:192.168.0.1",
+    "own.example": "127.0.0.1", "nat.example": "64:ff9b::a00:1", "unique.example": "fd12::1",
+}  # fmt: skip
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    name = host.removesuffix(".")
+    address = NAMES.get(name, name)
+    if address.endswith(".invalid"):
+        raise OSError("no such name")
+    return Resolved([(address, port)])
+
+
+class Web:
+    """A server at web.example, whose address alone is allowed although it is on this machine."""
+
+    async def __aenter__(self) -> Self:
+        self._stack = AsyncExitStack()
+        self._serving: list[asyncio.Task[None]] = []
+        server = await asyncio.start_server(self._serve, "127.0.0.77", 0)
+        self._stack.push_async_callback(server.wait_closed)
+        self._stack.callback(server.close)
+        self.base = f"http://web.example:{server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+        await asyncio.gather(*self._serving)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.append(task)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        answer = ANSWERS[head.split(" ")[1]]
+        if not answer:
+            await reader.read()
+        writer.write(answer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async def fetch(self, path: str, timeout_s: float = 10.0) -> Page:
+        fetcher = Fetcher(allowed=["127.0.0.77"], most_bytes=50_000, timeout_s=timeout_s, resolve=resolve)
+        return await fetcher.fetch(path if "://" in path else self.base + path)
+
+
+async def test_a_page_is_fetched_also_after_a_redirect() -> None:
+    async with Web() as web:
+        page = await web.fetch("/once")
+        assert (page.status, page.body, page.url, page.cut) == (200, b"hello", f"{web.base}/page", False)
+        assert (await web.fetch("/large")).cut
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/nowhere", "redirected to 'http://[bad', which is no URL"),
+        ("http://127。0。0。1/", "this machine itself"),
+        ("http://ü" + "x" * 70 + ".example/", "not an http or https URL"),
+        ("/inside", "inside.example leads to an address inside of the cluster"),
+        ("/metadata", "link-local"),
+        ("/file", "not an http or https URL"),
+        ("/loop", "redirected more than 5 times"),
+        ("/gzip", "compressed"),
+        ("/broken", "broke off"),
+        ("http://inside.example/", "inside"),
+        ("http://six.example/", "inside"),
+        ("http://nat.example/", "inside"),
+        ("http://unique.example/", "inside"),
+        ("http://own.example/", "this machine itself"),
+        ("http://127.0.0.1:1/", "this machine itself"),
+        ("http://[::1]/", "this machine itself"),
+        ("http://0.0.0.0/", "this machine itself"),
+        ("http://2130706433/", "inside of the cluster"),
+        ("http://router/", "inside of the cluster"),
+        ("http://demo.team.svc/", "Service of namespace team"),
+        ("http://nobody.invalid/", "is unknown"),
+        ("http://user:secret@web.example/", "credentials"),
+        ("ftp://web.example/", "not an http or https URL"),
+        ("http://web.example/\r\nX: y", "not an http or https URL"),
+        ("http://web.example:99999/", "not an http or https URL"),
+    ],
+)
+async def test_what_is_not_of_the_public_web_is_refused_by_a_sentence(path: str, why: str) -> None:
+    async with Web() as web:
+        with pytest.raises(FetchFailed) as caught:
+            await web.fetch(path)
+    assert why in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["/über?q=ä", "/%C3%BCber?q=ä#part", "/to%20umlauts"])
+async def test_an_address_in_other_scripts_is_asked_for_in_ascii(path: str) -> None:
+    async with Web() as web:
+        assert (await web.fetch(path)).body == b"high"
+
+
+async def test_a_server_that_says_nothing_is_given_up() -> None:
+    async with Web() as web:
+        with pytest.raises(FetchFailed, match=r"did not answer within 0\.3 s"):
+            await web.fetch("/silent", timeout_s=0.3)
+
+
+def page(body: str, kind: str = "text/html") -> Page:
+    return Page("http://web.example/", 200, kind, None, body.encode(), cut=False)
+
+
+def test_a_page_is_read_without_its_menus_and_scripts() -> None:
+    story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
+    title, text = readable(
+        page(f"<html><head><title>Ships</title><script>alert(1)</script></head><body><nav><a href=/>Home</a></nav>"
+             f"<article><h1>Ships</h1><p>{story}</p></article><footer>Imprint</footer></body></html>")
+    )  # fmt: skip
+    assert title == "Ships"
+    assert "Sentence 29" in text
+    assert "alert" not in text
+    assert "Home" not in text
+
+
+def test_what_holds_no_text_is_refused_and_plain_text_is_as_it_is() -> None:
+    assert readable(page("a  b\n<c>", "text/plain")) == ("", "a  b\n<c>")
+    with pytest.raises(Unreadable, match="image/png, which has no text"):
+        readable(page("x", "image/png"))
+    with pytest.raises(Unreadable, match="holds no text"):
+        readable(page("<html><body><script>x</script></body></html>"))
+
+
+async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
+    story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
+    read = await read_apart(page(f"<html><body><article><p>{story}</p></article></body></html>"), 60)
+    assert read == ("", story)
+    with pytest.raises(Unreadable, match="holds no text"):
+        await read_apart(page("<html></html>"), 60)
+    with pytest.raises(Unreadable, match=r"takes longer than 0\.5 s to read"):
+        await read_apart(page("x<br>" * 400_000), 0.5)
+
+
+def test_a_text_is_cut_at_a_word_within_its_budget() -> None:
+    assert shortened("short", 100) == ("short", False)
+    text, cut = shortened("word " * 100, 52)
+    assert (len(text) <= 52, text.endswith("word"), cut) == (True, True, True)
+
+
+def test_files_are_searched_by_words_and_found_again_when_they_change(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Anchors\nAn anchor holds a ship.")
+    (tmp_path / "b.txt").write_text("Nothing of the kind.")
+    (tmp_path / "link.md").symlink_to("/etc/passwd")
+    index = FileIndex(tmp_path)
+    (hit,) = index.search('anchor" OR ( *', 5)
+    assert (hit.title, hit.url) == ("Anchors", "index:a.md")
+    (tmp_path / "c.md").write_text("# Kinds of anchors\nMany.")
+    assert {hit.url for hit in index.search("anchors", 5)} == {"index:a.md", "index:c.md"}
+    assert index.search("***", 5) == []
+    assert index.page("index:link.md") is None
+    assert index.page("index:../a.md") is None
