@@ -22,7 +22,7 @@ COMPLETE: Final = "_FAIRLEAD_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 TRACEBACK: Final = "FAIRLEAD_TRACEBACK"
 """Environment variable that has a fault of ours shown with its traceback."""
-SERVING: Final = frozenset({"up", "operator", "gateway"})
+SERVING: Final = frozenset({"up", "operator", "gateway", "serve"})
 """Verbs that run until a signal: their standard error is a log, which a traceback belongs in."""
 
 

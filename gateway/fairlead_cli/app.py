@@ -1,7 +1,5 @@
 """The commands with their options and help. Each imports its implementation when it runs, so that `--help` is quick. No
 work is done here.
-
-No work is done here.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import typer
 
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
+from fairlead_cli.calling.search import search
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
@@ -34,6 +33,7 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.commands import approve, diff
 from fairlead_cli.servers.commands import events, logs, refresh, servers
+from fairlead_cli.serving import ingest, serve
 from fairlead_cli.speed.predicting import predict
 from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
@@ -210,6 +210,7 @@ def tools(
 
 
 app.add_typer(keys, name="keys")
+app.command()(search)
 app.command()(convert)
 app.command()(plan)
 app.command()(servers)
@@ -295,6 +296,26 @@ def crds(
         print_crds(output)
 
 
+@app.command()
+def migrate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Manifests, or an mcp.json.")],
+    in_place: Annotated[bool, typer.Option("--in-place", "-i", help="Rewrite the files themselves.")] = False,
+) -> None:
+    """Rewrite manifests of an earlier release to the fields of this one; comments and order stay.
+
+    Examples:
+
+        fairlead migrate server.yaml | kubectl apply -f -
+
+        fairlead migrate --in-place manifests/*.yaml
+    """
+    from fairlead_cli.cluster.migrating import migrate_files
+
+    migrate_files(files, in_place=in_place)
+
+
+app.command()(serve)
+app.command()(ingest)
 app.command()(operator)
 app.command()(gateway)
 

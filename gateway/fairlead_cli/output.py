@@ -53,6 +53,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\t" else " " for char in text)
 
 
+def duration(value: float | None, otherwise: str = "unknown") -> str:
+    """A duration as `8.5 ms` or `812 ms`; `otherwise` for None."""
+    return otherwise if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
 def first_line(text: str, limit: int = 100) -> str:
     """The first line of a description, shortened."""
     line = text.strip().partition("\n")[0].strip()

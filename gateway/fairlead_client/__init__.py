@@ -28,8 +28,8 @@ try:
     from fairlead_client.servers import BadServer, Server
     from fairlead_client.tools import Tool
     from fairlead_formats.registry import UnknownFormat
-    from fairlead_gateway.custom.context import Context
-    from fairlead_gateway.custom.tool import CustomTool, tool
+    from fairlead_tools.handlers.context import Context
+    from fairlead_tools.handlers.tool import CustomTool, tool
 except ModuleNotFoundError as error:
     if (error.name or __name__).startswith("fairlead"):
         raise

@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from fairlead_client.callbacks import OnConnect, OnDisconnect
@@ -29,8 +28,8 @@ from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.custom.threads import Threads
-from fairlead_gateway.custom.upstream import THREADS
+from fairlead_tools.handlers.calls import THREADS
+from fairlead_tools.handlers.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -185,9 +184,7 @@ class ToolRegistry:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Life
@@ -227,6 +224,10 @@ class ToolRegistry:
     def get_tool(self, name: str) -> Tool | None:
         """See `AsyncToolRegistry.get_tool`."""
         return self._wait(self._registry.get_tool(name))
+
+    def search(self, query: str, limit: int = 8) -> tuple[Tool, ...]:
+        """See `AsyncToolRegistry.search`."""
+        return self._wait(self._registry.search(query, limit))
 
     def add_tool(self, one: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""

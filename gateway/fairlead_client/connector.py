@@ -15,7 +15,6 @@ from typing import Final
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_client.policy import MAX_PARALLEL
 from fairlead_client.servers import ServerDeclaration
-from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher
@@ -29,6 +28,7 @@ from fairlead_mcp.opening import Heard, network_session
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
+from fairlead_tools.version import NAME, VERSION
 
 CONNECT_SECONDS: Final = 10.0
 """To negotiate with a server behind a URL."""

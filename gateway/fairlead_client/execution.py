@@ -21,12 +21,12 @@ from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.core.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
-from fairlead_gateway.custom.problems import HandlerFailed
-from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.capabilities import sentence
 from fairlead_mcp.errors import McpError
+from fairlead_tools.handlers.problems import HandlerFailed
+from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
+from fairlead_tools.validation.shelf import Checks
 
 Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
 """Makes one attempt: the tool, raw arguments, seconds. Raises McpError and HandlerFailed."""

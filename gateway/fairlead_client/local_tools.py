@@ -1,4 +1,4 @@
-"""The tools of this process: functions as `fairlead_gateway.custom` takes them in, and the calls of them.
+"""The tools of this process: functions as `fairlead_tools.handlers` takes them in, and the calls of them.
 
 Names, schemas, threads and results are those of the gateway's custom tools, so that a function
 behaves alike in both.
@@ -17,14 +17,12 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_client.tools import Tool, seconds
-from fairlead_gateway.core.names import tool_id
-from fairlead_gateway.core.ports import Pending
-from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.custom.tool import CustomTool
-from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.custom.upstream import METHOD, THREADS, LocalUpstream
-from fairlead_gateway.sending import FutureSink
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.messages import Message
+from fairlead_tools.handlers.calls import THREADS, HandlerCall, Handlers
+from fairlead_tools.handlers.tool import CustomTool
+from fairlead_tools.handlers.tools import SERVER, CustomTools, Prepared
+from fairlead_tools.names import tool_id
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool
 """A function, marked by `@tool` or not, or all that is said of one."""
@@ -42,8 +40,8 @@ class LocalTools:
     def __init__(self, given: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
         self._tools = CustomTools()
         self._shown: dict[str, Tool] = {}
-        self._upstream = LocalUpstream(self._tools, limit=AT_ONCE, threads=threads, raises=True)
-        self._waiting: dict[FutureSink, Pending] = {}
+        self._handlers = Handlers(self._tools, limit=AT_ONCE, threads=threads, raises=True)
+        self._waiting: dict[_FutureOutcome, HandlerCall] = {}
         for one in given:
             self.add(one)
 
@@ -59,24 +57,42 @@ class LocalTools:
     async def call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
         """The raw result. Raises McpError and HandlerFailed."""
         params = _encode({"name": tool.own_name, "arguments": Raw(arguments)})
-        deadline = time.monotonic() + timeout
-        request = UpstreamRequest(self._upstream.next_id(), METHOD, params, deadline, MAX_RESULT)
-        sink = FutureSink()
-        run = self._waiting[sink] = self._upstream.send(request, sink)
+        outcome = _FutureOutcome()
+        call = self._waiting[outcome] = self._handlers.call(
+            params, outcome, deadline=time.monotonic() + timeout, max_bytes=MAX_RESULT
+        )
         try:
-            return await sink.future
+            return await outcome.future
         except asyncio.CancelledError:
-            run.cancel()
+            call.cancel()
             raise
         finally:
-            del self._waiting[sink]
+            del self._waiting[outcome]
 
     async def aclose(self) -> None:
         """End all calls. A handler in a thread goes on until it sees its cancellation (`Context`)."""
-        for sink, run in self._waiting.items():
-            run.cancel()
-            sink.failed(ConnectFailed("the tool registry was closed", reason="Closed"))
-        await self._upstream.aclose(0)
+        for outcome, call in self._waiting.items():
+            call.cancel()
+            outcome.failed(ConnectFailed("the tool registry was closed", reason="Closed"))
+        await self._handlers.aclose(0)
+
+
+class _FutureOutcome:
+    """Outcome of one call as a future; its progress and log messages are dropped."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+
+    def answered(self, result: Raw) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def failed(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def notify(self, message: Message) -> None:
+        """Nobody hears it."""
 
 
 def _tool(prepared: Prepared) -> Tool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from fairlead_formats.names import unknown_tool
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, META_ERROR
+from fairlead_tools.refusal import INVALID_ARGUMENTS, META_ERROR
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 TOOL_FAILED: Final = "TOOL_FAILED"

@@ -8,7 +8,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, ToolCallError
 from fairlead_client.restart_backoff import RestartDelayed
-from fairlead_gateway.core.refusal import (
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
+from fairlead_mcp.jsonrpc import INVALID_PARAMS
+from fairlead_mcp.retries import worth_it
+from fairlead_tools.refusal import (
     BREAKER_OPEN,
     CONNECTION_LOST,
     INVALID_ARGUMENTS,
@@ -17,10 +20,7 @@ from fairlead_gateway.core.refusal import (
     TIMEOUT,
     UPSTREAM_ERROR,
 )
-from fairlead_gateway.refusals import refusal_for
-from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
-from fairlead_mcp.jsonrpc import INVALID_PARAMS
-from fairlead_mcp.retries import worth_it
+from fairlead_tools.refusals import refusal_for
 
 CALL_SECONDS: Final = 60.0
 MAX_PARALLEL: Final = 64

@@ -11,7 +11,6 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 from msgspec import Raw
@@ -41,9 +40,11 @@ from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import JsonObject, Options
-from fairlead_gateway.batch import run_all
-from fairlead_gateway.core.refusal import UPSTREAM_ERROR
-from fairlead_gateway.custom.upstream import THREADS
+from fairlead_search.index import Bm25Index
+from fairlead_search.record import record
+from fairlead_tools.batch import run_all
+from fairlead_tools.handlers.calls import THREADS
+from fairlead_tools.refusal import UPSTREAM_ERROR
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ class AsyncToolRegistry:
         self._conversions = Conversions()
         self._executor = Executor(self._call)
         self._compiled: ToolTable | None = None
+        self._index: tuple[ToolTable, Bm25Index] | None = None
+        """Index of the tools that were searched last, and the table that it is of."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -105,9 +108,7 @@ class AsyncToolRegistry:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # Life
@@ -172,6 +173,18 @@ class AsyncToolRegistry:
         self._check_open()
         tool = await self._found(name)
         return tool if tool is not None and tool.name in self._table().by_name else None
+
+    async def search(self, query: str, limit: int = 8) -> tuple[Tool, ...]:
+        """At most `limit` tools that have words of the query or related ones, the best first: for a model that cannot
+        be given all of them. Stale listings are renewed first. Raises ValueError for a limit below 1.
+        """
+        if limit < 1:
+            raise ValueError(f"limit is {limit}: at least 1 tool")
+        await self.get_all_tools()
+        table = self._table()
+        if self._index is None or self._index[0] is not table:
+            self._index = table, await asyncio.to_thread(_indexed, table)
+        return tuple(table.by_name[hit.key] for hit in self._index[1].search(query, limit))
 
     def add_tool(self, one: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
@@ -349,3 +362,9 @@ class AsyncToolRegistry:
         if tool.local:
             return await self._local.call(tool, arguments, timeout)
         return await self._remotes[tool.server].call(tool.own_name, arguments, timeout)
+
+
+def _indexed(table: ToolTable) -> Bm25Index:
+    return Bm25Index.of(
+        record(tool.name, tool.server, {**tool.definition, "name": tool.own_name}) for tool in table.tools
+    )

@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 import logging
 import random as randomness
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import Raw
 
+from fairlead_client import task_wait
 from fairlead_client.callbacks import Callbacks
 from fairlead_client.capability_comparison import CapabilityComparison
 from fairlead_client.connector import ServerConnection, ServerConnector, ask
@@ -24,7 +25,7 @@ from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
 from fairlead_client.single_flight import SingleFlight
 from fairlead_client.tools import Tool, listed
-from fairlead_gateway.core.names import exposed_name, tool_id
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import (
@@ -38,6 +39,7 @@ from fairlead_mcp.errors import (
 )
 from fairlead_mcp.gated import name_of
 from fairlead_mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from fairlead_tools.names import exposed_name, tool_id
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +87,7 @@ class RemoteServer:
         self._seen = -1
         """`_changes` when the last listing began."""
         self._watch: asyncio.Task[None] | None = None
-        self._beside: set[asyncio.Task[None]] = set()
+        self._beside = TaskSet()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -203,7 +205,9 @@ class RemoteServer:
             raise Timeout(f"{self.server.name} was not connected to in time", sent=False) from error
         with self._use(connection):
             try:
-                return await connection.session.call_tool(tool, arguments, timeout=max(0.0, end - self._clock()))
+                return await task_wait.call(
+                    connection.session, tool, arguments, lambda: end - self._clock(), self._beside
+                )
             except RpcError as error:
                 if error.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
                     self.invalidate()  # it may not know the tool any more, or have it otherwise
@@ -292,12 +296,7 @@ class RemoteServer:
         """Close what is retired, when the last request on it has ended or at once: then it fails."""
         if connection.retired and not connection.closing and (at_once or connection.busy == 0):
             connection.closing = True
-            self._aside(self._connector.close(connection), f"closing {self.server.name}")
-
-    def _aside(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+            self._beside.start(self._connector.close(connection), f"closing {self.server.name}")
 
     async def disconnect(self) -> None:
         """Close the connection; the next request makes a new one. Bounded."""
@@ -330,7 +329,7 @@ class RemoteServer:
         try:
             if child is not None:
                 if session.era is Era.MODERN and session.negotiated.announced:
-                    self._aside(_subscribed(connection), f"announcements of {self.server.name}")
+                    self._beside.start(_subscribed(connection), f"announcements of {self.server.name}")
                 self._lose(connection, await child.end())
             elif self._connector.streams(self.server):
                 await session.listen(self._connector.connect_seconds)

@@ -172,15 +172,14 @@ def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> ServerDecl
 def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     spec: dict[str, Any] = {
         "url": server.url,
-        "transport": server.transport,
-        "hostHeader": server.host_header,
-        "caBundle": server.ca_bundle,
         "prefix": server.prefix or None,
         "trustAnnotations": server.trust_annotations,
     }
+    remote = {"transport": server.transport, "hostHeader": server.host_header, "caBundle": server.ca_bundle}
+    spec["remote"] = {name: value for name, value in remote.items() if value is not None} or None
     if server.command is not None:
-        spec["command"] = [server.command] if isinstance(server.command, str) else list(server.command)
-        spec["args"] = list(server.args)
+        program = [server.command] if isinstance(server.command, str) else list(server.command)
+        spec["command"] = [*program, *server.args]
     if server.package is not None:
         spec["package"] = {**_package(server), "args": list(server.args)}
     metadata = {"name": resource_name(server.name), "namespace": NAMESPACE}
@@ -243,7 +242,7 @@ def _of_resource(
         kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
-        words = _runner(spec.package) if spec.package is not None else [*(spec.command or ()), *spec.args]
+        words = _runner(spec.package) if spec.package is not None else list(spec.command or ())
         env = passed_on(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
     return ServerDeclaration(

@@ -19,7 +19,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_client.servers import ServerDeclaration
 from fairlead_formats.tools.format import JsonObject
 from fairlead_formats.tools.verbatim import UnusableDefinition, shown
-from fairlead_gateway.core.names import exposed_name, tool_id
+from fairlead_tools.names import exposed_name, tool_id
 
 logger = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
-from fairlead_gateway.core.refusal import STARTING
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
+from fairlead_tools.refusal import STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """In what servers say of a tool that they do not have."""
@@ -140,6 +140,11 @@ def shown(result: Any) -> str:
     return "\n".join("\n".join(printable(line) for line in part.split("\n")) for part in parts)
 
 
+def _decoded_length(base64: str) -> int:
+    """Bytes that are written so."""
+    return len(base64.rstrip("=")) * 3 // 4
+
+
 def _part(item: Any) -> str:
     if not isinstance(item, dict):
         return json.dumps(item, ensure_ascii=False)
@@ -147,7 +152,7 @@ def _part(item: Any) -> str:
     if kind == "text" and isinstance(item.get("text"), str):
         return str(item["text"])
     if kind in ("image", "audio"):
-        return f"({kind}, {item.get('mimeType', 'unknown type')}, {len(str(item.get('data', ''))) * 3 // 4} bytes)"
+        return f"({kind}, {item.get('mimeType', 'unknown type')}, {_decoded_length(str(item.get('data', '')))} bytes)"
     if kind == "resource_link":
         return f"({item.get('name', 'resource')}: {item.get('uri', '')})"
     resource = item.get("resource")

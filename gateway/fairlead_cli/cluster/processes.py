@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.options import KubeconfigOption, RoutesOption, ToolsOption
 
+Made = TypeVar("Made")
+"""Settings of a process."""
 NamespaceOption = Annotated[
     str | None, typer.Option(help="Namespace of the release: where documents and credentials are kept.")
 ]
@@ -56,7 +59,7 @@ def operator(
     namespace: NamespaceOption = None,
     pod_templates: Annotated[
         PodTemplates | None,
-        typer.Option(help="Fields that spec.podTemplate of a server may set: Restricted (the default) or Any."),
+        typer.Option(help="Fields of its pods that a server may set: Restricted (the default) or Any."),
     ] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes; 9464 by default.")] = None,
     log_level: LogLevelOption = None,
@@ -68,14 +71,12 @@ def operator(
 
     Example: fairlead operator --kubeconfig ~/.kube/config --namespace fairlead-system
     """
-    _run_operator(
-        kubeconfig=None if kubeconfig is None else str(kubeconfig),
-        namespace=namespace,
-        pod_templates=None if pod_templates is None else pod_templates.value,
-        metrics_port=metrics_port,
-        log_level=None if log_level is None else log_level.value,
-        log_format=None if log_format is None else log_format.value,
-    )
+    options = locals()
+    with needs("operator"):
+        from fairlead_operator.__main__ import run
+        from fairlead_operator.settings import BadSetting, Settings
+
+    _run(run, Settings.from_env, BadSetting, options | {"kubeconfig": None if kubeconfig is None else str(kubeconfig)})
 
 
 def gateway(
@@ -120,56 +121,25 @@ def gateway(
 
     Example: fairlead gateway --kubeconfig ~/.kube/config --namespace fairlead-system --port 8080
     """
-    _run_gateway(
-        host=host,
-        port=port,
-        metrics_port=metrics_port,
-        documents=documents,
-        credentials=credentials,
-        routes=routes,
-        tools=tuple(tools) if tools else None,
-        cache_dir=cache_dir,
-        anonymous=None if anonymous is None else anonymous.value,
-        api_keys=api_keys,
-        identity=identity,
-        public_url=public_url,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        tls_client_ca=tls_client_ca,
-        kubeconfig=kubeconfig,
-        namespace=namespace,
-        log_level=None if log_level is None else log_level.value,
-        log_format=None if log_format is None else log_format.value,
-    )
-
-
-def _run_operator(**options: Any) -> None:
-    """Run the operator until a signal, and end with its exit code. Options that are None follow the environment."""
-    with needs("operator"):
-        from fairlead_operator.__main__ import run
-        from fairlead_operator.settings import BadSetting, Settings
-
-    try:
-        settings = Settings.from_env(**_upper(options))
-    except BadSetting as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
-    sys.exit(run(settings))
-
-
-def _run_gateway(**options: Any) -> None:
-    """Run the gateway until a signal, and end with its exit code. Options that are None follow the environment."""
+    options = locals()
     with needs("gateway"):
         from fairlead_gateway.__main__ import run
         from fairlead_gateway.settings import BadSetting, Settings
 
+    _run(run, Settings.from_env, BadSetting, options | {"tools": tuple(tools) if tools else None})
+
+
+def _run(
+    run: Callable[[Made], int], from_env: Callable[..., Made], wrong: type[Exception], options: dict[str, Any]
+) -> NoReturn:
+    """Run a process until a signal, and end with its exit code. `options` are those of its verb, named as its settings
+    are; what is None follows the environment. Raises Failure for a setting that is `wrong`.
+    """
+    given = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
+    if given["log_level"] is not None:
+        given["log_level"] = given["log_level"].upper()  # as `logging` knows them
     try:
-        settings = Settings.from_env(**_upper(options))
-    except BadSetting as error:
+        settings = from_env(**given)
+    except wrong as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     sys.exit(run(settings))
-
-
-def _upper(options: dict[str, Any]) -> dict[str, Any]:
-    """Levels as `logging` knows them."""
-    level = options.get("log_level")
-    return options if level is None else {**options, "log_level": level.upper()}

@@ -18,7 +18,6 @@ from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.output import Output, print_json, printable
 from fairlead_cli.pinning.holding import PinLocation
 
-IN_FORCE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.25
 
 
@@ -26,12 +25,16 @@ def run_diff(place: PinLocation, server: str, output: Output) -> None:
     """Print the held-back definitions against those in force. Raises Failure."""
     pins = _of(place, server)
     if output is Output.json:
-        print_json({"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]})
+        history = [msgspec.to_builtins(one) for one in pins.approvals]
+        told = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
+        print_json({**told, "approvals": history})
         return
     if not pins.held:
         print(f"{pins.key}: nothing is held back; {len(pins.approved)} definitions are approved.")
+        _show_history(pins)
         return
     _show(pins)
+    _show_history(pins)
     print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
 
 
@@ -121,6 +124,13 @@ def _show(pins: Pins) -> None:
             print(f"  {line}")
         for finding in _findings(one):
             print(f"  ! {printable(finding)}")
+
+
+def _show_history(pins: Pins) -> None:
+    for one in pins.approvals:
+        by = f" by {printable(one.by)}" if one.by else ""
+        what = "1 definition" if one.definitions == 1 else f"{one.definitions} definitions"
+        print(f"  approved {one.at}{by}: {what} ({one.hash[:12]}…)")
 
 
 def unified(before: Raw | None, after: Raw) -> list[str]:

@@ -1,6 +1,6 @@
 """Held-back definitions and the way to approve them: on a cluster, or in a running `fairlead up`.
 
-The right to annotate the McpServer is the right to approve; off a cluster, the right to write the folder.
+The right to edit the McpServer is the right to approve; off a cluster, the right to write the folder.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fairlead_api.documents.codec import UnreadableDocument, decode
 from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.store import DocumentAssembler
-from fairlead_api.meta import ANNOTATION_APPROVE, LABEL_DOCUMENT, ServerKey
+from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 
@@ -98,17 +98,35 @@ class Cluster:
         return self._run(read)
 
     def approve(self, key: ServerKey, approval: str) -> None:
-        async def annotate(kube: Kube) -> None:
+        async def approve(kube: Kube) -> None:
             from fairlead_kube.resources import MCP_SERVERS
 
-            change = {"metadata": {"annotations": {ANNOTATION_APPROVE: approval}}}
+            by = await _user(kube)
+            change = approval_patch(approval, by)
             await kube.merge(MCP_SERVERS, key.namespace, key.name, change, manager="fairlead-approve")
 
-        self._run(annotate)
+        self._run(approve)
 
     def _run(self, work: Callable[[Kube], Awaitable[T]]) -> T:
         rights = "Use an account that may list the release's configmaps, and patch mcpservers to approve."
         return on_cluster(self.kubeconfig, work, rights=rights)
+
+
+def approval_patch(approval: str, by: str) -> dict[str, Any]:
+    """JSON merge patch of an McpServer. Without a user it takes out the one who gave the approval before."""
+    return {"spec": {"approval": {"hash": approval, "by": by[:256] or None}}}
+
+
+async def _user(kube: Kube) -> str:
+    """User whom the API server takes this account for; empty where it does not say."""
+    from fairlead_kube.errors import ApiError
+    from fairlead_kube.resources import SELF_SUBJECT_REVIEWS
+
+    try:
+        answer = await kube.create(SELF_SUBJECT_REVIEWS, None, {"metadata": {}}, manager="fairlead-approve")
+    except ApiError:
+        return ""
+    return str(answer["status"]["userInfo"].get("username", ""))
 
 
 def _pins(documents: Iterable[bytes]) -> dict[ServerKey, Pins]:

@@ -6,15 +6,15 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlead_api.documents.servers import READY
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
-AS_USUAL = frozenset({Reason.DEPLOYING, Reason.NOT_DISCOVERED})
-"""Reasons of a server that starts, which need no sentence."""
+AS_USUAL = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
+"""Causes of a server that starts, which need no sentence."""
 
 
 def run_servers(destination: Destination, server: str | None, output: Output) -> None:
@@ -44,7 +44,7 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
         _duration(server.get("p95Ms")),
         _cell(server.get("restarts")),
         _megabytes(server.get("rssBytes")),
-        str(server.get("reason", "")),
+        str(server.get("cause") or server.get("reason", "")),
     )
 
 
@@ -53,7 +53,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     lines = []
     for server in servers:
         message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
-        if server.get("reason") in AS_USUAL:
+        if server.get("cause") in AS_USUAL:
             message = ""
         if message:
             name = str(server["server"])

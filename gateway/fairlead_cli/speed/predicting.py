@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
-from fairlead_cli.output import Output, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, print_json, print_table, printable
 
 
 class Strategy(StrEnum):
@@ -58,20 +58,21 @@ def predict(
 
 def _print(found: dict[str, Any]) -> None:
     rows = [
-        (printable(call["tool"] or call["name"]), _ms(call["usualMs"]), _ms(call["slowMs"]),
+        (printable(call["tool"] or call["name"]), duration(call["usualMs"]), duration(call["slowMs"]),
          call["basis"] if call["tool"] else "no such tool")
         for call in found["calls"]
     ]  # fmt: skip
     cost = found["cost"]
     rows.append(
-        ("together", _ms(cost["usualMs"]), _ms(cost["slowMs"]), f"{cost['strategy']}, {cost['atOnce']} at once")
+        (
+            "together",
+            duration(cost["usualMs"]),
+            duration(cost["slowMs"]),
+            f"{cost['strategy']}, {cost['atOnce']} at once",
+        )
     )
     print_table(("TOOL", "USUALLY", "IF SLOW", "AS"), rows)
     if cost["unknown"]:
         print(f"\nNothing is known of {', '.join(map(printable, cost['unknown']))}: it takes at least that long.")
     if cost["fits"] is not None:
         print(f"\n{'Fits' if cost['fits'] else 'Does not fit'} tier {printable(cost['tier'])} ({cost['tierMs']} ms).")
-
-
-def _ms(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
-from fairlead_cli.output import Output, named, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
 
 MEASURED: Final = "measured"
 """Basis of a score that calls or probes gave."""
@@ -96,15 +96,11 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     honesty = one["honesty"]
     says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
     return (
-        printable(one["name"]), one["badge"] or "-", _ms(one["medianMs"]), ", ".join(one["tags"]) or "-",
-        "-" if honesty is None else _ms(honesty["declaredMs"]), says or "-",
+        printable(one["name"]), one["badge"] or "-", duration(one["medianMs"]), ", ".join(one["tags"]) or "-",
+        "-" if honesty is None else duration(honesty["declaredMs"]), says or "-",
     )  # fmt: skip
 
 
 def _place(one: dict[str, Any]) -> tuple[str, str, str]:
     declared = " (declared)" * (one["basis"] == "declared")
-    return printable(one["name"]), _ms(one["medianMs"]) + declared, one["badge"] or "-"
-
-
-def _ms(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    return printable(one["name"]), duration(one["medianMs"]) + declared, one["badge"] or "-"

@@ -14,7 +14,7 @@ from fairlead_cli.options import (
     ToolArgument,
     UrlOption,
 )
-from fairlead_cli.output import Output, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, print_json, print_table, printable
 
 
 def tiers(
@@ -73,7 +73,7 @@ def _print_tiers(found: dict[str, Any]) -> None:
     rows = [
         (
             tier["name"] + " (default)" * tier["default"],
-            _ms(tier["maxLatencyMs"], "no limit"),
+            duration(tier["maxLatencyMs"], "no limit"),
             tier["quantile"],
             str(tier["tools"]),
             str(len(tier["hidden"])),
@@ -94,14 +94,15 @@ def _print_explanation(found: dict[str, Any]) -> None:
     latency, measured = found["latency"], found["measured"]
     figures = measured["quantiles"]
     print(f"{printable(found['name'])} of {printable(found['server'])}")
-    declared = f"median {_ms(latency['estimated_duration_ms'])}, at most {_ms(latency['max_duration_ms'])}"
-    print(f"  declared  {declared}")
+    declared = f"median {duration(latency['estimated_duration_ms'])}, at most {duration(latency['max_duration_ms'])}"
+    floor = found.get("minTier")
+    print(f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""))
     if figures:
-        parts = [f"{name} {_ms(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
+        parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
         print(f"  measured  {', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"])
     else:
         print("  measured  nothing yet")
-    print(f"  network   {_ms(measured['roundTripMs'])} for a request that calls no tool")
+    print(f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool")
     health = measured["health"]
     print(f"  health    {health['state']}, {health['score']} of 100")
     print()
@@ -109,7 +110,3 @@ def _print_explanation(found: dict[str, Any]) -> None:
         (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in found["tiers"]
     ]
     print_table(("TIER", "IT IS", "BECAUSE"), rows)
-
-
-def _ms(value: float | None, otherwise: str = "unknown") -> str:
-    return otherwise if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"

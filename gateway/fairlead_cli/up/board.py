@@ -15,8 +15,9 @@ from typing import Final, Literal, cast
 
 from fairlead_api.load import DEFAULT_NAMESPACE, ManifestProblem
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.common import Condition, Resource
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
 from fairlead_gateway.custom.load import LoadedTools
@@ -37,6 +38,8 @@ class Row:
     state: State
     reason: str = ""
     """The condition's, where it is not ready or has something to mend."""
+    cause: str = ""
+    """Observation behind the reason, in one word."""
     message: str = ""
     tools: tuple[str, ...] = ()
     """Names under which its tools are offered."""
@@ -191,19 +194,26 @@ def plain_name(key: ServerKey) -> str:
 
 
 def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:
-    """A status in one word, its reason and its message."""
+    """A status in one word, its reason, cause and message."""
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return Row(key, "waiting", tools=tools)
     if ready.status == "True":
-        worth = ready if ready.reason != Reason.VERIFIED else _about_definitions(status)
-        return Row(key, "ready", worth.reason if worth else "", worth.message if worth else "", tools)
+        worth = ready if ready.reason != Reason.AS_EXPECTED else _worth_a_look(status)
+        return Row(key, "ready", *(_told(worth) if worth else ("", "", "")), tools)
     state = cast("State", state_of(status))
-    message = "" if state == "starting" and ready.reason != Reason.SILENT else ready.message
-    return Row(key, state, ready.reason, message, tools)
+    reason, cause, message = _told(ready)
+    return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
 
 
-def _about_definitions(status: McpServerStatus) -> Condition | None:
+def _told(condition: Condition) -> tuple[str, str, str]:
+    """Reason, cause and message of a condition."""
+    cause, message = cause_of(condition)
+    return condition.reason, str(cause or condition.reason), message
+
+
+def _worth_a_look(status: McpServerStatus) -> Condition | None:
     """Condition that a person should look at although all works."""
-    conditions = (status.condition(kind) for kind in (ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN))
-    return next((one for one in conditions if one is not None and one.status == "False"), None)
+    kinds = (*sorted(ABNORMAL), ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN)
+    shown = [one for kind in kinds if (one := status.condition(kind)) is not None]
+    return next((one for one in shown if (one.status == "True") == (one.type in ABNORMAL)), None)

@@ -35,15 +35,12 @@ from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.configuration import load_models
-from fairlead_gateway.core.names import exposed_name
 from fairlead_gateway.custom.load import LoadedTools, load
-from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
@@ -54,6 +51,9 @@ from fairlead_operator.local.sources import Sources
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_tools.handlers.tools import SERVER
+from fairlead_tools.names import exposed_name
+from fairlead_tools.version import NAME, VERSION
 
 GRACE: Final = 10.0
 """Seconds that calls in flight get at the end."""
@@ -132,7 +132,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         written=nudge.set,
         gateways=OwnGateway(gateway.outbox),
         egress=gateway.settings.egress,
-        installation=gateway.front.installation,
+        installation=gateway.endpoint.installation,
         telemetry=telemetry,
         options=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
         default_tier=options.tier or "",

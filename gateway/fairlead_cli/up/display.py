@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from rich.console import Console
@@ -43,9 +42,7 @@ class Display(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def listening(self, addresses: Addresses) -> None:
         """Clients can connect from now on."""
@@ -73,9 +70,7 @@ class LiveTable:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def listening(self, addresses: Addresses) -> None:
@@ -133,9 +128,7 @@ class _Changes(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(  # noqa: B027 - nothing to end
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...  # noqa: B027 - nothing to end
 
     def refresh(self, board: Board) -> None:
         rows = {row.key: row for row in board.rows}
@@ -193,7 +186,7 @@ class PlainLines(_Changes):
         if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _comes(row)):
             return  # where it is started anew, what comes of that is told
         text = "starting" if _comes(row) else row.text
-        count = self._repeats.told(f"{row.key} {row.state} {row.reason}", f"{text} {' '.join(row.tools)}")
+        count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             self._say(f"{row.name}  {harmless(text)}{_named(row)}{times(count)}")
 
@@ -225,7 +218,10 @@ class JsonChanges(_Changes):
 
     def _row(self, row: Row, before: Row | None) -> None:
         if row != before:
-            told = {"state": row.state, "reason": row.reason, "message": row.message, "tools": list(row.tools)}
+            told = {
+                "state": row.state, "reason": row.reason, "cause": row.cause, "message": row.message,
+                "tools": list(row.tools),
+            }  # fmt: skip
             self._emit("server", server=str(row.key), **told)
 
     def _gone(self, key: ServerKey) -> None:

@@ -22,7 +22,7 @@ DEMO_PROBES: Final[list[dict[str, Any]]] = [
     {
         "name": "forecast_demand",
         "probe": {"arguments": {"item": "rope"}},
-        "latency": {"estimatedDurationMs": 3000},  # probes may take a twentieth of its time: it is measured in minutes
+        "latency": {"estimated": "3s"},  # probes may take a twentieth of its time: it is measured in minutes
     },
 ]
 """The only tools of the quick start that nobody has to call before they are measured."""

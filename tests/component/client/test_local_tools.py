@@ -20,7 +20,7 @@ from fairlead_client import (
     UnknownFunction,
     tool,
 )
-from fairlead_gateway.custom.problems import BadTool
+from fairlead_tools.handlers.problems import BadTool
 from rawserver import RawServer
 from toolservers import modern_server
 from toolservers import tool as raw_tool

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from customworld import of
+from custom_tools import of
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.reports import OK, Attempt, Report, ToolAttempts
@@ -159,7 +159,8 @@ async def test_what_legacy_clients_call_is_measured_like_everything_else(tmp_pat
 
 
 async def test_errors_degrade_a_tool_and_say_nothing_of_its_speed(tmp_path: Path) -> None:
-    async with world(tmp_path, Slow(fails=True)) as here:
+    tiers = (Tier(name="fast", max_latency_ms=2000, default=True), TIERS[1])  # a call that is late counts while it runs
+    async with world(tmp_path, Slow(fails=True), tiers=tiers) as here:
         await call(here, 5)
         await here.until()
         (state,) = here.gateway.snapshot.states.values()

@@ -23,7 +23,7 @@ async def test_a_tool_that_is_left_out_is_named_and_the_others_answer(tmp_path: 
         (tmp_path / "a.yaml").write_text(json.dumps(document))
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
             event = await up.event(lambda event: event.get("state") == "ready")
-            assert (event["reason"], event["tools"]) == ("InvalidSchemas", ["demo__good"])
+            assert (event["cause"], event["tools"]) == ("InvalidSchemas", ["demo__good"])
             assert "tool 'bare' (no inputSchema)" in event["message"]
             async with Client(up.url) as client:
                 assert not (await client.call_tool("demo__good", {})).is_error

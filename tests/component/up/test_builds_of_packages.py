@@ -48,7 +48,7 @@ async def test_a_package_that_has_to_be_built_is_refused_with_the_way_to_allow_i
     env = {**from_pypi(tmp_path), **SECRETS}
     async with fairlead_up(manifest(tmp_path, "pypi"), cwd=tmp_path, env=env) as up:
         failed = await up.server(f"default/{NAME}", "failed", within=60)
-    assert failed["reason"] == "InstallFailed"
+    assert failed["cause"] == "InstallFailed"
     assert "package.allowBuild: true in the spec allows it" in failed["message"]
     assert seen(tmp_path) is None
 

@@ -107,7 +107,7 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
                 async with Client(up.url.replace("/mcp", f"/mcp/{tier}")) as client:
                     return {one.name.removeprefix("demo__") for one in (await client.list_tools()).tools} == set(names)
 
-            await until_async(f"{tier} to show {names}", listed, seconds=10)
+            await until_async(f"{tier} to show {names}", listed, seconds=40)
 
         def supplier_left(event: Event) -> bool:
             return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier left the fast tier: ")

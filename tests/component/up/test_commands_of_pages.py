@@ -19,7 +19,7 @@ import fairlead_operator
 from controlplane import REPOSITORY
 from gatewayworld import catalog, publish
 from otlpreceiver import otlp_receiver
-from reader import Reader
+from page_reader import Reader
 from upprocess import DEMO, fairlead_up
 from waiting import until_async
 

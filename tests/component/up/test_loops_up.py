@@ -8,7 +8,7 @@ from pathlib import Path
 from mcp import Client
 
 from ports import free_port
-from upprocess import DEMO, DEMO_TOOLS, started_up
+from upprocess import DEMO, DEMO_TOOLS, started_up, until_listed
 
 BACK = """
 apiVersion: fairlead.dev/v1alpha1
@@ -26,6 +26,7 @@ async def test_a_server_that_leads_back_is_not_listed_and_says_why(tmp_path: Pat
     async with started_up(*words, cwd=tmp_path) as up:
         states = await up.states(2)
         assert states == {"default/demo": "ready:", "default/back": "failed:LoopDetected"}
+        await until_listed(f"http://127.0.0.1:{port}/mcp", "demo")
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             tools = (await client.list_tools()).tools
         assert {tool.name.partition("__")[0] for tool in tools} == {"demo"}

@@ -63,7 +63,7 @@ async def test_without_a_network_the_quick_start_serves_the_demo_and_says_why_no
             if event["server"] == "default/demo":
                 assert event["tools"] == [f"demo__{name}" for name in DEMO_TOOLS]
             else:
-                assert event["reason"] == "RegistryUnreachable"
+                assert event["cause"] == "RegistryUnreachable"
                 assert "could not be fetched from PyPI: no network connection" in event["message"]
         await serving(up, "demo__get_stock")
         assert "407" in await text_of(up.url, "demo__get_stock", {"item": "rope"})

@@ -15,7 +15,7 @@ import yaml
 import fairlead_gateway.policy
 from commands import fairlead
 from fairlead_api.policies.globs import Glob
-from fairlead_gateway.validation.constraint import Constraint, allowance
+from fairlead_tools.validation.constraint import Constraint, allowance
 from upprocess import fairlead_up
 
 PAGE = Path(fairlead_gateway.policy.__file__).with_name("POLICIES.md").read_text()

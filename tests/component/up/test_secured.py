@@ -45,17 +45,17 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
         else:
             app = make_server().streamable_http_app(transport_security=ANY_HOST)
             url = f"https://127.0.0.1:{await servers.enter_async_context(serve_asgi(app, tls=context))}/mcp"
-        reached = {"url": url, "transport": transport}
+        reached = {"transport": transport}
         (tmp_path / "a.yaml").write_text(
-            server("known", **reached, caBundle=authority.bundle)
-            + server("strange", **reached, caBundle=stranger.bundle)
-            + server("unknown", **reached)
+            server("known", url=url, remote={**reached, "caBundle": authority.bundle})
+            + server("strange", url=url, remote={**reached, "caBundle": stranger.bundle})
+            + server("unknown", url=url, remote=reached)
         )
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
             states = await up.states(3)
             assert states["default/known"].startswith("ready")
-            assert "TlsFailed" in states["default/strange"]
-            assert "TlsFailed" in states["default/unknown"]
+            assert "TLSFailed" in states["default/strange"]
+            assert "TLSFailed" in states["default/unknown"]
             async with Client(up.url) as client:
                 result = await client.call_tool("known__add", {"a": 2, "b": 3})
                 assert result.structured_content == {"result": 5}
@@ -64,7 +64,7 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
 async def test_a_server_that_answers_to_one_name_is_called_by_it(tmp_path: Path) -> None:
     async with sdk_server(allowed_hosts=["tools.internal"]) as url:
         (tmp_path / "a.yaml").write_text(
-            server("plain", url=url) + server("named", url=url, hostHeader="tools.internal")
+            server("plain", url=url) + server("named", url=url, remote={"hostHeader": "tools.internal"})
         )
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
             states = await up.states(2)
@@ -92,5 +92,5 @@ async def test_a_credential_that_is_renewed_is_used_without_a_restart(tmp_path: 
                 async def answers() -> bool:
                     return not (await client.call_tool("demo__add", {})).is_error
 
-                await until_async("calls with the new credential", answers, seconds=10)
+                await until_async("calls with the new credential", answers)
     assert (guard.called[0], guard.called[-1]) == ("Bearer first", "Bearer second")

@@ -49,7 +49,7 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
         code, table, _ = await fairlead("servers", "--url", up.url)
         one = await shown(up, "broken")
     broken, demo = found["default/broken"], found["default/demo"]
-    assert (broken["state"], broken["reason"]) == ("failed", "StartFailed")
+    assert (broken["state"], broken["cause"]) == ("failed", "StartFailed")
     assert "KEY is missing: write it to key" in broken["lastWords"]
     assert "KEY is missing" in broken["message"]
     assert broken["restarts"] >= 0
@@ -104,12 +104,12 @@ async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path:
         tmp_path, mute={"command": sleep, "args": ["600"]}, sdk={"command": sys.executable, "args": [SDK_STDIO]}
     )
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
-        told = await up.event(lambda event: event.get("reason") == "Silent")
+        told = await up.event(lambda event: event.get("cause") == "Silent")
         found = await shown(up, "mute")
         listed, out, _ = await fairlead("tools", "--url", up.url)
     assert (told["server"], told["state"]) == ("default/mute", "starting")
     for message in (told["message"], found["message"]):
         assert "has said nothing for 10 s" in message
         assert "run its command in a terminal" in message
-    assert (found["state"], found["reason"]) == ("starting", "Silent")
+    assert (found["state"], found["cause"]) == ("starting", "Silent")
     assert (listed, "sdk__add" in out, "still starting: default/mute" in out) == (0, True, True)

@@ -108,7 +108,7 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
         other.unlink()
         await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
         await served(up, prefixed("demo", DEMO_TOOLS))
-        assert await all_dead(started, within=5) == []
+        assert await all_dead(started, within=20) == []
 
 
 async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         await served(up, prefixed("demo", DEMO_TOOLS))
 
         file.write_text(STEADY + "foo: [\n")
-        broken = await up.event(lambda event: event["event"] == "problem")
-        assert broken["message"].startswith("not valid YAML")
+        # the file is seen empty where it is read between its truncation and its new words
+        await up.event(lambda event: event.get("message", "").startswith("not valid YAML"))
         await served(up, prefixed("demo", DEMO_TOOLS))
 
 
@@ -168,7 +168,7 @@ async def test_what_cannot_run_here_says_why(tmp_path: Path) -> None:
         manifest("absent", "no-such-program")
         + manifest("crash", *crash)
         + '---\n{"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "img"},'
-        ' "spec": {"image": "x:1"}}\n'
+        ' "spec": {"image": {"name": "x:1"}}}\n'
         + '---\n{"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "far"},'
         ' "spec": {"url": "http://127.0.0.1:1/mcp"}}\n'
     )
@@ -182,7 +182,7 @@ async def test_what_cannot_run_here_says_why(tmp_path: Path) -> None:
         while expected:
             event = await up.event(lambda event: event.get("state") == "failed" and event["server"] in expected)
             reason, words = expected.pop(event["server"])
-            assert event["reason"] == reason
+            assert event["cause"] == reason
             assert words in event["message"]
 
 
@@ -265,7 +265,7 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
         told = await asyncio.to_thread(_fetched, up.metrics)
         assert "mcp_server_operation_duration_seconds_count" in told
         assert "fairlead_operator_leader 1.0" in told
-        assert 'fairlead_operator_servers_ready{ready="True",reason="Verified"}' in told
+        assert 'fairlead_operator_servers_ready{cause="Verified",ready="True",reason="AsExpected"}' in told
 
 
 async def test_what_calls_take_is_measured_and_kept_as_that_of_this_machine(tmp_path: Path) -> None:

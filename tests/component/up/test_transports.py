@@ -14,11 +14,11 @@ from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
-from gated import TOKEN, gated
+from gated_stdio_server import TOKEN, gated
 from ports import free_port
 from serverprocesses import listening_on, sse_server
 from toolservers import SDK_TOOLS
-from upprocess import fairlead_up
+from upprocess import fairlead_up, until_listed
 
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 EVERYTHING = ["npm", "@modelcontextprotocol/server-everything", "2026.8.31"]
@@ -29,7 +29,7 @@ def over_sse(name: str, url: str) -> str:
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",
         "metadata": {"name": name},
-        "spec": {"url": url, "transport": "sse"},
+        "spec": {"url": url, "remote": {"transport": "sse"}},
     }
     return f"---\n{json.dumps(document)}\n"
 
@@ -39,6 +39,7 @@ async def test_a_server_behind_an_event_stream_is_served_by_url(tmp_path: Path) 
         (tmp_path / "a.yaml").write_text(over_sse("old", url))
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
             await up.ready("default/old")
+            await until_listed(up.url, "old")
             async with Client(up.url) as client:
                 assert {tool.name for tool in (await client.list_tools()).tools} == {f"old__{n}" for n in SDK_TOOLS}
                 results = await asyncio.gather(*(client.call_tool("old__add", {"a": n, "b": 1}) for n in range(20)))

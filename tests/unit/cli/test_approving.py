@@ -15,6 +15,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.approving import run_approve, run_diff, unified
+from fairlead_cli.pinning.holding import approval_patch
 
 
 def raw(value: Any) -> Raw:
@@ -120,3 +121,8 @@ def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
         run_diff(place, "demo", Output.table)
     with pytest.raises(Failure, match="nothing is pinned of nobody"):
         run_diff(place, "nobody", Output.table)
+
+
+def test_an_approval_of_an_unknown_user_is_not_that_of_the_one_before() -> None:
+    assert approval_patch("h1", "ada") == {"spec": {"approval": {"hash": "h1", "by": "ada"}}}
+    assert approval_patch("h2", "") == {"spec": {"approval": {"hash": "h2", "by": None}}}

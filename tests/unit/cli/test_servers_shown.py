@@ -14,14 +14,14 @@ READY: dict[str, Any] = {
     "rssBytes": 111_400_000, "lastWords": "listening",
 }  # fmt: skip
 FAILED: dict[str, Any] = {
-    "server": "default/mail", "state": "failed", "prefix": "mail", "reason": "StartFailed",
+    "server": "default/mail", "state": "failed", "prefix": "mail", "reason": "StartFailed", "cause": "StartFailed",
     "message": "default/mail exited with code 1: no key\x1b[2J", "lastWords": "no key", "restarts": 4,
 }  # fmt: skip
 STARTS: dict[str, Any] = {
-    "server": "default/slow", "state": "starting", "prefix": "slow", "reason": "Deploying",
+    "server": "default/slow", "state": "starting", "prefix": "slow", "reason": "Pending", "cause": "Deploying",
     "message": "its process is starting", "lastWords": "downloading",
 }  # fmt: skip
-SILENT: dict[str, Any] = {**STARTS, "reason": "Silent", "message": "it has said nothing for 10 s"}
+SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
 
 
 def test_what_is_known_is_shown_in_units_of_people_and_what_is_not_is_a_dash() -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, worded
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
@@ -34,9 +35,13 @@ LEFT = "a left the fast tier: 5 of its last 5 calls took over 500 ms (p95 900 ms
 ADDRESSES = Addresses(URL, "http://127.0.0.1:9464/metrics")
 
 
-def status(ready: Status, reason: str, message: str = "", *, offline: int = 0) -> McpServerStatus:
+def status(ready: Status, cause: str, message: str = "", *, offline: int = 0) -> McpServerStatus:
     condition = Condition(
-        type="Ready", status=ready, reason=reason, message=message, last_transition_time=datetime.now(UTC)
+        type="Ready",
+        status=ready,
+        reason=REASON_OF[Cause(cause)],
+        message=worded(Cause(cause), message),
+        last_transition_time=datetime.now(UTC),
     )
     return McpServerStatus(conditions=[condition], tools_offline=offline)
 
@@ -53,11 +58,17 @@ def status(ready: Status, reason: str, message: str = "", *, offline: int = 0) -
         (status("True", "InvalidSchemas", "1 is left out"), ("a",), "ready, 1 tool: 1 is left out"),
         (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
         (status("False", "ConnectionLost", "it ended", offline=1), ("a",), "offline: it ended"),
-        (status("False", "PrefixTaken", "a prefix is held"), ("a",), "failed: a prefix is held"),
     ],
 )
 def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[str, ...], text: str) -> None:
     assert row_for(KEY, given, tools).text == text
+
+
+def test_a_server_that_is_ready_and_conflicted_says_with_whom() -> None:
+    good, taken = status("True", "Verified"), status("True", "PrefixTaken", "a prefix is held").conditions[0]
+    both = McpServerStatus(conditions=[*good.conditions, taken.model_copy(update={"type": "Conflicted"})])
+    row = row_for(KEY, both, ("a",))
+    assert (row.text, row.reason, row.cause) == ("ready, 1 tool: a prefix is held", "Conflicted", "PrefixTaken")
 
 
 def board() -> Board:
@@ -125,6 +136,7 @@ def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[s
         "server": "default/demo",
         "state": "ready",
         "reason": "",
+        "cause": "",
         "message": "",
         "tools": ["demo__a", "demo__b"],
     }

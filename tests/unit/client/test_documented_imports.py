@@ -52,7 +52,7 @@ def test_an_import_for_tools_that_a_gateway_serves_does_not_warn(name: str) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = taken(name, "fairlead_gateway")
-    assert found is getattr(import_module(f"fairlead_gateway.custom.{found.__module__.rsplit('.', 1)[1]}"), name)
+    assert found is getattr(import_module(f"fairlead_tools.handlers.{found.__module__.rsplit('.', 1)[1]}"), name)
 
 
 @pytest.mark.parametrize("name", ["Context", "CustomTool", "tool"])

@@ -120,7 +120,7 @@ def manifest(**spec: Any) -> dict[str, Any]:
         ({"mcpServers": {"s": {"command": "a", "env": {"T": "${NOT_SET}"}}}}, "s.env.T: environment variable NOT_SET"),
         ({"mcpServers": {"s": {}}}, "s: needs command"),
         ([{"command": "a"}], "is missing: it names the server"),
-        ([manifest(image="x/y:1")], "m: an image runs on a cluster only"),
+        ([manifest(image={"name": "x/y:1"})], "m: an image runs on a cluster only"),
         (
             [manifest(url="http://x/mcp", auth={"bearer": {"secretRef": {"name": "n", "key": "k"}}})],
             "m: refers to a Secret or ConfigMap, which the operator alone reads",

@@ -102,13 +102,11 @@ async def world(folder: Path) -> AsyncIterator[World]:
 
 async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        it.declare(
-            {"command": [sys.executable, "-m", "x"], "args": ["y"], "env": [{"name": "A", "value": "1"}]}, cwd="/"
-        )
-        assert (await it.ensured()).verdict.reason == "Deploying"
+        it.declare({"command": [sys.executable, "-m", "x", "y"], "env": [{"name": "A", "value": "1"}]}, cwd="/")
+        assert (await it.ensured()).verdict.cause == "Deploying"
         workload = await it.running()
         assert workload.endpoint == ChildEndpoint(command=sys.executable, args=("-m", "x", "y"), cwd="/")
-        assert workload.verdict.reason == "Programmed"
+        assert workload.verdict.cause == "Programmed"
         assert workload.down is None
         (spec,) = it.launcher.specs
         assert (spec.command, spec.args, spec.env, spec.cwd) == (sys.executable, ("-m", "x", "y"), (("A", "1"),), "/")
@@ -119,7 +117,7 @@ async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_p
         it.declare({"command": [sys.executable]})
         first = await it.running()
         assert await it.running() == first
-        it.declare({"command": [sys.executable], "args": ["other"]})
+        it.declare({"command": [sys.executable, "other"]})
         await it.running()
         assert [spec.args for spec in it.launcher.specs] == [(), ("other",)]
         assert [process.stopped for process in it.launcher.launched] == [True, False]
@@ -129,7 +127,7 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         it.declare({"command": ["no-such-program"]})
         workload = await it.ensured()
-        assert (workload.verdict.ok, workload.verdict.reason) == (False, "CommandNotFound")
+        assert (workload.verdict.ok, workload.verdict.cause) == (False, "CommandNotFound")
         assert workload.verdict.message == "there is no program no-such-program on this machine"
         assert workload.endpoint is None
 
@@ -139,7 +137,7 @@ async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -
         it.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
         it.declare({"command": [sys.executable]})
         workload = await it.running()
-        assert (workload.verdict.ok, workload.verdict.reason, workload.down) == (False, "StartFailed", None)
+        assert (workload.verdict.ok, workload.verdict.cause, workload.down) == (False, "StartFailed", None)
         assert workload.endpoint is not None
 
 
@@ -163,7 +161,7 @@ async def test_a_url_needs_no_process(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         it.declare({"command": [sys.executable]})
         await it.running()
-        it.declare({"url": "http://127.0.0.1:9/mcp", "hostHeader": "a"})
+        it.declare({"url": "http://127.0.0.1:9/mcp", "remote": {"hostHeader": "a"}})
         workload = await it.ensured()
         assert workload.endpoint == HttpEndpoint(url="http://127.0.0.1:9/mcp", host_header="a")
         assert it.children.find(KEY) is None
@@ -172,9 +170,9 @@ async def test_a_url_needs_no_process(tmp_path: Path) -> None:
 async def test_a_package_waits_for_its_installation_and_says_why_it_failed(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         it.declare({"package": {"registry": "npm", "name": "x", "version": "1.0.0"}})
-        assert (await it.ensured()).verdict.reason == "Installing"
+        assert (await it.ensured()).verdict.cause == "Installing"
         workload = await it.running()
-        assert (workload.verdict.ok, workload.verdict.reason) == (False, "InstallFailed")
+        assert (workload.verdict.ok, workload.verdict.cause) == (False, "InstallFailed")
         assert "npm is not installed on this machine" in workload.verdict.message
         (package,) = it.platform.needed_packages()
         assert it.platform.users_of(package) == [KEY]

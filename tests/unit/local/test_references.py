@@ -58,7 +58,7 @@ def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
 )
 def test_a_reference_that_may_not_be_used_is_refused(store: Contents, reason: str, words: str) -> None:
     verdict, credential = resolve(declared(BEARER), store)
-    assert (verdict.ok, verdict.reason) == (False, reason)
+    assert (verdict.ok, verdict.cause) == (False, reason)
     assert words in verdict.message
     assert credential == Credential()
 
@@ -93,7 +93,7 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
 )
 def test_a_variable_without_a_value_is_refused(source: dict[str, Any], reason: str) -> None:
     spec = {"command": ["x"], "env": [{"name": "A", "valueFrom": source}]}
-    assert resolve(declared(spec), contents(secret({"token": "t"})))[0].reason == reason
+    assert resolve(declared(spec), contents(secret({"token": "t"})))[0].cause == reason
 
 
 def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead_api import clientkeys
 from fairlead_api.clientconfig import ConfiguredServer, EntryProblem, Translated, entries, translate
-from fairlead_api.clientkeys import OWN_FIELDS, READ
+from fairlead_api.clientkeys import OF_URLS, OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
 from fairlead_client.servers import declared
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
@@ -102,10 +102,21 @@ def test_what_a_server_inherits_is_what_the_page_says() -> None:
 def test_the_fields_that_only_fairlead_has_are_on_the_page_and_all_others_have_keys_of_clients() -> None:
     title = "Session, prefix, probes and limits per server"
     assert sorted(name for cells in rows(title) for name in code(cells[0])) == sorted(OWN_FIELDS)
-    elsewhere = {"args", "auth", "command", "env", "transport", "url"}
-    of_a_cluster = {"envFrom", "image", "package", "path", "podTemplate", "port", "replicas", "resources"}
+    elsewhere = {"auth", "command", "env", "remote", "url"}
+    of_a_cluster = {
+        "approval",
+        "envFrom",
+        "image",
+        "network",
+        "package",
+        "podTemplate",
+        "replicas",
+        "resources",
+        "runtimeClassName",
+        "unrestrictedPodTemplate",
+    }
     fields = {field.alias or name for name, field in McpServerSpec.model_fields.items()}
-    assert fields == {*OWN_FIELDS, *elsewhere, *of_a_cluster}
+    assert fields == {*OWN_FIELDS} - {*OF_URLS} | {*elsewhere, *of_a_cluster}
 
 
 def test_an_entry_sets_fields_that_only_fairlead_has() -> None:

@@ -1,0 +1,68 @@
+"""`fairlead search`, with its options and help; and what it prints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import (
+    DEFAULT_URL,
+    HeaderOption,
+    OutputOption,
+    ServerOption,
+    TimeoutOption,
+    TokenOption,
+    UrlOption,
+)
+from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="What the tool should do, in a few words.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Tools at most.")] = 8,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; repeatable.")] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option("--category", help="Only tools of this category; repeatable.")
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    server: ServerOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Find tools by what they do, the best first; only those that you may call.
+
+    Words of names, descriptions and arguments count, and words related to them: "erase a folder" finds
+    delete_directory.
+
+    Examples:
+
+        fairlead search how many are in stock
+
+        fairlead search send a message --tag chat --limit 3
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    plane = Plane.of(Destination.parse(url, header or [], server, timeout, token))
+    filters = {name: given for name, given in (("tags", tags), ("categories", categories)) if given}
+    found = plane.get("/v1/search", query=" ".join(words), limit=str(limit), **plane.scope, **filters)
+    if output is Output.json:
+        print_json(found)
+        return
+    rows = [
+        (printable(one["tool"]["name"]), f"{one['score']:.1f}", _description(one["tool"]["definition"]))
+        for one in found["tools"]
+    ]
+    if rows:
+        print_table(("TOOL", "SCORE", "DESCRIPTION"), rows)
+    else:
+        count = found["searched"]
+        remark("search", f"none of {count} tools has these words: try others, or list them with `fairlead tools`")
+
+
+def _description(definition: object) -> str:
+    said = definition.get("description") if isinstance(definition, dict) else None
+    return first_line(said) if isinstance(said, str) else ""

@@ -1,0 +1,124 @@
+"""`fairlead migrate`: manifests of earlier releases in the form of this one, comments and order kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead_api.migration import migrate
+from fairlead_cli.failure import Failure, needs
+
+_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n)*( *)- ", re.MULTILINE)
+
+
+def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
+    """Write each file anew, or all of them to standard output; what changed goes to standard error. Raises Failure.
+
+    Every file is read and rewritten before the first is written.
+    """
+    rewritten = [(file, *_rewritten(file)) for file in files]
+    for file, text, changes in rewritten:
+        for change in changes:
+            print(f"{file}: {change}", file=sys.stderr)
+        if not changes:
+            print(f"{file}: is current", file=sys.stderr)
+        if not in_place:
+            sys.stdout.write(text)
+        elif changes:
+            _replace(file, text)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write beside the file and rename, so that a full disk leaves the old one whole."""
+    beside = file.with_name(f".{file.name}.new")
+    try:
+        beside.write_text(text, "utf-8")
+        beside.chmod(file.stat().st_mode)
+        beside.replace(file.resolve())
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _rewritten(file: Path) -> tuple[str, list[str]]:
+    try:
+        text = file.read_text("utf-8")
+        if file.suffix == ".json":
+            return _json(text)
+        return _yaml(text)
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, no JSON, no YAML
+        what = " ".join(str(error).split())
+        raise Failure(f"{file} cannot be read: {what}; templates have to be rendered first") from error
+
+
+def _json(text: str) -> tuple[str, list[str]]:
+    document = json.loads(text)
+    changes = migrate(document)
+    indent = re.search(r"^[{\[]\s*\n([ \t]+)", text)
+    width: int | str | None = indent.group(1) if indent else 2
+    return (json.dumps(document, indent=width, ensure_ascii=False) + "\n" if changes else text), changes
+
+
+def _yaml(text: str) -> tuple[str, list[str]]:
+    """Each document by itself: one that is current stays byte for byte."""
+    found: list[str] = []
+    parts = [_document(part, found) for part in _parts(text)]
+    return "".join(parts), found
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The documents and, between them, the separators."""
+    end = 0
+    for match in _SEPARATOR.finditer(text):
+        yield text[end : match.start()]
+        yield match.group()
+        end = match.end()
+    yield text[end:]
+
+
+def _document(text: str, found: list[str]) -> str:
+    if not text.strip() or text == "---":
+        return text
+    load, dump = _round_trip(text)
+    document = load(text)
+    changes = migrate(document)
+    found.extend(changes)
+    if not changes:
+        return text
+    head = text[: len(text) - len(text.lstrip("\r\n"))]
+    return head + dump(document)
+
+
+def _round_trip(text: str) -> tuple[Callable[[str], Any], Callable[[Any], str]]:
+    """A reader and a writer that keep comments, quotes, and the text's indentation of lists."""
+    with needs("up"):
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    item = _ITEM.search(text)
+    offset = max(0, len(item.group(2)) - len(item.group(1))) if item else 2
+    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
+
+    def load(content: str) -> Any:
+        try:
+            return yaml.load(content)
+        except YAMLError as error:
+            raise ValueError(str(error)) from error
+
+    def dump(content: Any) -> str:
+        written = StringIO()
+        yaml.dump(content, written)
+        return written.getvalue()
+
+    return load, dump

@@ -1,0 +1,166 @@
+"""`fairlead serve`: lists the tool servers that come with Fairlead, or runs one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.options import OutputOption
+from fairlead_cli.output import Output, print_json, print_table
+
+
+class Transport(StrEnum):
+    """Values of `--transport`."""
+
+    stdio = "stdio"
+    http = "http"
+
+
+def serve(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Server to run. Without it: the list.", show_default=False)
+    ] = None,
+    transport: Annotated[
+        Transport, typer.Option(help="stdio for a client that starts it, http for clients that connect to it.")
+    ] = Transport.stdio,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of /mcp and /healthz.")] = 8080,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="FAIRLEAD_DATA",
+            help="Folder for what the server keeps; without it one of its own in ~/.local/share/fairlead.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting, as the list names them. May be given several times."
+        ),
+    ] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Run a tool server that comes with Fairlead, or list them.
+
+    Every setting can also be given as an environment variable: `tables` of dice-roller as FAIRLEAD_DICE_ROLLER_TABLES.
+
+    Examples:
+
+        fairlead serve
+
+        fairlead serve dice-roller
+
+        fairlead serve dice-roller --transport http --port 8090 --data ~/campaign
+    """
+    with needs("servers"):
+        from fairlead_servers.definition import SettingError, prepare_folder
+        from fairlead_servers.serving import serve_http, serve_stdio
+        from fairlead_servers.table import SERVERS
+
+    if name is None:
+        _list(output)
+        return
+    row = SERVERS.get(name)
+    if row is None:
+        raise Failure(f"there is no server {name!r}; there are {', '.join(SERVERS)}", code=USED_WRONGLY)
+    given = _pairs(settings or [])
+    try:
+        with needs("servers"):
+            definition = row.definition()
+        server = definition.make(prepare_folder(name, row.place, data), name, os.environ, given)
+    except SettingError as error:
+        raise Failure(str(error), code=USED_WRONGLY) from error
+    if transport is Transport.stdio:
+        serve_stdio(server)
+    else:
+        try:
+            serve_http(server, host, port)
+        except OSError as error:
+            raise Failure(
+                f"{host}:{port} cannot be listened on: {error.strerror}. --host and --port name another address"
+            ) from error
+    sys.stdout.flush()
+
+
+def ingest(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="JSON lines, as docs/servers/memory.md shows them.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(envvar="FAIRLEAD_DATA", help="Data folder of the servers memory and session-manager."),
+    ] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Take sessions, turns, entities and facts into the archive of the servers memory and session-manager.
+
+    They may run meanwhile, and find the new records at once. Each file is taken in as a whole or not at all; a record
+    whose key is there already replaces it.
+
+    Example: fairlead ingest evening-12.jsonl --data ~/campaign
+    """
+    with needs("servers"):
+        from fairlead_servers.archive.records import BadRecord
+        from fairlead_servers.archive.store import Archive, ArchiveError
+        from fairlead_servers.definition import SettingError, prepare_folder
+        from fairlead_servers.table import SERVERS
+
+    row, totals = SERVERS["memory"], dict.fromkeys(("session", "turn", "entity", "fact"), 0)
+    try:
+        archive = Archive(prepare_folder(row.name, row.place, data))
+        for file in files:
+            for kind, count in archive.ingest(file).items():
+                totals[kind] += count
+    except (BadRecord, ArchiveError, SettingError) as error:
+        raise Failure(f"{error}. Nothing of this file was taken in") from error
+    if output is Output.json:
+        print_json({"archive": str(archive.path), "records": totals})
+    else:
+        print_table(("RECORD", "TAKEN IN"), [(kind, str(count)) for kind, count in totals.items()])
+
+
+def _pairs(words: Sequence[str]) -> Mapping[str, str]:
+    """Settings of `KEY=VALUE` words. Raises Failure."""
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise Failure(f"--set takes KEY=VALUE, got {word!r}", code=USED_WRONGLY)
+        pairs[key.replace("-", "_")] = value
+    return pairs
+
+
+def _list(output: Output) -> None:
+    from fairlead_servers.definition import variable
+    from fairlead_servers.table import SERVERS
+
+    if output is Output.table:
+        print_table(
+            ("SERVER", "WHAT IT DOES", "SETTINGS"),
+            [(row.name, row.summary, ", ".join(row.definition().settings.model_fields)) for row in SERVERS.values()],
+        )
+        return
+    listed: list[dict[str, Any]] = [
+        {
+            "name": row.name,
+            "summary": row.summary,
+            "settings": [
+                {
+                    "name": name,
+                    "variable": variable(row.name, name),
+                    "description": field.description or "",
+                    "default": None if field.default is None else str(field.default),
+                }
+                for name, field in row.definition().settings.model_fields.items()
+            ],
+        }
+        for row in SERVERS.values()
+    ]
+    print_json({"servers": listed})
