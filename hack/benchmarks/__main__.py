@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_gateway.version import COMPILED
+from fairlead_tools.version import COMPILED
 from rig.harness import Report, Settings, Unmeasurable
 
 FOLDER = Path(__file__).resolve().parent
@@ -74,6 +74,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--long", action="store_true", help="also what takes minutes, where NAME has such")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a chart, where NAME has one")
     parser.add_argument("--plots", action="store_true", help="also draw pictures into the docs, where NAME has some")
+    parser.add_argument("--seeds", type=int, default=0, metavar="N", help="chaos: how many, default 100")
+    parser.add_argument("--from", dest="first_seed", type=int, default=0, metavar="SEED", help="chaos: the first one")
     parser.add_argument(
         "--only",
         action="append",
@@ -103,7 +105,7 @@ def main(words: list[str]) -> int:
     settings = Settings(
         rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
         peers=arguments.peers, long=arguments.long, svg=arguments.svg, plots=arguments.plots,
-        only=tuple(arguments.only), keep=keep,
+        only=tuple(arguments.only), seeds=arguments.seeds, first_seed=arguments.first_seed, keep=keep,
     )  # fmt: skip
     try:
         settings.check_parts(getattr(benchmark, "PARTS", ()))

@@ -35,7 +35,7 @@ from fairlead_gateway.yielding import in_turns
 from gatewayworld import catalog
 from rig.harness import Goal, Report, Sample, Settings
 from rig.processes import become_realtime
-from selectionworld import Upstreams, select, selecting
+from selections import Upstreams, select, selecting
 
 SERVERS: Final = 100
 TOOLS: Final = 100

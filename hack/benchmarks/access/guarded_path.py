@@ -67,10 +67,10 @@ async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, 
     stack.push_async_callback(gateway.stop, 0)
     await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
     header = f"Bearer {credential}".encode() if credential else None
-    who = await gateway.front.identities.identify(header)
+    who = await gateway.endpoint.identities.identify(header)
     if not isinstance(who, Identity):
         raise Unmeasurable(f"the credential is not taken: {who.message}")
-    session = gateway.front.live.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
+    session = gateway.endpoint.server_requests.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
     line = b"Authorization: %b\r\nAccept:" % header if header else b"Accept:"
     requests = {
         era: [each.replace(b"Accept:", line) for each in requests_of(era, "echo", "", session)] for era in VERSIONS

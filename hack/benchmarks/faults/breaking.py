@@ -210,7 +210,7 @@ def many_at_once(_: World, __: bool) -> Course:
 
 def many_gone(_: World, __: bool) -> Course:
     """Delete the hundred servers of `many`."""
-    kubectl("delete", "mcp", "-n", SPACE, "-l", "faults=many", seconds=120)
+    kubectl("delete", "mcps", "-n", SPACE, "-l", "faults=many", seconds=120)
     return Course(healed=time.time(), also=_many_left)
 
 

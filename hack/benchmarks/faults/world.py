@@ -95,11 +95,12 @@ def server(name: str, **spec: Any) -> Json:
     }  # fmt: skip
 
 
-def image_server(name: str, script: str, **spec: Any) -> Json:
+def image_server(name: str, script: str, *, transport: str = "streamable-http", **spec: Any) -> Json:
     """One whose pod runs a script."""
     containers = [{"name": "server", "imagePullPolicy": "Never"}]
     template = {"spec": {"containers": containers, "terminationGracePeriodSeconds": 2}}
-    return server(name, image=DEMO, command=["python", "-c", script], podTemplate=template, **spec)
+    image = {"name": DEMO, "command": ["python", "-c", script], "transport": transport}
+    return server(name, image=image, podTemplate=template, **spec)
 
 
 def victim() -> Json:
@@ -190,7 +191,7 @@ class World:
         gateways = [pod for pod in pods(GATEWAY) if pod["status"].get("podIP")]
         if len(gateways) < 2:
             return f"{len(gateways)} of 2 gateways have an address"
-        for item in read("mcp", "-n", SPACE)["items"]:
+        for item in read("mcps", "-n", SPACE)["items"]:
             name, conditions = item["metadata"]["name"], item.get("status", {}).get("conditions", ())
             state: Json = next((c for c in conditions if c["type"] == "Ready"), {})
             seen = state.get("observedGeneration") == item["metadata"]["generation"]
@@ -242,7 +243,7 @@ def world(installation: Installation, folder: Path, redis: Redis) -> Iterator[Wo
     try:
         apply({"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": TIER}, "spec": {}})
         apply(
-            image_server("alpha", SDK_SERVER, limits={"callsPerSecond": 500}),  # a rate that replicas share over Redis
+            image_server("alpha", SDK_SERVER, limits={"callsPerMinute": 30000}),  # shared over Redis
             image_server("beta", STDIO_SERVER, transport="stdio"),
             victim(),
             canary("as it was"),

@@ -107,7 +107,7 @@ class World:
         fallbacks = FallbackServer(_nowhere)
         self.clients = [Transport(lambda transport, data: None) for _ in range(CONNECTIONS)]
         for client in self.clients:
-            client.protocol = ClientConnection(gateway.front, fallbacks, set(), loop)
+            client.protocol = ClientConnection(gateway.endpoint, fallbacks, set(), loop)
             client.protocol.connection_made(client)
 
     def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:
@@ -225,7 +225,7 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 60)
-        issue = gateway.front.live.sessions.issue
+        issue = gateway.endpoint.server_requests.sessions.issue
         sessions = [issue(VERSIONS["legacy"], capabilities) for capabilities in (b"{}", DECLARED.encode())]
         yield World(gateway, loop), cases(*sessions)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead_gateway.version import COMPILED
+from fairlead_tools.version import COMPILED
 from gateway.gateways import VERSIONS
 from gateway.peers.peer import Peer
 from gateway.workloads import CAPABLE, LARGE, PLAIN, SATURATED, STREAMED, TOKEN, Workload

@@ -37,6 +37,9 @@ class Settings:
     """Draw what a benchmark has pictures of, into the docs."""
     only: tuple[str, ...] = ()
     """Parts of a benchmark that has parts; none: all."""
+    seeds: int = 0
+    """Seeds of a benchmark that draws its work at random; 0: as many as it has by itself."""
+    first_seed: int = 0
     keep: Callable[[Report], None] = lambda report: None
     """Told of what was found so far, by a benchmark that takes long."""
 

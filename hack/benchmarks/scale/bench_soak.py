@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from comings import crowd
-from elsewhere import Elsewhere, elsewhere, possible
+from client_churn import crowd
 from fairlead_api.documents.catalog import ChildEndpoint
 from gatewayworld import LEGACY, Answer, Wire, calling, catalog, publish
 from ports import free_port
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 from rig.processes import Stage, memory, process_tree
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
+from unplugged_machine import Elsewhere, elsewhere, possible
 
 TOOLS: Final = [tool("add"), tool("slow")]
 SILENCE: Final = 2.0

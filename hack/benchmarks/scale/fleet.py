@@ -68,7 +68,9 @@ def namespace_of(kind: str) -> str:
 def manifest(kind: str, number: int, port: int) -> Json:
     """One McpServer of `kind`."""
     name = f"{kind}-{number}"
-    spec = {"url": f"http://127.0.0.1:{port}/{name}/mcp"} if kind == "url" else {"image": "example.com/server:1"}
+    spec = (
+        {"url": f"http://127.0.0.1:{port}/{name}/mcp"} if kind == "url" else {"image": {"name": "example.com/server:1"}}
+    )
     metadata = {"name": name, "namespace": namespace_of(kind)}
     return {"apiVersion": MCP_SERVERS.api_version, "kind": MCP_SERVERS.kind, "metadata": metadata, "spec": spec}
 
@@ -105,7 +107,7 @@ class Readiness:
         self._ready: set[tuple[str, str]] = set()
         self.moved = asyncio.Event()
 
-    def listed(self, objects: list[Json]) -> None:
+    def listed(self, objects: list[Json], version: str) -> None:
         for item in objects:
             self.changed(item)
 
@@ -135,7 +137,7 @@ class Kubelet:
         self._kube = kube
         self._due: asyncio.Queue[Json] = asyncio.Queue()
 
-    def listed(self, objects: list[Json]) -> None:
+    def listed(self, objects: list[Json], version: str) -> None:
         for item in objects:
             self.changed(item)
 

@@ -170,7 +170,7 @@ class Replay:
         return self.out
 
     def _record(self, tool: Subject) -> ToolRecord:
-        declaration = Declaration(tool.declared_ms, MAX_DURATION_MS, self._policy.probed)
+        declaration = Declaration(tool.declared_ms, MAX_DURATION_MS, probed=self._policy.probed)
         return ToolRecord(self._policy.tiers(), declaration, now=0.0)
 
     def _listed(self, place: int) -> bool:
