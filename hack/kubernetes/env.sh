@@ -1,5 +1,13 @@
 # Where things are; every script here reads this file. Override by environment.
-KUBE_VERSION=v1.34.4
+# Three releases: tests run against the newest API server that compiles here, and some of them against the oldest that the
+# chart takes; hack/cluster has a release whose kubelet runs with the containerd 1.7 and the cgroup v1 that are still around.
+KUBE_NEWEST=v1.36.3 KUBE_OLDEST=v1.30.14
+case ${KUBE_RELEASE:-} in
+  newest) KUBE_VERSION=$KUBE_NEWEST ;;
+  oldest) KUBE_VERSION=$KUBE_OLDEST ;;
+  *) KUBE_VERSION=v1.34.4 ;;
+esac
+KUBE_MODULES=kubernetes${KUBE_RELEASE:+-$KUBE_RELEASE} # below go/
 KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes} # kept between runs: the compiled programs
 KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/$KUBE_VERSION/bin}
 KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes}           # one cluster's state: certificates, etcd data, logs, pids
