@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from crdrules import BAD, CRDS, SAMPLES, BadObject, load_yaml, rules_of
+from crdrules import BAD, CRDS, SAMPLES, BadObject, is_moved, load_yaml, rules_of
 from fairlead_api import crd
 from fairlead_api.load import load_paths, load_text
+from fairlead_api.v1alpha1.lists import LIST_TYPE
 from fairlead_api.v1alpha1.mcpserver import McpServer
 
 
@@ -57,6 +59,8 @@ def test_a_sample_reads_without_a_problem(path: Path) -> None:
 
 def members(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
     for name, member in schema.get("properties", {}).items():
+        if is_moved(member):
+            continue
         yield f"{place}.{name}"
         yield from members(member, f"{place}.{name}")
         yield from members(member.get("items", {}), f"{place}.{name}")
@@ -76,10 +80,10 @@ def given(value: Any, place: str = "") -> Iterator[str]:
 def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
     """Except pod fields that mirror core/v1, and what cannot stand beside the other fields in one useful object."""
     left_out = {
-        ".spec.package.executable", ".spec.package.args", ".spec.caBundle",
+        ".spec.package.executable", ".spec.package.args", ".spec.remote.caBundle",
         ".spec.env.valueFrom.configMapKeyRef", ".spec.env.valueFrom.fieldRef",
         ".spec.env.valueFrom.resourceFieldRef", ".spec.envFrom.prefix", ".spec.envFrom.secretRef",
-        ".spec.calibration.enabled",  # `probe` stands in its place
+        ".spec.podTemplate.metadata", ".spec.podTemplate.spec", ".spec.unrestrictedPodTemplate",
     }  # fmt: skip
     schema = dict(schemas())[kind]
     shown: set[str] = set()
@@ -91,6 +95,28 @@ def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
     missing = {place for place in members({"properties": {"spec": schema["properties"]["spec"]}}) if place not in shown}
 
     assert {place for place in missing if not any(place.startswith(out) for out in left_out)} == set()
+
+
+def test_figures_are_whole_numbers_and_each_list_says_how_it_is_merged() -> None:
+    """Kubernetes' API conventions: no floats in a spec; a list is atomic, a set, or a map by a key."""
+
+    def odd(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+        if is_moved(schema):
+            return
+        if schema.get("type") == "number" or (schema.get("type") == "array" and LIST_TYPE not in schema):
+            yield place
+        for name, member in schema.get("properties", {}).items():
+            yield from odd(member, f"{place}.{name}")
+        yield from odd(schema["items"], f"{place}[]") if "items" in schema else ()
+
+    assert [place for kind, schema in schemas() for place in odd(schema, kind)] == []
+
+
+@pytest.mark.parametrize("name", crd.crd_files())
+def test_a_generated_file_has_no_anchors(name: str) -> None:
+    events = yaml.parse(crd.crd_files()[name])
+
+    assert [event for event in events if isinstance(event, yaml.AliasEvent)] == []
 
 
 def test_every_field_has_a_description() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from crdrules import is_moved
 from fairlead_api import crd
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -22,9 +23,12 @@ def leaves(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
     """Fields that hold no other declared ones; `[]` stands for the items of a list."""
     if schema.get("type") == "array":
         yield from leaves(schema["items"], f"{place}[]")
+    elif place == "podTemplate":  # fields of a pod, laid over it as a whole
+        yield place
     elif members := schema.get("properties"):
         for name, member in members.items():
-            yield from leaves(member, f"{place}.{name}" if place else name)
+            if not is_moved(member):
+                yield from leaves(member, f"{place}.{name}" if place else name)
     else:
         yield place
 

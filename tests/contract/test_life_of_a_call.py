@@ -177,7 +177,7 @@ async def given_up(gateway: Gateway, server: RawServer, traced: Traced) -> None:
         await reached(server, 1)
         with traced():
             wire.transport.abort()
-            await eventually(lambda: not gateway.front.context.calls)
+            await eventually(lambda: not gateway.endpoint.context.calls)
 
 
 async def asked_in_the_call(gateway: Gateway, _: RawServer, traced: Traced) -> None:

@@ -34,10 +34,15 @@ def test_the_readme_leads_to_every_page() -> None:
 
 
 FORMATS = "tests/component/gateway/test_formats_readme.py"
+SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
+    "docs/search.md": ["tests/component/rest/test_rest_search.py"],
+    "examples/voice/README.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
+    "docs/router.md": ["tests/component/gateway/test_router.py"],
     "gateway/SCORES.md": ["tests/component/up/test_commands_of_pages.py"],
     "gateway/TOUR.md": ["tests/component/up/test_tour.py"],
     "gateway/demo/README.md": ["tests/e2e/test_written_pages.py", "tests/component/up/test_tool_server_page.py"],
@@ -66,6 +71,9 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
         return
     if page.startswith("docs/formats/"):
         assert (ROOT / FORMATS).exists()
+        return
+    if page.startswith("docs/servers/"):
+        assert (ROOT / SERVERS).exists()
         return
     assert (page in RUN_BY) != (page in NOT_RUN), "say which test runs its commands, or why none does"
     for test in RUN_BY.get(page, ()):

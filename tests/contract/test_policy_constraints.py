@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairlead_gateway.policy.rules import alters
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog
 from policyworld import anybody
-from selectionworld import select
+from selections import select
 
 NPC, QA = anybody("npc"), anybody("qa")
 TARGETS = (b"/mcp", b"/mcp/fast", b"/mcp/deep", b"/servers/default/web/mcp", b"/servers/default/web/mcp/deep")
@@ -36,6 +37,7 @@ NARROWS: Mapping[str, Any] = {
     "limited_by": {"concurrency": 0},
     "tiers": {"web": ServerTiers(max="fast")},
     "escaping": frozenset({"web"}),
+    "floors": ((1, "deep"),),
 }
 
 
@@ -58,7 +60,7 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
 
 
 def test_each_row_names_an_attribute_of_a_route_that_narrows_nothing_unless_it_is_set() -> None:
-    defaults = {field.name: field.default for field in msgspec.structs.fields(Route)}
+    defaults = {field.name: field.default for field in dataclasses.fields(Route)}
     rows = OF_SERVERS.keys() | OF_TOOLS.keys()
     assert not [row for row in rows if defaults[row]]
     assert rows == WORLDS.keys(), "a new row has a world here"

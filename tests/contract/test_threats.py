@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from guard import Guard
 from guards import GUARDS
+from product_guard import Guard
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "gateway" / "THREATS.md").read_text("utf-8")

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crowd import Crowd, Shuffler, WithoutRewriting
 from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
 from fairlead_mcp.multiplex import Multiplexer
-from fuzzworld import marker_of, profile
+from fuzzed_gateway import marker_of, profile
 from gatewayworld import LEGACY, MODERN, Wire, calling, catalog, running
+from shared_connections import Crowd, Shuffler, WithoutRewriting
 
 
 async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, patience: float = 60) -> Crowd:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzzcosts import Cost, CostlyGateway, Flood, costly_gateway
+from fuzzed_gateway import profile
 from fuzzfloods import BODIES, CHUNKS, ENDLESS, MEMOS
-from fuzzworld import profile
 
 MIB: Final = 1 << 20
 IDLE: Final = 4 * MIB

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from fuzzed_gateway import FuzzWorld, fuzz_world, profile, read, regressions
 from fuzzinbound import Conversation, conversations, converse
-from fuzzworld import FuzzWorld, fuzz_world, profile, read, regressions
 from gatewayworld import MODERN, catalog
 from toolservers import modern_server, tool
 

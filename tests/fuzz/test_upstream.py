@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fuzzed_gateway import FuzzWorld, fuzz_world, profile, read, regressions
 from fuzzupstream import Program, Script, bodies, http_answers, http_script, line_script, meet, programs
-from fuzzworld import FuzzWorld, fuzz_world, profile, read, regressions
 from gatewayworld import LEGACY, MODERN, catalog, limits
 
 KINDS = ("http-modern", "http-legacy", "lines")

@@ -24,7 +24,13 @@ from controlplane import ControlPlane
 from ports import free_port
 
 _HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+EXPIRED: Final = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"too old resource version","reason":"Expired","code":410}}\n'
+)
 Wanted = Callable[[str, str], bool]
+ACCEPTING: Final = 4
+"""Turns of the loop from the acceptance of a connection to its protocol."""
 
 
 class ApiProxy:
@@ -37,6 +43,8 @@ class ApiProxy:
         self._plane = plane
         self._wanted: Wanted | None = None
         self._refused: Wanted | None = None
+        self._watches: set[asyncio.Task[None]] = set()
+        self._expiries = 0
         self._port = free_port()
 
     def hold(self, wanted: Wanted | None) -> None:
@@ -46,6 +54,12 @@ class ApiProxy:
     def refuse(self, wanted: Wanted | None) -> None:
         """From now on, answer each request that is `wanted` with a 500; None refuses no more."""
         self._refused = wanted
+
+    def expire(self, expiries: int) -> None:
+        """Break every watch, and answer the next `expiries` that there are no events since their version (410)."""
+        self._expiries = expiries
+        for watch in self._watches:
+            watch.cancel()
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=str(self._plane.folder / "pki/ca.crt"))
@@ -75,7 +89,12 @@ class ApiProxy:
 
     async def vanish(self) -> None:
         """Break every connection and listen no more: an API server that is away."""
+        server = self._runner.server
         await self._runner.cleanup()
+        for _ in range(ACCEPTING):  # one that was accepted in the turn in which it ended is not known to it yet
+            await asyncio.sleep(0)
+        if server is not None:
+            await server.shutdown()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -85,17 +104,34 @@ class ApiProxy:
         if self._refused is not None and self._refused(request.method, request.path):
             return web.Response(status=500)
         self.passed.append((request.method, request.path))
+        watches = "watch" in request.query
+        if watches and self._expiries > 0:
+            self._expiries -= 1
+            return web.Response(body=EXPIRED, content_type="application/json")
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         url = f"{self._plane.server}{request.path_qs}"
         async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
-            with contextlib.suppress(ConnectionError):  # who asked is gone
-                await response.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
+            passing = asyncio.ensure_future(self._pass_back(request, answer, response))
+            if watches:
+                self._watches.add(passing)
+                passing.add_done_callback(self._watches.discard)
+            try:
+                await asyncio.wait([passing])
+            finally:
+                passing.cancel()
+            if passing.cancelled() and request.transport is not None:
+                request.transport.abort()
             return response
+
+    @staticmethod
+    async def _pass_back(request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+        with contextlib.suppress(ConnectionError):  # who asked is gone
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
 
 
 def _plain_config(server: str) -> dict[str, object]:

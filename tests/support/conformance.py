@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,10 +16,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from conformance_outcome import Outcome, Subject, keep, kept, read_outcome
 from ports import free_port
 
 SUITE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -28,33 +29,27 @@ NODE: Final = "node@22"
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 ROOT: Final = Path(__file__).parents[2]
 SUBJECT: Final = ROOT / "tests" / "support" / "conformance_subject.py"
+TASKS_SUBJECT: Final = ROOT / "tests" / "support" / "conformance_tasks.py"
+TASKS_LIBRARY: Final = "fastmcp[tasks]==4.1.2"
+TASK_SCENARIOS: Final = (
+    "tasks-capability-negotiation", "tasks-dispatch-and-envelope", "tasks-lifecycle", "tasks-mrtr-composition",
+    "tasks-mrtr-input", "tasks-request-headers", "tasks-request-state-removal", "tasks-required-task-error",
+    "tasks-status-notifications", "tasks-wire-fields",
+)  # fmt: skip
 BASELINE: Final = ROOT / "tests" / "conformance" / "baseline.txt"
 START_SECONDS: Final = 60.0
 SUITE_SECONDS: Final = 420.0
-PASSED: Final = "SUCCESS"
+OF_SDK: Final = Subject(
+    "sdk",
+    (SUBJECT, SUBJECT.with_name("conformance_offers.py"), SUBJECT.with_name("conformance_questions.py")),
+    (f"mcp {version('mcp')}", SUITE, NODE),
+)
+OF_TASKS: Final = Subject("tasks", (TASKS_SUBJECT,), (TASKS_LIBRARY, SUITE, NODE))
 OVERTIME: Final = ":scenario-timeout"
-FAILED: Final = "FAILURE"
 
 
 class CannotRun(Exception):
     """Something that the suite needs is missing; the message says what."""
-
-
-@dataclass
-class Outcome:
-    """Result of a run: every check of a scenario by `scenario:check`, with the worst status that it had."""
-
-    checks: dict[str, str] = field(default_factory=dict)
-    passed: int = 0
-    failed: int = 0
-
-    @property
-    def failing(self) -> set[str]:
-        return {name for name, status in self.checks.items() if status == FAILED}
-
-    @property
-    def passing(self) -> set[str]:
-        return {name for name, status in self.checks.items() if status == PASSED}
 
 
 def has_npx() -> bool:
@@ -76,23 +71,21 @@ def run_suite(url: str, revision: str, folder: Path) -> Outcome:
     return outcome
 
 
-def read_outcome(folder: Path) -> Outcome:
-    """The results that the suite left, one folder per scenario."""
-    outcome = Outcome()
-    for file in sorted(folder.glob("*/checks.json")):
-        scenario = file.parent.name.removeprefix("server-")
-        scenario = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", scenario)
-        for check in json.loads(file.read_text()):
-            name, status = f"{scenario}:{check['id']}", check["status"]
-            outcome.passed += status == PASSED
-            outcome.failed += status == FAILED
-            outcome.checks[name] = min(outcome.checks.get(name, status), status, key=_rank)
+def run_tasks(url: str, folder: Path) -> Outcome:
+    """Run the scenarios of the tasks extension. Raises CannotRun as `run_suite` does."""
+    npx = shutil.which("npx")
+    if npx is None:
+        raise CannotRun("npx is not installed")
+    each = 'printf "%s\\n" "$@" | xargs -P 4 -I {} conformance server --url "$URL" --scenario {} -o "$FOLDER"'
+    command = [npx, "-y", "-p", NODE, "-p", SUITE, "sh", "-c", each, "sh", *TASK_SCENARIOS]  # they wait, mostly
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=SUITE_SECONDS, check=False,
+        env={**os.environ, "URL": url, "FOLDER": str(folder)},
+    )  # fmt: skip
+    outcome = read_outcome(folder, tasks=True)
+    if not outcome.checks:
+        raise CannotRun(f"the suite did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")
     return outcome
-
-
-def _rank(status: str) -> int:
-    """The worst first; what is neither a failure nor a success lies between."""
-    return {FAILED: 0, PASSED: 2}.get(status, 1)
 
 
 def baseline() -> set[str]:
@@ -158,14 +151,33 @@ def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[su
     return process([*up, "--port", str(port), "--metrics-port", "0"], folder / "up.log")
 
 
+def tasks_command() -> list[str]:
+    """Command of the subject with tasks, whose library uv brings. Raises CannotRun without uv."""
+    uv = shutil.which("uv") or shutil.which(str(Path(sys.executable).parent / "uv"))
+    if uv is None:
+        raise CannotRun("uv is not installed")
+    return [
+        uv,
+        "run",
+        "--quiet",
+        "--no-project",
+        "--python",
+        sys.executable,
+        "--with",
+        TASKS_LIBRARY,
+        str(TASKS_SUBJECT),
+    ]
+
+
 @contextmanager
-def subject_and_gateway(folder: Path) -> Iterator[tuple[str, str]]:
+def subject_and_gateway(folder: Path, command: list[str]) -> Iterator[tuple[str, str]]:
     """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
+    folder.mkdir(parents=True, exist_ok=True)
     bare, port = free_port(), free_port()
     direct = f"http://localhost:{bare}/mcp"
     through = f"http://localhost:{port}/servers/default/subject/mcp"
     with ExitStack() as stack:
-        stack.enter_context(process([sys.executable, str(SUBJECT), str(bare)], folder / "subject.log"))
+        stack.enter_context(process([*command, str(bare)], folder / "subject.log"))
         await_endpoint(direct, folder / "subject.log")
         stack.enter_context(gateway_over(f"http://127.0.0.1:{bare}/mcp", port, folder))
         await_endpoint(through, folder / "up.log")
@@ -174,11 +186,13 @@ def subject_and_gateway(folder: Path) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Comparison:
-    """Both runs of one revision."""
+    """Both runs of one revision, or of the tasks extension."""
 
     revision: str
     bare: Outcome
     through: Outcome
+    measured: bool = True
+    """Whether the bare run was made now, for none of this subject was kept."""
 
     @property
     def lost(self) -> dict[str, str]:
@@ -194,21 +208,41 @@ class Comparison:
 
 
 def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Comparison]:
-    """Run everything. Raises CannotRun."""
+    """Run everything; a subject bare where no outcome of it is kept. Raises CannotRun."""
     found = []
-    with subject_and_gateway(folder) as (direct, through):
+    with subject_and_gateway(folder, [sys.executable, str(SUBJECT)]) as (direct, through):
         for revision in revisions:
-            bare = run_suite(direct, revision, folder / f"bare-{revision}")
-            if any(name.endswith(OVERTIME) for name in bare.failing):
-                # the subject asks on a stream that the suite opens beside its requests, and now and then too late
-                bare = run_suite(direct, revision, folder / f"bare-again-{revision}")
-            one = Comparison(revision, bare, run_suite(through, revision, folder / f"through-{revision}"))
+            known = kept(OF_SDK, revision)
+            bare = _bare(direct, revision, folder) if known is None else known
+            one = Comparison(revision, bare, run_suite(through, revision, folder / f"through-{revision}"), not known)
             if one.lost:
                 # the suite waits 1.5 s for a changed list, which a loaded machine may miss once
-                again = run_suite(through, revision, folder / f"through-again-{revision}")
-                one = Comparison(revision, bare, again)
+                one.through = run_suite(through, revision, folder / f"through-again-{revision}")
             found.append(one)
+    with subject_and_gateway(folder / "tasks", tasks_command()) as (direct, through):
+        known = kept(OF_TASKS, OF_TASKS.name)
+        bare = run_tasks(direct, folder / "bare-tasks") if known is None else known
+        found.append(Comparison(OF_TASKS.name, bare, run_tasks(through, folder / "through-tasks"), not known))
     return found
+
+
+def _bare(url: str, revision: str, folder: Path) -> Outcome:
+    bare = run_suite(url, revision, folder / f"bare-{revision}")
+    if any(name.endswith(OVERTIME) for name in bare.failing):
+        # the subject asks on a stream that the suite opens beside its requests, and now and then too late
+        bare = run_suite(url, revision, folder / f"bare-again-{revision}")
+    return bare
+
+
+def keep_bare(compared: list[Comparison]) -> list[str]:
+    """Keep the bare runs that were made, of subjects all of whose runs were; the names of those."""
+    written = []
+    for subject, runs in ((OF_SDK, REVISIONS), (OF_TASKS, (OF_TASKS.name,))):
+        made = {one.revision: one.bare for one in compared if one.revision in runs and one.measured}
+        if made.keys() == {*runs}:
+            keep(subject, made)
+            written.append(subject.name)
+    return written
 
 
 def judge(compared: list[Comparison], known: set[str]) -> list[str]:
@@ -236,6 +270,8 @@ def main(folder: Path) -> int:
         for one in compared:
             bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
             print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
+        for name in keep_bare(compared):
+            print(f"tests/conformance/bare.json has the bare runs of {name} anew: commit it")
         wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
         print(f"cannot run: {error}", file=sys.stderr)

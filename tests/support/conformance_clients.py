@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance import NODE, PASSED, ROOT, SUITE, CannotRun, read_outcome
+from conformance import NODE, ROOT, SUITE, CannotRun
+from conformance_outcome import PASSED, read_outcome
 
 DRIVER: Final = ROOT / "tests" / "support" / "conformance_driver.py"
 SCENARIO_SECONDS: Final = 120

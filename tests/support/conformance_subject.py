@@ -11,8 +11,8 @@ import sys
 
 import uvicorn
 
-import subject_questions  # noqa: F401  # adds its tools
-from subject_server import History, server
+import conformance_questions  # noqa: F401  # adds its tools
+from conformance_offers import History, server
 
 if __name__ == "__main__":
     app = server.streamable_http_app(event_store=History(), retry_interval=100)

@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 from audit import AuditLog
 from planepki import Pki
 from planeprocesses import Program
+from planerequests import KeptConnections
 from ports import free_port
 from waiting import until
 
@@ -78,6 +79,7 @@ class ControlPlane:
         crt, key = folder / "pki" / "user-admin.crt", folder / "pki" / "user-admin.key"
         self._tls = ssl.create_default_context(cafile=str(self._pki.ca))
         self._tls.load_cert_chain(crt, key)
+        self._connections = KeptConnections(self._port, self._tls)
         self._etcd = self._program("etcd", _etcd_flags(folder / "etcd", etcd_port, peer_port))
         flags = _apiserver_flags(self._pki, self._port, etcd_port)
         self._apiserver = self._program("kube-apiserver", [*flags, *(self.audit.flags() if self.audit else ())])
@@ -88,7 +90,7 @@ class ControlPlane:
     def _program(self, name: str, flags: Iterable[str]) -> Program:
         if not (path := self.assets / name).exists():
             raise NoControlPlane(
-                f"{path} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.25 or newer"
+                f"{path} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.26 or newer"
             )
         return Program(name, [str(path), *flags], self.folder / f"{name}.log")
 
@@ -127,6 +129,7 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End all programs, by SIGKILL: the data dies with them."""
+        self._connections.close()
         for program in (self._controllers, self._apiserver, self._etcd):
             if program is not None:
                 program.kill()
@@ -202,25 +205,35 @@ class ControlPlane:
         A few milliseconds where kubectl takes a hundred. Raises OSError or http.client.HTTPException while
         the server is away.
         """
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=20, context=self._tls)
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        status, text = self._connections.request(method, path, data, headers)
         try:
-            data = None if body is None else json.dumps(body).encode()
-            connection.request(method, path, data, {"Content-Type": content_type, "Accept": "application/json"})
-            response = connection.getresponse()
-            text = response.read().decode()
-        finally:
-            connection.close()
-        try:
-            return response.status, json.loads(text)
+            return status, json.loads(text)
         except ValueError:
-            return response.status, text
+            return status, text
 
     def install_crds(self, folder: Path = CRD_FOLDER) -> None:
         """Apply the CRDs of `folder` (its own `*.yaml`, no subfolder) and wait until they are served."""
         if not (files := sorted(folder.glob("*.yaml"))):
             return
         self.kubectl("apply", "--server-side", *(f"--filename={file}" for file in files))
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+        self.await_definitions()
+        if folder == CRD_FOLDER:  # kubectl asks discovery, which lags behind
+            listed = ("api-resources", "--api-group=fairlead.dev", "--no-headers", "--output=name")
+            until(
+                "kinds discovered", lambda: self.kubectl(*listed).stdout.count("fairlead.dev") == len(files), seconds=20
+            )
+
+    def await_definitions(self) -> None:
+        """Wait until every CRD is served; `kubectl wait` fails on one that has no status yet."""
+
+        def served(item: Any) -> bool:
+            conditions = (item.get("status") or {}).get("conditions") or ()
+            return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        until("CRDs established", lambda: all(map(served, self.request("GET", path)[1]["items"])), seconds=20)
 
     def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> str:
         """Create a namespace; AssertionError when the API server refuses."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CRDS = REPOSITORY / "crds"
 SAMPLES = sorted((CRDS / "samples").glob("*.yaml"))
 BAD = sorted((REPOSITORY / "tests" / "component" / "crds" / "bad").glob("*.yaml"))
+
+
+SPEC_PAGES = sorted((REPOSITORY / "docs" / "spec").glob("*.md"))
+_EXAMPLE = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples(page: Path) -> list[dict[str, Any]]:
+    """Manifests that a page shows."""
+    return [load_yaml(text) for text in _EXAMPLE.findall(page.read_text("utf-8"))]
 
 
 class BadObject(NamedTuple):
@@ -34,10 +44,16 @@ def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
     """Kind and message of every CEL rule in a schema, at any depth."""
     for rule in schema.get("x-kubernetes-validations", ()):
         yield kind, rule["message"]
-    for member in schema.get("properties", {}).values():
-        yield from rules_of(member, kind)
+    for name, member in schema.get("properties", {}).items():
+        if name not in ("containers", "initContainers"):  # of a pod template: the rules of spec.env and spec.envFrom
+            yield from rules_of(member, kind)
     if "items" in schema:
         yield from rules_of(schema["items"], kind)
+
+
+def is_moved(schema: Mapping[str, Any]) -> bool:
+    """Whether a member is there to name its new place only."""
+    return any(rule["rule"] == "false" for rule in schema.get("x-kubernetes-validations", ()))
 
 
 def load_yaml(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httptools
 from hypothesis import strategies as st
 
-from fuzzworld import BODY_BYTES, QUIET_SECONDS, FuzzWorld, marker_of
+from fuzzed_gateway import BODY_BYTES, QUIET_SECONDS, FuzzWorld, marker_of
 from gatewayworld import LEGACY, META, MODERN
 
 TARGETS: Final = (b"/mcp", b"/servers/default/demo/mcp", b"/mcp?x=1", b"http://localhost/mcp", b"/mcp/", b"/nowhere")

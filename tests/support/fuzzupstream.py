@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from fuzzworld import FuzzWorld, marker_of
+from fuzzed_gateway import FuzzWorld, marker_of
 from gatewayworld import LEGACY, MODERN, Wire, calling
 from rawserver import RawServer, Reply, Request, raw_server
 

@@ -109,14 +109,16 @@ def limits(**values: Any) -> Limits:
 async def running(
     folder: Path, *documents: Document, nudge: asyncio.Event | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
+    """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings; without one
+    words alone rank searches, whatever is installed.
+    """
     parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed", "heap")
     wiring = {name: settings.pop(name) for name in parts if name in settings}
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)
     gateway = build(
-        Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, **settings}),
+        Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
         source=DirectorySource(directory, nudge=nudge),
         credentials=DirectoryCredentials(folder / "credentials"),
         **wiring,

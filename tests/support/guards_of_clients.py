@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guard import AT, GATEWAY, Guard
+from product_guard import AT, GATEWAY, Guard
 
 NAMES = f"{AT}/test_names_of_issuers.py"
 
@@ -44,8 +44,8 @@ TOKENS = (
 IDENTITY = (
     Guard(
         "a session of somebody else",
-        f"{GATEWAY}.endpoint.mcp_endpoint",
-        (("if session.owner != identity.owner:", "if False:"),),
+        f"{GATEWAY}.endpoint.inbound",
+        (("if session.owner != owner:", "if False:"),),
         f"{AT}/test_who_asks.py::test_a_session_is_of_use_to_nobody_but_who_opened_it",
         "assert",
     ),
@@ -80,9 +80,57 @@ IDENTITY = (
     Guard(
         "a server's state that somebody else got",
         f"{GATEWAY}.calls.request_state",
-        (("found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state))", "found is None"),),
+        (("found is None or not self._seal.verifies(found[1], identity.owner, state)", "found is None"),),
         f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
         "assert",
+    ),
+    Guard(
+        "a task of somebody else, or by an id that was altered",
+        f"{GATEWAY}.calls.task_ids",
+        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        f"{AT}/test_tasks.py::test_nobody_reaches_a_task_of_somebody_else",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a task whose tool is denied meanwhile",
+        f"{GATEWAY}.policy.view",
+        ((".get(server, {}).get(tool)", ".get(server, {}).get(tool, 'demo__plain')"),),
+        f"{AT}/test_tasks.py::test_a_task_is_decided_about_anew_with_each_request",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a task sealed by a gateway with another key",
+        f"{GATEWAY}.calls.task_ids",
+        (('self._seal = Seal(key, "tasks")', 'self._seal = Seal(b"any", "tasks")'),),
+        f"{AT}/test_tasks.py::test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its_key",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a task of a process at another replica, under the id of somebody else's",
+        f"{GATEWAY}.upstream.shared_stream",
+        (("if about and process not in (None, request.instance):", "if False:"),),
+        f"{AT}/test_tasks.py::test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a task of somebody else, listened to",
+        f"{GATEWAY}.calls.task_ids",
+        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_of_somebody_else",
+        "taskIds",
+    ),
+    Guard(
+        "a task listened to whose tool is denied meanwhile",
+        f"{GATEWAY}.calls.task_subscriptions",
+        (
+            (
+                "route = listener.find(task)\n        if",
+                'route = vars(self).setdefault("once", listener.find(task))\n        if',
+            ),
+            ("listener.find(task) is not None and ", ""),
+        ),
+        f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_whose_tool_was_denied_meanwhile",
+        "notifications/tools/list_changed",
     ),
     Guard(
         "a key that was revoked",

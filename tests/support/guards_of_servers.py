@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guard import AT, GATEWAY, Guard
+from product_guard import AT, GATEWAY, Guard
 
 POLICIES = (
     Guard(
@@ -162,7 +162,7 @@ TENANCY = (
         "fairlead_operator.kube.credentials",
         (
             (
-                "if not reference.optional or verdict.reason == Reason.SECRET_NOT_LABELLED:",
+                "if not reference.optional or verdict.cause == Cause.SECRET_NOT_LABELLED:",
                 "if not reference.optional:",
             ),
             ("            absent.add(reference.name)\n", ""),
@@ -181,7 +181,7 @@ TENANCY = (
         "a pod of a server that asks for its node",
         "fairlead_operator.server.checks",
         (("or not templates.restricted(server.metadata.namespace):", "or True:"),),
-        "tests/component/operator/test_pod_templates.py::test_a_template_that_gives_pods_more_is_refused_with_the_field_and_the_switch",
+        "tests/component/operator/test_pod_templates.py::test_an_unrestricted_template_is_refused_with_the_switch",
         "Accepted",
     ),
     Guard(
@@ -227,7 +227,12 @@ TENANCY = (
     Guard(
         "an approval of something else",
         "fairlead_operator.pinning.decide",
-        (("if held and approval == held_hash(held):", "if held and approval:"),),
+        (
+            (
+                "if held and (hash_ := held_hash(held)) in approvals:",
+                "if held and approvals and (hash_ := held_hash(held)):",
+            ),
+        ),
         "tests/unit/operator/pinning/test_pinning.py::test_an_approval_never_lets_through_what_came_after_it_was_given",
         "assert",
     ),
@@ -242,7 +247,7 @@ BOMBS = (
     ),
     Guard(
         "a pattern that needs back-tracking",
-        f"{GATEWAY}.validation.checker",
+        "fairlead_tools.validation.checker",
         (
             (
                 "RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)",
@@ -254,7 +259,7 @@ BOMBS = (
     ),
     Guard(
         "a pattern that looks back",
-        f"{GATEWAY}.validation.checker",
+        "fairlead_tools.validation.checker",
         (("MAX_PATTERNS: Final = 64", "MAX_PATTERNS: Final = 1 << 30"),),
         "tests/unit/gateway/test_validation.py::test_too_many_patterns_are_all_left_out",
         "assert",
@@ -273,7 +278,7 @@ BOMBS = (
     ),
     Guard(
         "nested arguments that hold everybody up while a policy looks at them",
-        f"{GATEWAY}.validation.constraint",
+        "fairlead_tools.validation.constraint",
         (
             ("if len(raw) > MAX_ARGUMENT_BYTES:", "if False:"),
             ('if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:', "if False:"),
@@ -283,7 +288,7 @@ BOMBS = (
     ),
     Guard(
         "a schema that doubles",
-        f"{GATEWAY}.validation.intricacy",
+        "fairlead_tools.validation.intricacy",
         (("MAX_WEIGHT: Final = 2_000", "MAX_WEIGHT: Final = 1 << 60"),),
         "tests/unit/gateway/test_validation.py",
         "assert",
@@ -306,7 +311,7 @@ READERS = (
     ),
     Guard(
         "an argument in another case than a policy's",
-        f"{GATEWAY}.validation.constraint",
+        "fairlead_tools.validation.constraint",
         (
             (
                 "self.checker.doubt(arguments) or self.spelling.wrong(arguments, text, alike)",
@@ -339,3 +344,52 @@ READERS = (
     ),
 )
 """Requests that a server reads otherwise than the gateway did."""
+EXTENSIONS = (
+    Guard(
+        "the page of another server at a URI that both have",
+        "fairlead_mcp.uris",
+        (("found = _NAMED.fullmatch(uri) if self.part else None", "found = None"),),
+        f"{AT}/test_apps.py::test_servers_that_share_a_uri_are_each_read_by_their_own_name",
+        "assert",
+    ),
+    Guard(
+        "the page of a tool that a policy denies",
+        f"{GATEWAY}.policy.resource_index",
+        (
+            (
+                'return uri in self.withheld or (uris.scheme_of(uri) == "ui" and uri not in self._listed)',
+                "return False",
+            ),
+        ),
+        f"{AT}/test_apps.py::test_the_interface_of_a_tool_that_is_denied_is_not_read",
+        "KeyError",
+    ),
+    Guard(
+        "a tool of a server without apps, called by the app of another",
+        f"{GATEWAY}.policy.app_tools",
+        (("route.server.key in having and ", ""),),
+        f"{AT}/test_apps.py::test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_denied",
+        "KeyError",
+    ),
+    Guard(
+        "a file of a skill whose bytes are others than those that were approved",
+        "fairlead_mcp.skills",
+        (("file.digest.lower() != digest", "False"),),
+        f"{AT}/test_skills.py::test_bytes_that_change_under_a_pin_are_not_passed_on",
+        "KeyError",
+    ),
+    Guard(
+        "a skill that has a file of another server's",
+        f"{GATEWAY}.catalog.model",
+        (("if other is None:", "if True:"),),
+        f"{AT}/test_skills.py::test_a_skill_of_another_scheme_is_all_of_one_server",
+        "repo://y/SKILL.md",
+    ),
+    Guard(
+        "a skill that nobody approved",
+        "fairlead_mcp.skills",
+        (("if entry is None or said != _decode(entry):", "if False:"),),
+        f"{AT}/test_skills.py::test_bytes_that_change_under_a_pin_are_not_passed_on",
+        "KeyError",
+    ),
+)

@@ -29,7 +29,7 @@ def program(name: str) -> Path:
         return Path(found)
     if (path := find_assets() / name).exists():
         return path
-    reason = f"{name} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.25 or newer"
+    reason = f"{name} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.26 or newer"
     if os.environ.get("CI"):
         pytest.fail(f"in CI a missing {name} is a failure: {reason}")
     pytest.skip(reason)
@@ -93,7 +93,7 @@ def one(rendered: Sequence[Object], kind: str, name: str) -> Object:
 def container(rendered: Sequence[Object], component: str, release: str = "fairlead") -> Object:
     """The container of `operator` or `gateway`."""
     deployment = one(rendered, "Deployment", f"{release}-{component}")
-    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    (found,) = [c for c in deployment["spec"]["template"]["spec"]["containers"] if c["name"] == component]
     return dict(found)
 
 
@@ -101,6 +101,17 @@ def environment(rendered: Sequence[Object], component: str, release: str = "fair
     """Variable to value, or to where it comes from."""
     variables = container(rendered, component, release)["env"]
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in variables}
+
+
+def grants(role: Object) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of everything that a role allows."""
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def get(plane: ControlPlane, *words: str) -> list[Object]:

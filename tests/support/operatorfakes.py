@@ -19,12 +19,12 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.documents.store import Blob, DocumentAssembler, part_names
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Resource
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.common import Condition, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_mcp.capabilities import declares
+from fairlead_mcp import capabilities
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
@@ -42,8 +42,8 @@ from fairlead_operator.ports import (
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 URL = "http://demo.example/mcp"
-RUNS = Workload(ConditionVerdict(True, Reason.PROGRAMMED, "it runs"), HttpEndpoint(url=URL))
-NO_CREDENTIAL = ResolvedCredential(ConditionVerdict(True, Reason.RESOLVED_REFS, "fine"))
+RUNS = Workload(ConditionVerdict(True, Cause.PROGRAMMED, "it runs"), HttpEndpoint(url=URL))
+NO_CREDENTIAL = ResolvedCredential(ConditionVerdict(True, Cause.RESOLVED_REFS, "fine"))
 
 
 def mcp_server(name: str = "demo", *, age: int = 0, uid: str = "", generation: int = 1, **spec: Any) -> McpServer:
@@ -178,6 +178,9 @@ class MemoryDeclarations:
             each.model_copy(update={"status": status}) if each.key == policy.key else each for each in self.policy_list
         ]
 
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
+        self.tier_conditions = dict(conditions)
+
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         self.shown = dict(counts)
 
@@ -199,6 +202,8 @@ class Script:
     """`ttlMs` of its listings."""
     listened: asyncio.Event | None = None
     """Set: it has a stream for announcements, which ends when the event is set."""
+    says: tuple[str, ...] = ()
+    """Methods of the notifications on that stream, sent when it is opened."""
     error: Exception | None = None
     hang: bool = False
     takes: float = 0.0
@@ -220,8 +225,9 @@ class Script:
 class ScriptedChannel:
     """The transport of a session that ends in this process."""
 
-    def __init__(self, script: Script, capabilities: bytes | None = None) -> None:
+    def __init__(self, script: Script, capabilities: bytes | None = None, heard: Heard | None = None) -> None:
         self._script = script
+        self._heard = heard
         self._capabilities = capabilities
         self.negotiated: Negotiated | None = None
 
@@ -248,7 +254,7 @@ class ScriptedChannel:
         )
         return self.negotiated
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
         member = {"resources/templates/list": "resourceTemplates"}.get(method, method.split("/", maxsplit=1)[0])
         if method in self._script.failing:
             raise self._script.failing[method]
@@ -259,7 +265,10 @@ class ScriptedChannel:
             except TimeoutError as error:
                 raise Timeout("the server did not answer in time", sent=True) from error
         more = [
-            tool for name, tools in self._script.gated.items() if declares(self._capabilities, name) for tool in tools
+            tool
+            for name, tools in self._script.gated.items()
+            if capabilities.declares(self._capabilities, name)
+            for tool in tools
         ]
         listings = {"tools/list": [*self._script.tools, *more], **self._script.listings}
         if method not in listings:
@@ -269,6 +278,9 @@ class ScriptedChannel:
 
     async def listen(self, deadline: float) -> None:
         if self._script.listened is not None:
+            if self._heard is not None:
+                for method in self._script.says:
+                    self._heard(method)
             await self._script.listened.wait()
             raise ConnectionLost("the stream ended", sent=True)
         raise RpcError(-32601, "Method not found")
@@ -293,7 +305,7 @@ class ScriptedConnector:
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        async with McpSession(ScriptedChannel(self.scripts[key], capabilities)) as session:
+        async with McpSession(ScriptedChannel(self.scripts[key], capabilities, heard)) as session:
             yield session
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:

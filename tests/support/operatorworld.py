@@ -20,10 +20,13 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name, decode
 from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import ServerKey
+from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Dependencies, Operator, build
+from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
 from fairlead_operator.settings import Settings
+from shownconditions import cause
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -103,10 +106,10 @@ class World:
         conditions = self.server(name).get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == type_), {})
 
-    def is_(self, name: str, type_: str, status: str, reason: str = "") -> bool:
-        """Whether a condition is so, for the current generation."""
+    def is_(self, name: str, type_: str, status: str, word: str = "") -> bool:
+        """Whether a condition is so, by its cause or else its reason, for the current generation."""
         found = self.condition(name, type_)
-        right = found.get("status") == status and reason in ("", found.get("reason"))
+        right = found.get("status") == status and word in ("", cause(found), found.get("reason"))
         return right and found["observedGeneration"] == self.server(name)["metadata"]["generation"]
 
     def documents(self) -> dict[str, bytes]:
@@ -139,7 +142,7 @@ class World:
         code, answer = self.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
         assert code == 200, answer
 
-    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 30.0) -> T:
+    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 50.0) -> T:
         """The first truthy value of `condition`, which is looked at in a thread; AssertionError after `seconds`."""
         value = None
         try:
@@ -193,3 +196,17 @@ async def running(world: World, settings: Settings = QUICK, **changes: Any) -> A
         task.cancel()
         await asyncio.wait([task], timeout=20)
         assert task.done(), "the operator did not stop"
+
+
+@contextlib.asynccontextmanager
+async def simulated_network(world: World, **how: Any) -> AsyncIterator[Kube]:
+    """A client of the API server, with nodes and a network for the operator's probe behind it while in the context."""
+    kube = Kube.connect(await configuration_of(world.plane))
+    simulated = asyncio.create_task(SimulatedNetwork(kube, world.release, **how).run(), name="simulated network")
+    try:
+        yield kube
+        assert not simulated.done(), simulated
+    finally:
+        simulated.cancel()
+        await asyncio.wait([simulated])
+        await kube.aclose()

@@ -1,4 +1,4 @@
-"""Pod templates of McpServers: what an installation lets everybody set, and what it does not by default."""
+"""Pod templates of McpServers: what everybody may set, and what needs an `unrestrictedPodTemplate`."""
 
 from __future__ import annotations
 
@@ -31,44 +31,35 @@ _TOKEN = {"serviceAccountToken": {"path": "token"}}
 _ELSEWHERE = {"host": "169.254.169.254", "port": 80}
 
 REFUSED: dict[str, list[Json]] = {
-    "spec.containers[*].securityContext.privileged": [secured(privileged=True)],
-    "spec.containers[*].securityContext.allowPrivilegeEscalation": [
-        secured(allowPrivilegeEscalation=True),
-        secured(allowPrivilegeEscalation=None),
-    ],
-    "spec.containers[*].securityContext.capabilities.add[*]": [secured(capabilities={"add": ["SYS_ADMIN"]})],
-    "spec.containers[*].securityContext.capabilities.drop": [
-        secured(capabilities={"drop": ["NET_RAW"]}),
-        secured(capabilities={"drop": None}),
-    ],
-    "spec.containers[*].securityContext.capabilities": [secured(capabilities=None)],
-    "spec.containers[*].securityContext.runAsUser": [secured(runAsUser=0), secured(runAsUser=True)],
-    "spec.containers[*].securityContext.runAsNonRoot": [secured(runAsNonRoot=False)],
-    "spec.containers[*].securityContext.procMount": [secured(procMount="Unmasked")],
-    "spec.containers[*].securityContext.seccompProfile.type": [secured(seccompProfile={"type": "Unconfined"})],
-    "spec.containers[*].securityContext.$patch": [secured(**{"$patch": "replace"})],
-    "spec.containers[*].securityContext": [server(securityContext=None), server(securityContext="none")],
-    "spec.containers[*].ports[*].hostPort": [server(ports=[{"containerPort": 8080, "hostPort": 10250}])],
-    "spec.containers[*].volumeMounts[*].mountPropagation": [
+    "spec.containers[0].securityContext.privileged": [secured(privileged=True)],
+    "spec.containers[0].securityContext.allowPrivilegeEscalation": [secured(allowPrivilegeEscalation=True)],
+    "spec.containers[0].securityContext.capabilities.add[0]": [secured(capabilities={"add": ["SYS_ADMIN"]})],
+    "spec.containers[0].securityContext.capabilities.drop[0]": [secured(capabilities={"drop": ["NET_RAW"]})],
+    "spec.containers[0].securityContext.capabilities.drop": [secured(capabilities={"drop": []})],
+    "spec.containers[0].securityContext.runAsUser": [secured(runAsUser=0), secured(runAsUser=True)],
+    "spec.containers[0].securityContext.runAsNonRoot": [secured(runAsNonRoot=False)],
+    "spec.containers[0].securityContext.procMount": [secured(procMount="Unmasked")],
+    "spec.containers[0].securityContext.seccompProfile.type": [secured(seccompProfile={"type": "Unconfined"})],
+    "spec.containers[0].securityContext.$patch": [secured(**{"$patch": "replace"})],
+    "spec.containers[0].securityContext": [server(securityContext="none")],
+    "spec.containers[0].ports[0].hostPort": [server(ports=[{"containerPort": 8080, "hostPort": 10250}])],
+    "spec.containers[0].volumeMounts[0].mountPropagation": [
         server(volumeMounts=[{"name": "tmp", "mountPath": "/more", "mountPropagation": "Bidirectional"}])
     ],
-    "spec.containers[*].volumeDevices": [server(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
-    "spec.containers[*].livenessProbe.httpGet.host": [server(livenessProbe={"httpGet": _ELSEWHERE})],
-    "spec.containers[*].readinessProbe.tcpSocket.host": [server(readinessProbe={"tcpSocket": _ELSEWHERE})],
-    "spec.containers[*].lifecycle.postStart.httpGet.host": [server(lifecycle={"postStart": {"httpGet": _ELSEWHERE}})],
-    "spec.containers[*].env[*].valueFrom.fileKeyRef": [
+    "spec.containers[0].volumeDevices": [server(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
+    "spec.containers[0].livenessProbe.httpGet.host": [server(livenessProbe={"httpGet": _ELSEWHERE})],
+    "spec.containers[0].readinessProbe.tcpSocket.host": [server(readinessProbe={"tcpSocket": _ELSEWHERE})],
+    "spec.containers[0].lifecycle.postStart.httpGet.host": [server(lifecycle={"postStart": {"httpGet": _ELSEWHERE}})],
+    "spec.containers[0].env[0].valueFrom.fileKeyRef": [
         server(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"path": "p", "key": "k", "volumeName": "tmp"}}}])
     ],
-    "spec.containers[*]": [pod(containers=["server"]), pod(containers=[None])],
-    "spec.containers": [pod(containers=None), pod(containers={"name": "server"})],
-    "spec.initContainers[*].securityContext.privileged": [
+    "spec.containers[0]": [pod(containers=["server"]), pod(containers=[None])],
+    "spec.containers": [pod(containers={"name": "server"})],
+    "spec.initContainers[0].securityContext.privileged": [
         pod(initContainers=[{"name": "more", "image": "busybox", "securityContext": {"privileged": True}}])
     ],
     "spec.ephemeralContainers": [pod(ephemeralContainers=[{"name": "debug", "image": "busybox"}])],
-    "spec.securityContext": [pod(securityContext=None)],
-    "spec.securityContext.runAsNonRoot": [pod(securityContext={"runAsNonRoot": False}), pod(securityContext={
-        "runAsNonRoot": None
-    })],
+    "spec.securityContext.runAsNonRoot": [pod(securityContext={"runAsNonRoot": False})],
     "spec.securityContext.runAsUser": [pod(securityContext={"runAsUser": 0})],
     "spec.securityContext.sysctls": [pod(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]})],
     "spec.securityContext.seLinuxOptions": [pod(securityContext={"seLinuxOptions": {"level": "s0:c1,c2"}})],
@@ -77,7 +68,7 @@ REFUSED: dict[str, list[Json]] = {
     "spec.hostPID": [pod(hostPID=True)],
     "spec.hostIPC": [pod(hostIPC=True)],
     "spec.hostUsers": [pod(hostUsers=True)],
-    "spec.serviceAccountName": [pod(serviceAccountName="default"), pod(serviceAccountName=None)],
+    "spec.serviceAccountName": [pod(serviceAccountName="default")],
     "spec.serviceAccount": [pod(serviceAccount="default")],
     "spec.automountServiceAccountToken": [pod(automountServiceAccountToken=True)],
     "spec.nodeName": [pod(nodeName="control-plane")],
@@ -86,20 +77,32 @@ REFUSED: dict[str, list[Json]] = {
     "spec.schedulerName": [pod(schedulerName="mine")],
     "spec.shareProcessNamespace": [pod(shareProcessNamespace=True)],
     "spec.resourceClaims": [pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])],
-    "spec.volumes[*].hostPath": [mounted(hostPath={"path": "/"})],
-    "spec.volumes[*].csi": [mounted(csi={"driver": "secrets-store.csi.k8s.io"})],
-    "spec.volumes[*].nfs": [mounted(nfs={"server": "10.0.0.1", "path": "/"})],
-    "spec.volumes[*].projected.sources[*].serviceAccountToken": [mounted(projected={"sources": [_TOKEN]})],
+    "spec.volumes[0].hostPath": [mounted(hostPath={"path": "/"})],
+    "spec.volumes[0].csi": [mounted(csi={"driver": "secrets-store.csi.k8s.io"})],
+    "spec.volumes[0].nfs": [mounted(nfs={"server": "10.0.0.1", "path": "/"})],
+    "spec.volumes[0].projected.sources[0].serviceAccountToken": [mounted(projected={"sources": [_TOKEN]})],
     "spec.$patch": [pod(**{"$patch": "replace"})],
-    "spec": [{"spec": None}, {"spec": "none"}],
+    "spec": [{"spec": "none"}],
     "metadata.finalizers": [{"metadata": {"finalizers": ["mine.example/x"]}}],
-    "metadata.annotations.container.apparmor.security.beta.kubernetes.io/server": [
+    "metadata.annotations": [
         {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/server": "unconfined"}}}
     ],
-    "metadata.annotations": [{"metadata": {"annotations": None}}],
     "kind": [{"kind": "Pod"}],
 }  # fmt: skip
 """Path below `spec.podTemplate` that is refused, and templates that are refused for it."""
+
+NULLS: list[Json] = [
+    secured(allowPrivilegeEscalation=None),
+    secured(capabilities=None),
+    secured(capabilities={"drop": None}),
+    server(securityContext=None),
+    pod(securityContext=None),
+    pod(securityContext={"runAsNonRoot": None}),
+    pod(containers=None),
+    {"metadata": {"annotations": None}},
+    {"spec": None},
+]
+"""Templates that would take away what holds a pod; null says nothing there."""
 
 TEMPLATES = [(path, template) for path, templates in REFUSED.items() for template in templates]
 

@@ -1,6 +1,6 @@
-"""The rights of operator/rbac.yaml, one by one, and accounts of an API server that have them.
+"""The rights of operator/rbac.yaml and network-probe.yaml, one by one, and accounts of an API server that have them.
 
-accounts = Accounts.of(world)          # applies the manifest to this world's release
+accounts = Accounts.of(world)          # applies the manifests to this world's release
 ... running(world, kubeconfig=str(accounts.operator)) ...
 granted() - used(requests, world)      # must be empty
 """
@@ -19,6 +19,7 @@ from controlplane import REPOSITORY
 from operatorworld import World
 
 MANIFEST = REPOSITORY / "operator" / "rbac.yaml"
+NETWORK_PROBE = REPOSITORY / "operator" / "network-probe.yaml"
 CLUSTER_SCOPED = frozenset({"latencytiers", "latencytiers/status"})
 Where = Literal["everywhere", "release"]
 
@@ -37,20 +38,21 @@ class Grant:
         return f"{self.account} {self.where}: {self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
 
 
-def documents() -> list[dict[str, Any]]:
-    """The objects of the manifest."""
-    return [document for document in yaml.safe_load_all(MANIFEST.read_text()) if document]
+def documents(*manifests: Path) -> list[dict[str, Any]]:
+    """The objects of the manifests."""
+    return [document for path in manifests for document in yaml.safe_load_all(path.read_text()) if document]
 
 
 def granted() -> set[Grant]:
-    """Everything that the manifest grants."""
+    """Everything that the manifests grant."""
     found = set()
-    for role in documents():
+    for role in documents(MANIFEST, NETWORK_PROBE):
         if role["kind"] in ("ClusterRole", "Role"):
             where: Where = "everywhere" if role["kind"] == "ClusterRole" else "release"
+            account = role["metadata"]["name"].removesuffix("-tiers").removesuffix("-network-probe")
             for rule in role["rules"]:
                 found |= {
-                    Grant(role["metadata"]["name"], where, group, resource, verb)
+                    Grant(account, where, group, resource, verb)
                     for group in rule["apiGroups"]
                     for resource in rule["resources"]
                     for verb in rule["verbs"]
@@ -84,9 +86,12 @@ class Accounts:
     gateway: Path
 
     @classmethod
-    def of(cls, world: World, *, namespaced: bool = False) -> Accounts:
-        """With the manifest applied; `namespaced` gives the rights of everywhere in the tenant's namespace alone."""
-        text = yaml.safe_dump_all(map(_narrowed, documents()) if namespaced else documents())
+    def of(cls, world: World, *, namespaced: bool = False, probes: bool = False) -> Accounts:
+        """With the manifest applied; `namespaced` gives the rights of everywhere in the tenant's namespace alone,
+        `probes` those of the probe of the network too.
+        """
+        objects = documents(MANIFEST, *([NETWORK_PROBE] if probes else []))
+        text = yaml.safe_dump_all(map(_narrowed, objects) if namespaced else objects)
         text = text.replace("fairlead-system", world.release).replace("TENANT", world.namespace)
         world.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
         return cls(_account(world, "fairlead-operator"), _account(world, "fairlead-gateway"))

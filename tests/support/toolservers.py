@@ -25,8 +25,9 @@ from sdk_tools import SDK_TOOLS, make_server
 from waiting import eventually
 
 __all__ = [
-    "BROKEN", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "Guarded", "RawServer", "Reply", "Request",
-    "answer_modern", "broken_server", "greeted", "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
+    "BROKEN", "EXTENSIONS_STDIO", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "TASKS_STDIO", "Guarded",
+    "RawServer", "Reply", "Request", "answer_modern", "broken_server", "greeted", "legacy_server", "modern_server",
+    "raw_server", "sdk_server", "tool",
 ]  # fmt: skip
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
@@ -34,6 +35,10 @@ SDK_STDIO: Final = str(_SCRIPTS / "sdk_stdio.py")
 """The tools of `sdk_server` over stdio."""
 LEGACY_STDIO: Final = str(_SCRIPTS / "legacy_stdio.py")
 """Knows nothing but the handshake; see its `--help` for what it can be asked to do."""
+TASKS_STDIO: Final = str(_SCRIPTS / "tasks_stdio.py")
+"""A modern server whose tools are tasks."""
+EXTENSIONS_STDIO: Final = str(_SCRIPTS / "extensions_stdio.py")
+"""A legacy server with an app and a skill, all of whose names servers of any name share."""
 ODD_STDIO: Final = str(_SCRIPTS / "odd_stdio.py")
 """Misbehaves on demand: noise on stdout, long lines, sudden death, children of its own."""
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-from guard import Guard
 from guards import GUARDS
+from product_guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

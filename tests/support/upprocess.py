@@ -19,6 +19,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from mcp import Client
+
+from waiting import until_async
+
 Event = dict[str, Any]
 WAIT_SECONDS: Final = 30.0
 DEMO: Final = [sys.executable, "-m", "fairlead_cli.demo"]
@@ -63,11 +67,11 @@ class Up:
         return await self.server(name, "ready", within=within)
 
     async def states(self, servers: int) -> dict[str, str]:
-        """States of so many servers: `ready`, or `failed:` and the reason."""
+        """States of so many servers: `ready:`, or `failed:` and the cause."""
         found: dict[str, str] = {}
         while len(found) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
-            found[event["server"]] = event["state"] + ":" + event.get("reason", "")
+            found[event["server"]] = event["state"] + ":" + event.get("cause", "")
         return found
 
     async def ended(self, within: float = WAIT_SECONDS) -> int:
@@ -117,6 +121,17 @@ async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | No
         listening = await up.event(lambda event: event["event"] == "listening")
         up.url, up.metrics = listening["url"], listening["metrics"]
         yield up
+
+
+async def until_listed(url: str, *servers: str) -> None:
+    """Wait until the list has tools of each server: the gateway takes them in just after the operator has told."""
+
+    async def listed() -> bool:
+        async with Client(url) as client:
+            tools = (await client.list_tools()).tools
+        return {tool.name.partition("__")[0] for tool in tools} >= {*servers}
+
+    await until_async(f"tools of {', '.join(servers)}", listed)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

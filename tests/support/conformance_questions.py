@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
-from subject_server import server
+from conformance_offers import server
 
 Asking = types.InputRequiredResult
 

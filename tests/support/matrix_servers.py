@@ -18,8 +18,10 @@ from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition,
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_mcp.methods import SKILLS, TASKS, UI
 from gatewayworld import LEGACY, META, MODERN, catalog, entry, limits
-from rawserver import Reply, Request
+from rawserver import Reply, Request, encode
+from taskserver import TIMES
 from toolservers import INFO, tool
 
 SERVERS: Final = ("modern", "legacy", "per-client")
@@ -30,6 +32,8 @@ OVERDUE_MS: Final = 600
 """Longest time of a call that is sent a second time after 30 ms, where it may be."""
 BOUND: Final = 4096
 """Bytes of a result."""
+PAGE: Final = "ui://page/app.html"
+"""Resource that a tool names, and no list."""
 PAINTED: Final = "red \x1b[31m"
 _STRICT: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 _EVEN: Final = {"type": "object", "properties": {"n": {"multipleOf": 2}}}
@@ -53,6 +57,7 @@ class EveryServer:
         """Ids that `notifications/cancelled` named."""
         self._declared: dict[str, Any] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
+        self._tasks: dict[str, dict[str, Any]] = {}
 
     async def handle(self, request: Request, reply: Reply) -> None:
         if request.verb != "POST":
@@ -70,7 +75,9 @@ class EveryServer:
             asked.set_result(request.message.get("result", request.message.get("error")))
         if "id" not in request.message or request.method == "":
             return reply.send(202)
-        if request.method not in ("tools/call", "prompts/get", "resources/read", "completion/complete"):
+        if request.method.startswith("tasks/"):
+            return self._about(request, reply)
+        if request.method not in ("tools/call", "prompts/get", "resources/read", "skills/get", "completion/complete"):
             return reply.result(request, {"resultType": "complete"})
         if request.method != "tools/call":
             return self._beside(request, reply)
@@ -150,6 +157,45 @@ class EveryServer:
             request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state"}
         )
 
+    # Tasks (SEP-2663)
+
+    async def call_works(self, request: Request, reply: Reply) -> None:
+        """A task for clients with tasks."""
+        if not _has_tasks(request):
+            return reply.result(request, {"resultType": "complete", **said("done")})
+        return self._begin(request, reply, said("done"))
+
+    async def call_toils(self, request: Request, reply: Reply) -> None:
+        """A task, always."""
+        self._begin(request, reply, said("done"))
+
+    async def call_inquires(self, request: Request, reply: Reply) -> None:
+        """A task, always, that asks its client."""
+        self._begin(request, reply, None)
+
+    def _begin(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:
+        if not _has_tasks(request):
+            needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+            return reply.error(request, 400, -32021, "it is a task", needed)
+        ident = f"t{len(self._tasks)}"
+        created = {"taskId": ident, "status": "working", "ttlMs": 60_000, "pollIntervalMs": 1, **TIMES}
+        ends = {"status": "completed", "result": result}
+        if result is None:
+            question = {"method": "elicitation/create", "params": QUESTION}
+            ends = {"status": "input_required", "inputRequests": {f"{ident}:q": question}}
+        self._tasks[ident] = {**created, **ends}
+        return reply.result(request, {"resultType": "task", **created})
+
+    def _about(self, request: Request, reply: Reply) -> None:
+        ident = request.params["taskId"]
+        task = self._tasks[ident]
+        if request.method == "tasks/get":
+            return reply.result(request, {"resultType": "complete", **task})
+        if request.method == "tasks/update":
+            del task["inputRequests"]
+            task |= {"status": "completed", "result": said(_picked(request.params["inputResponses"][f"{ident}:q"]))}
+        return reply.result(request, {"resultType": "complete"})
+
     def _beside(self, request: Request, reply: Reply) -> None:
         ref = request.params.get("ref", request.params)
         named = ref.get("name", ref.get("uri"))
@@ -166,6 +212,10 @@ def _is_modern(request: Request) -> bool:
     return META + "protocolVersion" in _meta(request)
 
 
+def _has_tasks(request: Request) -> bool:
+    return TASKS in _meta(request).get(META + "clientCapabilities", {}).get("extensions", {})
+
+
 def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
 
@@ -180,10 +230,12 @@ def _tools() -> list[ToolEntry]:
 
     again = {"idempotent": True}
     plain = ["answers", "refuses", "disagrees", "waits", "reports", "asks", "hidden", "even", "late"]
+    plain += ["works", "toils", "inquires"]
     return [
         *(entry(name) for name in (*plain, *(name for name in ANSWERS if name != "strays"))),
+        entry(tool("renders", _meta={"ui": {"resourceUri": PAGE}})),
         entry(tool("strays", outputSchema=_STRICT)), entry(tool("strict", inputSchema=_STRICT)),
-        declared("overruns", max_duration_ms=60), declared("drops", **again), entry("loses"),
+        declared("overruns", max_duration_ms=250), declared("drops", **again), entry("loses"),
         declared("keeps", cacheable_seconds=60), entry("counted", calls_per_minute=1),
         entry("gated", requires=("elicitation",)),
     ]  # fmt: skip
@@ -193,7 +245,8 @@ def _catalog(name: str, kind: str, url: str, tools: list[ToolEntry], **more: Any
     modern = kind == "modern"
     return catalog(
         name, url, tools, version=MODERN if modern else LEGACY,
-        session="PerClient" if kind == "per-client" else "Shared", **more,
+        session="PerClient" if kind == "per-client" else "Shared",
+        capabilities=Raw(encode({"extensions": {UI: {}, SKILLS: {}, **({TASKS: {}} if modern else {})}})), **more,
     )  # fmt: skip
 
 

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import pytest
 
-from everyclient import KINDS, Answered, Client
-from everyserver import BESIDE, SERVERS, EveryServer, catalogs, governed
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.policy.tiers import GRACE_SECONDS
 from gatewayworld import Clock, running
+from matrix_clients import KINDS, Answered, Client
+from matrix_servers import BESIDE, SERVERS, EveryServer, catalogs, governed
+from otlpreceiver import Receiver, attributes
 from ports import free_port
 from rawserver import RawServer, Request, raw_server
 from waiting import eventually
@@ -38,6 +39,8 @@ class World:
     every: EveryServer
     audit: Path
     clients: dict[str, Client]
+    collector: Receiver | None = None
+    """Receives the spans of the gateway, where it exports them."""
 
     def seen(self, path: str, method: str) -> list[Request]:
         return [one for one in self.server.seen if one.path == f"/{path}" and one.method == method]
@@ -51,12 +54,12 @@ class World:
         return found
 
     def audited(self, since: int) -> list[bytes]:
-        """Lines of the audit log from that byte on."""
+        """Whole lines of the audit log from that byte on."""
         if not self.audit.exists():
             return []
         with self.audit.open("rb") as log:
             log.seek(since)
-            return log.read().splitlines()
+            return log.read().split(b"\n")[:-1]  # the last may be half written
 
 
 def slug(kind: str, server: str) -> str:
@@ -65,18 +68,21 @@ def slug(kind: str, server: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _impatient_log() -> AsyncIterator[None]:
+async def _impatient(collector: Receiver | None) -> AsyncIterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("fairlead_gateway.audit.writer.GATHER_SECONDS", 0.001)
+        if collector is not None:
+            patched.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+            patched.setenv("OTEL_BSP_SCHEDULE_DELAY", "5")  # milliseconds
         yield
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path) -> AsyncIterator[World]:
-    """Starts it. Lines of the audit log are written one by one, for they are waited for."""
+async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterator[World]:
+    """Starts it. Lines of the audit log are written one by one, and spans sent at once, for they are waited for."""
     every, audit = EveryServer(), folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
-    async with raw_server(every.handle) as server, _impatient_log():
+    async with raw_server(every.handle) as server, _impatient(collector):
         url, dead = f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{free_port()}/mcp"
         documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
         clock = Clock()
@@ -90,7 +96,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
             for name, (kind, _) in names.items():
                 for more in ("", *BESIDE):
                     clients[name + more] = Client(gateway, KINDS[kind], name + more)
-            yield World(gateway, server, every, audit, clients)
+            yield World(gateway, server, every, audit, clients, collector)
             for client in clients.values():
                 await client.close()
 
@@ -108,6 +114,12 @@ class Cell:
     def owns(self, name: str) -> bool:
         """Whether a catalog is one of this cell."""
         return name in (self.name, *(self.name + more for more in BESIDE))
+
+    def spans(self, method: str) -> list[Any]:
+        """Spans of requests of that method to this cell's server that have arrived."""
+        assert self.world.collector is not None
+        wanted = {"fairlead.server": f"default/{self.name}", "mcp.method.name": method}
+        return [span for span in self.world.collector.spans if wanted.items() <= attributes(span).items()]
 
     async def written(self, lines: int) -> list[dict[str, Any]]:
         """Lines of the audit log since this began, once there are so many."""
@@ -137,7 +149,7 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
     cell = Cell(world, kind, server)
     more = await play(cell)
     await eventually(
-        lambda: not [one for one in world.gateway.front.context.calls if cell.owns(one.route.server.key.name)]
+        lambda: not [one for one in world.gateway.endpoint.context.calls if cell.owns(one.route.server.key.name)]
     )
     new = world.counted(method) - counted
     written = await cell.written(new.total())

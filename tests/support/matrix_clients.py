@@ -15,16 +15,20 @@ from typing import Any, Final, TypeAlias
 from askers import PICKED
 from fairlead_client import AsyncToolRegistry, Server
 from fairlead_gateway.app import Gateway
+from fairlead_mcp.methods import TASKS
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, legacy, modern
 from restworld import MESSAGES, post
 
 ALL_DECLARED: Final[dict[str, Any]] = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}
+WITH_TASKS: Final[dict[str, Any]] = {**ALL_DECLARED, "extensions": {TASKS: {}}}
+"""Declared by legacy clients too, whom it gets nothing."""
 STREAM_FIRST: Final = "text/event-stream, application/json"
 PARENT: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 """`traceparent` of every request (W3C Trace Context)."""
 ERROR: Final = "fairlead.dev/error"
 TOOLS: Final = frozenset({"tools/call"})
-METHODS: Final = TOOLS | {"prompts/get", "resources/read", "completion/complete"}
+ABOUT: Final = frozenset({"tasks/get"})
+METHODS: Final = TOOLS | {"prompts/get", "resources/read", "skills/get", "completion/complete"}
 
 Until: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -40,6 +44,11 @@ class Kind:
     over: str = "mcp"
     methods: frozenset[str] = METHODS
 
+    @property
+    def tasks(self) -> bool:
+        """Whether it gets tasks, and follows them to their end (SEP-2663)."""
+        return self.era == MODERN and "extensions" in self.declares
+
 
 KINDS: Final[dict[str, Kind]] = {
     **{
@@ -48,7 +57,8 @@ KINDS: Final[dict[str, Kind]] = {
         for how, more in (
             ("bare", {}), ("with capabilities", {"declares": ALL_DECLARED}), ("with a progress token", {"token": True}),
             ("that prefers streams", {"streams": True}),
-            ("with all of it", {"declares": ALL_DECLARED, "token": True, "streams": True}),
+            ("with all of it", {"declares": WITH_TASKS, "token": True, "streams": True,
+                                "methods": METHODS | (ABOUT if era == MODERN else frozenset())}),
         )
     },
     "REST": Kind(over="rest", methods=TOOLS),
@@ -122,7 +132,23 @@ class Client:
                 more = {"inputResponses": given, "requestState": message["result"]["requestState"]}
                 wire.send(self._request(method, {**params, **more}))
                 message = await self._answer(wire, heard)
+            if message.get("result", {}).get("resultType") == "task":
+                message = await self._followed(wire, message["result"]["taskId"], heard)
         return _answered(message, tuple(heard))
+
+    async def _followed(self, wire: Wire, task: str, heard: list[str]) -> dict[str, Any]:
+        """The answer that a task ends with; its questions are answered."""
+        while True:
+            wire.send(self._request("tasks/get", {"taskId": task}))
+            message = await self._answer(wire, heard)
+            state = message.get("result", {})
+            if "result" in state or "error" in message:
+                return state if "result" in state else message
+            if asked := state.get("inputRequests"):
+                heard += [question["method"] for question in asked.values()]
+                given = {"taskId": task, "inputResponses": dict.fromkeys(asked, PICKED)}
+                wire.send(self._request("tasks/update", given))
+                await self._answer(wire, heard)
 
     def _request(self, method: str, params: dict[str, Any]) -> Ask:
         kind = self.kind
@@ -131,7 +157,7 @@ class Client:
             made = legacy(method, {**params, **({"_meta": meta} if meta else {})}, number=7, session=self._session)
         else:
             made = modern(method, params, number=7, **{META + "clientCapabilities": kind.declares}, **meta)
-            named = params.get("name", params.get("uri"))
+            named = params.get("name", params.get("uri", params.get("taskId")))
             made = made.with_headers(mcp_name=named)
         return made.with_headers(traceparent=PARENT, **({"accept": STREAM_FIRST} if kind.streams else {}))
 

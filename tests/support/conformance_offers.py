@@ -167,26 +167,16 @@ async def test_reconnection(ctx: Context) -> str:
 # Lists that change
 
 
-@server.tool(description="Adds and removes a tool.")
+@server.tool(description="Says that the tools have changed; they have not.")
 async def test_trigger_tool_change(ctx: Context) -> str:
-    names = {tool.name for tool in await server.list_tools()}
-    if "test_extra_tool" in names:
-        server.remove_tool("test_extra_tool")
-    else:
-        server.add_tool(lambda: "extra", name="test_extra_tool", description="Comes and goes.")
     await ctx.notify_tools_changed()
-    return "changed"
+    return "announced"
 
 
-@server.tool(description="Adds and removes a prompt.")
+@server.tool(description="Says that the prompts have changed; they have not.")
 async def test_trigger_prompt_change(ctx: Context) -> str:
-    names = {prompt.name for prompt in await server.list_prompts()}
-    if "test_extra_prompt" in names:
-        server.remove_prompt("test_extra_prompt")
-    else:
-        server.prompt(name="test_extra_prompt", description="Comes and goes.")(lambda: "extra")
     await ctx.notify_prompts_changed()
-    return "changed"
+    return "announced"
 
 
 # Schemas

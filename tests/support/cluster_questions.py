@@ -85,12 +85,12 @@ def mcp_server(name: str, **spec: Any) -> str:
 
 def ready(namespace: str, name: str) -> str:
     path = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-    return kubectl("get", "mcp", "-n", namespace, name, "-o", path)
+    return kubectl("get", "mcps", "-n", namespace, name, "-o", path)
 
 
 def condition(namespace: str, name: str, kind: str) -> dict[str, Any]:
     """One condition of a server, {} while it has none of that kind."""
-    server = json.loads(kubectl("get", "mcp", "-n", namespace, name, "-o", "json"))
+    server = json.loads(kubectl("get", "mcps", "-n", namespace, name, "-o", "json"))
     found = server.get("status", {}).get("conditions") or ()
     return next((dict(each) for each in found if each["type"] == kind), {})
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from everyclient import PARENT
-from everyserver import WHY
-from everyworld import CALL, Cell, Outcome, Play
+from call_matrix import CALL, Cell, Outcome, Play
+from matrix_clients import PARENT
+from matrix_servers import PAGE, SERVERS, WHY
 from waiting import eventually
 
 
@@ -20,8 +20,13 @@ class Feature:
     expected: Outcome
     at: dict[str, Outcome] = field(default_factory=dict)
     method: str = CALL
+    servers: tuple[str, ...] = SERVERS
+    """Kinds of server that have it."""
+    exported: bool = False
+    """Whether it is tried in the world whose spans are exported."""
 
 
+UNASKED: Final = "elicitation/create: The client of this request has not declared the capability elicitation"
 LACKS: Final = "The tool needs a client capability that this client has not declared (elicitation)"
 GATED: Final = "gated of default/SERVER needs the client capability elicitation, which this client has not declared"
 
@@ -44,8 +49,11 @@ def failed(code: str, says: str, **more: Any) -> Outcome:
     return {**refused(code, says, "allowed"), "requests": 1, **more}
 
 
-def feature(name: str, expected: Outcome, play: Play, *, method: str = CALL, at: Any = None) -> None:
-    FEATURES[name] = Feature(play, {**PLAIN, **expected}, at or {}, method)
+def feature(
+    name: str, expected: Outcome, play: Play, *, method: str = CALL, at: Any = None, exported: bool = False,
+    servers: tuple[str, ...] = SERVERS,
+) -> None:  # fmt: skip
+    FEATURES[name] = Feature(play, {**PLAIN, **expected}, at or {}, method, servers, exported)
 
 
 def calls(tool: str, arguments: dict[str, Any] | None = None, at: str = "", times: int = 1) -> Play:
@@ -78,6 +86,39 @@ async def _traced(cell: Cell) -> Outcome:
     return {"trace": (request.headers.get("traceparent"), request.params["_meta"].get("traceparent"))}
 
 
+def spans(method: str, name: str) -> Play:
+    """A request, and the spans that a collector gets of it."""
+
+    async def play(cell: Cell) -> Outcome:
+        await cell.ask(method, {"name": name, **({"arguments": {}} if method == CALL else {})})
+        return await chain(cell, method)
+
+    return play
+
+
+async def _skill_traced(cell: Cell) -> Outcome:
+    await cell.ask("skills/get", {"uri": f"skill://{cell.name}/pdf/SKILL.md"})
+    return await chain(cell, "skills/get")
+
+
+async def chain(cell: Cell, method: str) -> Outcome:
+    """Spans of the one request of that method."""
+    await eventually(lambda: len(cell.spans(method)) == 2)
+    (request,) = cell.world.seen(cell.name, method)
+    call, attempt = sorted(cell.spans(method), key=lambda span: int(span.kind))
+    trace, parent = PARENT.split("-")[1:3]
+    return {
+        "spans": [(span.name, span.trace_id.hex() == trace) for span in (call, attempt)],
+        "chain": (call.parent_span_id.hex() == parent, attempt.parent_span_id == call.span_id),
+        "told": request.headers.get("traceparent", "").split("-")[2] == attempt.span_id.hex(),
+    }
+
+
+def chained(name: str) -> Outcome:
+    """Outcome of `spans` where the call is a child of the caller's span and the attempt one of the call's."""
+    return {"spans": [(name, True)] * 2, "chain": (True, True), "told": True}
+
+
 async def _given_up(cell: Cell) -> Outcome:
     """The request is given up once its server has it, and the server hears of that."""
     world, path = cell.world, f"/{cell.name}"
@@ -93,6 +134,43 @@ async def _given_up(cell: Cell) -> Outcome:
     await cell.call("waits", given_up=held)
     await eventually(told)
     return {}
+
+
+def tasked(tool: str) -> Play:
+    """A call that may become a task, with what its server was asked about it (`tasks`); `audit` has the call alone."""
+
+    async def play(cell: Cell) -> Outcome:
+        client = cell.world.clients[cell.name]
+
+        def asked() -> tuple[str, ...]:
+            return tuple(
+                one.method for one in cell.world.server.seen[before:]
+                if one.path == f"/{cell.name}" and one.method.startswith("tasks/")
+            )  # fmt: skip
+
+        before = len(cell.world.server.seen)
+        answer = await cell.call(tool)
+        if answer.code != "ok" and asked():
+            await eventually(lambda: "tasks/cancel" in asked())
+        own = client.kind.tasks or client.kind.over == "python"  # polls are requests of its own
+        declined = client.kind.over == "python" and len(cell.requests) > 1
+        lines = await cell.written(1 + declined + (len(asked()) if own else 0))
+        calls = [(one["decision"], one["outcome"], one.get("reason", "")) for one in lines if one["method"] == CALL]
+        return {"tasks": asked(), "audit": calls}
+
+    return play
+
+
+async def _about(cell: Cell) -> Outcome:
+    """A task is followed: its requests are in the audit log under the name of its tool."""
+    await cell.call("works")
+    *_, line = await cell.written(2)
+    return {"audit": [(line["method"], line["name"], line["decision"], line["outcome"])]}
+
+
+async def _about_traced(cell: Cell) -> Outcome:
+    await cell.call("works")
+    return {**await chain(cell, "tasks/get"), "audit": []}
 
 
 feature("a result comes as the server made it", {"says": '{"n": 1}'}, calls("answers", {"n": 1}))
@@ -175,7 +253,7 @@ feature(
 )  # fmt: skip
 feature(
     "a call that takes too long is ended, and says by which bound",
-    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.06 s, its own maximum (maxDurationMs)"),
+    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.25 s, its own maximum (maxDurationMs)"),
     calls("overruns"),
 )  # fmt: skip
 feature(
@@ -238,7 +316,8 @@ feature(
     asks("prompts/get", lambda cell: {"name": "broken"}), method="prompts/get",
 )  # fmt: skip
 feature(
-    "a prompt that nobody has", refused("-32602", "Unknown prompt: nonesuch", audit=[], counted={}),
+    "a prompt that nobody has",
+    refused("-32602", "Unknown prompt: nonesuch", audit=[("denied", "-32602", "Unknown prompt: SERVER__nonesuch")]),
     asks("prompts/get", lambda cell: {"name": "nonesuch"}), method="prompts/get",
 )  # fmt: skip
 feature(
@@ -252,11 +331,64 @@ feature(
     asks("resources/read", lambda cell: {"uri": f"test://{cell.name}"}), method="resources/read",
 )  # fmt: skip
 feature(
-    "a resource that nobody has", refused("-32602", "Resource not found", audit=[], counted={}),
+    "a user interface is of the server whose tool names it", {"says": PAGE},
+    asks("resources/read", lambda cell: {"uri": f"ui://{cell.name}/page/app.html"}), method="resources/read",
+)  # fmt: skip
+feature(
+    "a skill is of the server that has it", {"says": "skill://pdf/SKILL.md"},
+    asks("skills/get", lambda cell: {"uri": f"skill://{cell.name}/pdf/SKILL.md"}), method="skills/get",
+)  # fmt: skip
+feature(
+    "a request for a skill is a span in the trace of its caller, with a span for the attempt at its server",
+    {"says": "skill://pdf/SKILL.md", **chained("skills/get")}, _skill_traced, method="skills/get",
+    servers=("modern",), exported=True,
+)  # fmt: skip
+feature(
+    "a resource that nobody has", refused("-32602", "Resource not found", "denied", "Resource not found"),
     asks("resources/read", lambda cell: {"uri": "test://nonesuch"}), method="resources/read",
 )  # fmt: skip
 feature(
     "a completion is of the server that has the prompt", {"says": "greet"},
     asks("completion/complete", lambda cell: {"ref": {"type": "ref/prompt", "name": "greet"},
                                               "argument": {"name": "a", "value": "b"}}), method="completion/complete",
+)  # fmt: skip
+feature(
+    "a completion of a prompt that nobody has",
+    refused("-32602", "Unknown reference: nonesuch",
+            audit=[("denied", "-32602", "Unknown reference: SERVER__nonesuch")]),
+    asks("completion/complete", lambda cell: {"ref": {"type": "ref/prompt", "name": "nonesuch"},
+                                              "argument": {"name": "a", "value": "b"}}), method="completion/complete",
+)  # fmt: skip
+feature(
+    "a call is a span in the trace of its caller, with a span for the attempt at its server",
+    {**chained("tools/call answers")}, spans(CALL, "answers"), exported=True,
+)  # fmt: skip
+feature(
+    "a prompt is a span in the trace of its caller, with a span for the attempt at its server",
+    {"says": "greet", **chained("prompts/get greet")}, spans("prompts/get", "greet"), method="prompts/get",
+    exported=True,
+)  # fmt: skip
+feature(
+    "a call that becomes a task where its client has tasks", {"says": "done", "tasks": ()}, tasked("works"),
+    servers=("modern",),
+)  # fmt: skip
+feature(
+    "a call that is always a task is waited for by clients without tasks",
+    {"says": "done", "requests": 2, "tasks": ("tasks/get",)}, tasked("toils"), servers=("modern",),
+)  # fmt: skip
+feature(
+    "a task that asks its client finds nobody where nothing was declared",
+    refused("MISSING_CLIENT_CAPABILITY", f"{LACKS}: {UNASKED}", requests=2, tasks=("tasks/get", "tasks/cancel")),
+    tasked("inquires"),
+    servers=("modern",),
+)  # fmt: skip
+feature(
+    "a request about a task is audited as one of its tool",
+    {"says": "done", "audit": [("tasks/get", "works", "allowed", "ok")]}, _about,
+    method="tasks/get", servers=("modern",),
+)  # fmt: skip
+feature(
+    "a request about a task is a span in the trace of its caller, with a span for the attempt at its server",
+    {"says": "done", **chained("tasks/get"), "audit": []}, _about_traced, method="tasks/get",
+    servers=("modern",), exported=True,
 )  # fmt: skip

@@ -37,7 +37,7 @@ class Elsewhere:
 
     def start(self, port: int) -> None:
         """Start the crowd, which will visit `port` of this machine."""
-        script = Path(__file__).with_name("comings.py")
+        script = Path(__file__).with_name("client_churn.py")
         command = ["ip", "netns", "exec", self._name, sys.executable, str(script), self.host, str(port)]
         path = os.pathsep.join(filter(None, [str(script.parent), os.environ.get("PYTHONPATH", "")]))
         self._crowd = subprocess.Popen(

@@ -124,7 +124,7 @@ class FuzzWorld:
             raise AssertionError(f"left over: {self._left()}") from None
 
     def _left(self) -> list[object]:
-        left: list[object] = [*self.gateway.front.calls]
+        left: list[object] = [*self.gateway.endpoint.calls]
         left += self.gateway._listener.connections
         left += [gauges for gauges in self.gateway.registry.gauges().values() if gauges.busy or gauges.waiting]
         return left + [task for task in asyncio.all_tasks() if _is_of_a_request(task)]

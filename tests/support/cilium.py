@@ -1,0 +1,36 @@
+"""The kind CiliumNetworkPolicy, for API servers of tests: Cilium itself is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+POLICIES = "ciliumnetworkpolicies.cilium.io"
+
+
+def _listed(**members: Any) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object", "properties": members}}
+
+
+def definition() -> dict[str, Any]:
+    """The kind with the fields that are set, so that any other one is pruned."""
+    text = {"type": "string"}
+    labels = {"type": "object", "additionalProperties": text}
+    chosen = {"type": "object", "properties": {"matchLabels": labels}}
+    lookups = {"type": "object", "properties": {"dns": _listed(matchPattern=text)}}
+    ports = _listed(ports=_listed(port=text, protocol={"type": "string", "enum": ["TCP", "UDP", "ANY"]}), rules=lookups)
+    rule = _listed(
+        toEndpoints={"type": "array", "items": chosen},
+        toFQDNs=_listed(matchName=text, matchPattern=text),
+        toPorts=ports,
+    )
+    denials = _listed(toCIDR={"type": "array", "items": {"type": "string", "format": "cidr"}})
+    spec = {"type": "object", "properties": {"endpointSelector": chosen, "egress": rule, "egressDeny": denials}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    names = {"plural": "ciliumnetworkpolicies", "singular": "ciliumnetworkpolicy", "kind": "CiliumNetworkPolicy"}
+    version = {"name": "v2", "served": True, "storage": True, "schema": schema}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": POLICIES},
+        "spec": {"group": "cilium.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }

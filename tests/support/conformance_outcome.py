@@ -1,0 +1,105 @@
+"""Outcomes of runs of the conformance suite, and those of its subjects bare, which are kept in the tree.
+
+A subject without a gateway in front of it answers as it did the last time while it, its library and the suite are the
+same: then its outcome is read in place of a run of minutes. `hack/conformance` writes the file anew where they differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+PASSED: Final = "SUCCESS"
+FAILED: Final = "FAILURE"
+TASKS: Final = "tasks-"
+"""Scenarios of the tasks extension, which the SDK lacks: they have a subject of their own."""
+KEPT: Final = Path(__file__).parents[2] / "tests" / "conformance" / "bare.json"
+
+
+@dataclass
+class Outcome:
+    """Result of a run: every check of a scenario by `scenario:check`, with the worst status that it had."""
+
+    checks: dict[str, str] = field(default_factory=dict)
+    passed: int = 0
+    failed: int = 0
+
+    @property
+    def failing(self) -> set[str]:
+        return {name for name, status in self.checks.items() if status == FAILED}
+
+    @property
+    def passing(self) -> set[str]:
+        return {name for name, status in self.checks.items() if status == PASSED}
+
+
+def read_outcome(folder: Path, *, tasks: bool = False) -> Outcome:
+    """The results that the suite left, one folder per scenario: those of the tasks extension, or all others."""
+    outcome = Outcome()
+    for file in sorted(folder.glob("*/checks.json")):
+        scenario = file.parent.name.removeprefix("server-")
+        scenario = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", scenario)
+        if scenario.startswith(TASKS) is not tasks:
+            continue
+        for check in json.loads(file.read_text()):
+            name, status = f"{scenario}:{check['id']}", check["status"]
+            outcome.passed += status == PASSED
+            outcome.failed += status == FAILED
+            outcome.checks[name] = min(outcome.checks.get(name, status), status, key=_rank)
+    return outcome
+
+
+def _rank(status: str) -> int:
+    """The worst first; what is neither a failure nor a success lies between."""
+    return {FAILED: 0, PASSED: 2}.get(status, 1)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A server that the suite is run against: the files that it is made of, and what it is made with."""
+
+    name: str
+    files: tuple[Path, ...]
+    made_with: tuple[str, ...]
+    """Versions: of its library, of the suite, of Node."""
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Value that changes when a bare run may bring something else."""
+        source = hashlib.sha256(b"\0".join(file.read_bytes() for file in self.files)).hexdigest()
+        return {"source": source, "madeWith": [*self.made_with]}
+
+
+def kept(subject: Subject, run: str, file: Path = KEPT) -> Outcome | None:
+    """The outcome of a bare run that is kept; None where there is none of this very subject."""
+    known = _read(file).get(subject.name, {})
+    said = known.get("runs", {}).get(run) if known.get("key") == subject.key else None
+    if said is None:
+        return None
+    checks = {name: status for status, names in said["checks"].items() for name in names}
+    return Outcome(checks, said["passed"], said["failed"])
+
+
+def keep(subject: Subject, runs: Mapping[str, Outcome], file: Path = KEPT) -> None:
+    """Write the outcomes of all bare runs of a subject, in place of those before."""
+    said = {
+        run: {"passed": one.passed, "failed": one.failed, "checks": _by_status(one.checks)} for run, one in runs.items()
+    }
+    documents = {**_read(file), subject.name: {"key": subject.key, "runs": said}}
+    file.write_text(json.dumps(documents, indent=1, sort_keys=True) + "\n")
+
+
+def _by_status(checks: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, status in sorted(checks.items()):
+        found.setdefault(status, []).append(name)
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text())) if file.exists() else {}

@@ -1,0 +1,54 @@
+"""Servers of messages in this loop, each of one function: on a TCP port, as behind a pod's gate, or over HTTP+SSE."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+from fairlead_api.documents.catalog import EventsEndpoint, TcpEndpoint
+from rawserver import Reply, Request, encode, raw_server
+
+Respond: TypeAlias = Callable[[bytes], dict[str, Any] | None]
+"""Gets a message; returns the response, None where it wants none."""
+
+
+@contextlib.asynccontextmanager
+async def tcp_server(respond: Respond) -> AsyncIterator[TcpEndpoint]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.readline()  # the token
+            async for line in reader:
+                response = respond(line)
+                if response is not None:
+                    writer.write(encode(response) + b"\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield TcpEndpoint(host="127.0.0.1", port=server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def events_server(respond: Respond) -> AsyncIterator[EventsEndpoint]:
+    streams: list[Reply] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            reply.open_stream()
+            reply.chunk(b"event: endpoint\ndata: /post/%d\n\n" % len(streams))
+            streams.append(reply)
+            await reply.flush()
+            await asyncio.Event().wait()
+        response = respond(request.body)
+        reply.send(202)
+        if response is not None:
+            stream = streams[int(request.path.rpartition("/")[2])]
+            stream.event(response)
+            await stream.flush()
+
+    async with raw_server(handle) as server:
+        yield EventsEndpoint(url=f"http://127.0.0.1:{server.port}/sse")

@@ -1,0 +1,62 @@
+"""Requests to a control plane's API server over connections that are kept open.
+
+A TLS handshake costs both sides more than most requests do, and tests that wait ask twenty times a second.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+SECONDS: Final = 20
+"""For connecting, and for each read."""
+
+
+class KeptConnections:
+    """Idle HTTPS connections to one port of loopback, for any number of threads; `close` them at the end."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext) -> None:
+        self._port, self._tls = port, tls
+        self._idle: list[http.client.HTTPSConnection] = []
+
+    def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:
+        """Status and text of the answer. Raises OSError or http.client.HTTPException while the server is away."""
+        try:
+            kept = self._idle.pop()  # atomic: `if` and `pop` would be two steps
+        except IndexError:
+            return self._exchange(self._opened(), method, path, body, headers)
+        try:
+            return self._exchange(kept, method, path, body, headers)
+        except TimeoutError:
+            raise
+        except (OSError, http.client.HTTPException):  # closed meanwhile, before the request was read
+            self.close()
+            return self._exchange(self._opened(), method, path, body, headers)
+
+    def close(self) -> None:
+        """Close what is idle; the next request opens a new one."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _opened(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=SECONDS, context=self._tls)
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> tuple[int, str]:
+        try:
+            connection.request(method, path, body, dict(headers))
+            response = connection.getresponse()
+            text = response.read().decode()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return response.status, text

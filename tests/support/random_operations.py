@@ -1,0 +1,393 @@
+"""Random operations on everything that the operator reads, with a seed, and what documents have to be afterwards.
+
+Operators run in this process, on a real API server, each behind a proxy of its own. Declared objects are created,
+edited and deleted, documents and workloads too, by hand; API servers go away or are killed, watches expire, leaders
+change politely or die, the Lease is written by a clock that is late. When all is quiet, documents equal those that an
+operator writes which sees the same objects for the first time, into an empty namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from apiproxy import ApiProxy
+from controlplane import ControlPlane
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, decode
+from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.servers import WAITING, Servers
+from fairlead_operator.app import Dependencies, build
+from fairlead_operator.settings import Settings
+from operatorworld import GROUP, QUICK, Hosts, Json, World, configuration_of
+from rawserver import RawServer, Reply, Request, raw_server
+from toolservers import answer_modern, tool
+
+NAMES: Final = tuple("abcdefgh")
+LISTS: Final = 0.5
+"""Seconds between complete lists of declared objects."""
+PATIENCE: Final = 60.0
+"""Seconds for the documents to become right after the last operation."""
+QUIET: Final = 1.2
+"""Seconds for which they have to stay so: longer than a list and what it sets off."""
+COMPLETE: Final = 2.2
+"""Seconds for which the documents of the fresh operator stay as they are, once they have all that is declared: the
+servers document is written every two seconds at most."""
+PAUSED: Final = 0.3
+"""Share of operations that are followed by a pause, in which the operator gets further with what it has begun."""
+CHAOS: Final = replace(QUICK, list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
+"""No sweep in between: what was lost is not to be found by it."""
+Picture = dict[str, Any]
+
+
+@dataclass
+class Replica:
+    """One operator and its way to the API server."""
+
+    proxy: ApiProxy
+    task: asyncio.Task[None]
+
+    async def end(self, *, killed: bool = False) -> None:
+        """End it: politely, which gives the Lease up, or as a SIGKILL would, after which nothing more is written.
+
+        Raises what ended it before, as nobody else would hear of that.
+        """
+        if self.task.done():
+            self.task.result()
+            raise AssertionError("the operator ended by itself")
+        if killed:
+            await self.proxy.vanish()
+        self.task.cancel()
+        await asyncio.wait([self.task], timeout=20)
+        assert self.task.done(), f"the operator did not stop:\n{under_way()}"
+        await self.proxy.__aexit__(None, None, None)
+
+
+@dataclass
+class Chaos:
+    """One seed's world. `kills` allows for the API server's own process to be killed, which takes seconds each time."""
+
+    plane: ControlPlane
+    world: World
+    folder: Path
+    server: RawServer
+    rng: random.Random
+    settings: Settings = CHAOS
+    done: Counter[str] = field(default_factory=Counter)
+    replica: Replica | None = None
+
+    async def start(self) -> None:
+        """Another operator; it leads once nobody else does."""
+        number = self.done["leaders"]
+        self.done["leaders"] += 1
+        folder = self.folder / f"operator-{number}"
+        folder.mkdir()
+        proxy = ApiProxy(self.plane, folder)
+        await proxy.__aenter__()
+        settings = replace(self.settings, namespace=self.world.release, identity=f"replica-{number}")
+        configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
+        operator = build(settings, configuration, wiring=Dependencies(resolve=self.world.hosts.resolve))
+        self.replica = Replica(proxy, asyncio.create_task(operator.run(), name=f"operator {number}"))
+
+    async def request(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
+        return await asyncio.to_thread(self.world.request, method, path, body, **more)
+
+    # Declared objects.
+
+    def collection(self, plural: str) -> str:
+        if plural == "secrets":
+            return f"/api/v1/namespaces/{self.world.namespace}/secrets"
+        return (
+            f"{GROUP}/{plural}" if plural == "latencytiers" else f"{GROUP}/namespaces/{self.world.namespace}/{plural}"
+        )
+
+    def content(self, plural: str, name: str) -> Json:
+        """A random object of a kind, whole, so that creating and editing are one thing."""
+        rng = self.rng
+        labels = {"team": rng.choice("xyz")}
+        if plural == "secrets":
+            metadata = {
+                "labels": {"fairlead.dev/credential": "true"},
+                "annotations": {"fairlead.dev/hosts": "127.0.0.1"},
+            }
+            return {"metadata": metadata, "stringData": {"token": f"t{rng.randrange(1000)}"}, "type": "Opaque"}
+        if plural == "latencytiers":
+            return {"spec": {"maxLatency": f"{rng.randrange(1, 9)}s"}}
+        if plural == "toolpolicies":
+            rules = [{"action": rng.choice(["Allow", "Deny"]), "tools": [rng.choice(["*", "add"])]}]
+            selector = rng.choice([None, {"matchLabels": labels}])
+            return {"spec": {"rules": rules, **({"servers": selector} if selector else {})}}
+        # what is gone is removed: what stays is what documents have of a server's past
+        spec: Json = {
+            "prefix": rng.choice([name, f"{name}2", "shared"]), "discovery": {"onDisconnect": "Remove"},
+        }  # fmt: skip
+        if rng.random() < 0.25:
+            return {
+                "metadata": {"labels": labels},
+                "spec": {**spec, "image": {"name": f"example.com/s:{rng.randrange(9)}"}},
+            }
+        spec["url"] = self.server.url
+        if rng.random() < 0.3:
+            spec["auth"] = {"bearer": {"secretRef": {"name": rng.choice(NAMES[:3]), "key": "token"}}}
+        return {"metadata": {"labels": labels}, "spec": spec}
+
+    async def declare(self) -> None:
+        """Create, edit or delete one declared object."""
+        plural = self.rng.choice(["mcpservers", "mcpservers", "mcpservers", "toolpolicies", "latencytiers", "secrets"])
+        name = self.rng.choice(NAMES[:3] if plural == "secrets" else NAMES)
+        path = f"{self.collection(plural)}/{name}"
+        status, _ = await self.request("GET", path)
+        if status == 200 and self.rng.random() < 0.45:
+            self.done[f"delete {plural}"] += 1
+            await self.request("DELETE", path)
+            return
+        kind = {"mcpservers": "McpServer", "toolpolicies": "ToolPolicy", "latencytiers": "LatencyTier"}.get(
+            plural, "Secret"
+        )
+        version = "v1" if plural == "secrets" else "fairlead.dev/v1alpha1"
+        body = self.content(plural, name)
+        body = {"apiVersion": version, "kind": kind, **body, "metadata": {**body.get("metadata", {}), "name": name}}
+        self.done[f"{'edit' if status == 200 else 'create'} {plural}"] += 1
+        if status == 200 and plural == "mcpservers" and self.rng.random() < 0.3:
+            await self.request("DELETE", path)  # and made anew under its name
+        query = "?fieldManager=chaos&force=true"
+        code, answer = await self.request("PATCH", path + query, body, content_type="application/apply-patch+yaml")
+        assert code in (200, 201, 422), answer  # 422: a field that may not be changed
+
+    # What belongs to the operator.
+
+    async def meddle(self) -> None:
+        """Edit or delete a document or a workload by hand."""
+        plural, root = self.rng.choice(
+            [
+                ("configmaps", f"/api/v1/namespaces/{self.world.release}/configmaps"),
+                ("configmaps", f"/api/v1/namespaces/{self.world.release}/configmaps"),
+                ("deployments", self.world.path("deployments")),
+                ("services", self.world.path("services")),
+            ]
+        )
+        _, listing = await self.request("GET", root)
+        names = sorted(item["metadata"]["name"] for item in listing["items"])
+        if not names:
+            return
+        path = f"{root}/{self.rng.choice(names)}"
+        if self.rng.random() < 0.5:
+            self.done[f"delete {plural}"] += 1
+            await self.request("DELETE", path)
+            return
+        self.done[f"edit {plural}"] += 1
+        patch: Json = (
+            {"data": {"document": "x"}} if plural == "configmaps" else {"metadata": {"labels": {"by": "hand"}}}
+        )
+        if plural == "deployments":
+            patch["spec"] = {"replicas": 3}
+        await self.request("PATCH", path, patch, content_type="application/merge-patch+json")
+
+    # What happens to the operator.
+
+    async def outage(self) -> None:
+        """The API server cannot be reached while something is declared."""
+        assert self.replica is not None
+        await self.replica.proxy.vanish()
+        for _ in range(self.rng.randrange(1, 6)):
+            await self.declare()
+        await asyncio.sleep(self.rng.random() * 0.2)
+        await self.replica.proxy.appear()
+
+    async def expire(self) -> None:
+        """Watches break, and some of them several times; what changes meanwhile is known to lists alone."""
+        assert self.replica is not None
+        self.replica.proxy.expire(self.rng.randrange(1, 30))
+        for _ in range(self.rng.randrange(3)):
+            await self.declare()
+
+    async def change_leader(self) -> None:
+        """The leader ends, or is killed, and another one starts; something is declared in between."""
+        assert self.replica is not None
+        killed = self.rng.random() < 0.5
+        self.done["leaders killed"] += killed
+        await self.replica.end(killed=killed)
+        if killed:  # nobody waits as long as the Lease of a dead leader lasts
+            await self._edit_lease({"leaseDurationSeconds": 1})
+        for _ in range(self.rng.randrange(3)):
+            await self.declare()
+        await self.start()
+
+    async def late_clock(self) -> None:
+        """The Lease is renewed at a time long past, or one to come."""
+        year = self.rng.choice([2001, 2099])
+        await self._edit_lease({"renewTime": f"{year}-01-01T00:00:00.000000Z"})
+
+    async def _edit_lease(self, spec: Json) -> None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.world.release}/leases/fairlead-operator"
+        await self.request("PATCH", path, {"spec": spec}, content_type="application/merge-patch+json")
+
+    async def kill_apiserver(self) -> None:
+        """The API server's process is killed and started again; etcd keeps what there is."""
+        await asyncio.to_thread(self.plane.kill_apiserver)
+        await asyncio.to_thread(self.plane.start_apiserver)
+        await self.declare()
+
+    async def operations(self, count: int, kills: int = 0) -> None:
+        """That many at random, most at once after the one before, `kills` of the API server among them."""
+        rare: list[Callable[[], Any]] = [self.outage, self.expire, self.change_leader, self.late_clock]
+        killed = set(self.rng.sample(range(count), kills))
+        for number in range(count):
+            dice = self.rng.random()
+            if number in killed:
+                operation: Callable[[], Any] = self.kill_apiserver
+            else:
+                operation = self.rng.choice(rare) if dice < 0.12 else self.meddle if dice < 0.25 else self.declare
+            self.done[operation.__name__] += 1
+            await operation()
+            if self.rng.random() < PAUSED:
+                await asyncio.sleep(self.rng.random() * 0.03)
+
+    # What has to be there in the end.
+
+    async def expected(self) -> Picture:
+        """Documents that an operator writes which begins now, into a namespace of its own."""
+        fresh = replace_release(self, self.plane.create_namespace(f"{self.world.release}-fresh"))
+        await fresh.start()
+        assert fresh.replica is not None
+        try:
+            return await fresh.steady()
+        finally:
+            await fresh.replica.end()
+            await asyncio.to_thread(self.plane.remove_namespace, fresh.world.release)
+
+    async def steady(self) -> Picture:
+        """The picture of the documents once they have all that is declared and have not changed for a while."""
+        declared = await asyncio.to_thread(self.declared)
+        picture = await self._kept(lambda picture: complete(picture, declared), COMPLETE)
+        assert complete(picture, declared), f"a fresh operator does not get as far as {declared}, but to {picture}"
+        return picture
+
+    async def becomes(self, wanted: Picture) -> Picture:
+        """The picture once it has been `wanted` for a while, else as it is when patience ends."""
+        return await self._kept(lambda picture: picture == wanted)
+
+    async def _kept(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
+        loop = asyncio.get_running_loop()
+        last: Picture = {}
+        end, since = loop.time() + PATIENCE, 0.0
+        while loop.time() < end:
+            picture = await asyncio.to_thread(self.picture)
+            if picture != last or not right(picture):
+                since, last = loop.time(), picture
+            elif loop.time() - since >= quiet:
+                break
+            await asyncio.sleep(0.05)
+        return last
+
+    def declared(self) -> dict[str, set[str]]:
+        """Names of what is declared, and of the servers whose catalog has to be there."""
+        names: dict[str, set[str]] = {}
+        servers: dict[str, Json] = {}
+        for plural in ("mcpservers", "toolpolicies", "latencytiers", "secrets"):
+            _, listing = self.world.request("GET", self.collection(plural))
+            names[plural] = {item["metadata"]["name"] for item in listing["items"]}
+            if plural == "mcpservers":
+                servers = {item["metadata"]["name"]: item["spec"] for item in listing["items"]}
+        names["catalogs"] = {
+            name
+            for name, spec in servers.items()
+            if "url" in spec and ("auth" not in spec or spec["auth"]["bearer"]["secretRef"]["name"] in names["secrets"])
+        }
+        return names
+
+    def picture(self) -> Picture:
+        """Everything that the documents say but times; and the workloads of the servers."""
+        catalogs: Json = {}
+        found: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
+        for name, data in self.world.documents().items():
+            document = decode(data)
+            if isinstance(document, Catalog):
+                plain = msgspec.structs.replace(document, updated_at="", refreshed=None, generation=0)
+                catalogs[document.name] = msgspec.json.decode(msgspec.json.encode(plain))
+            elif isinstance(document, Rules):
+                found["rules"] = msgspec.json.decode(msgspec.json.encode(document))
+                found["policies"] = sorted(policy.name for policy in document.policies)
+                found["tiers"] = sorted(tier.name for tier in document.tiers)
+            elif isinstance(document, Servers):
+                found["servers"] = [(entry.name, entry.prefix, entry.state, entry.reason) for entry in document.servers]
+            assert name != RULES_NAME or found["rules"]
+            assert name != SERVERS_NAME or found["servers"] is not None
+        return found
+
+
+def under_way() -> str:
+    """Each task of this loop and the lines that it waits in."""
+    lines = []
+    for task in asyncio.all_tasks():
+        where = [f"{frame.f_code.co_qualname} line {frame.f_lineno}" for frame in task.get_stack()]
+        lines.append(f"  {task.get_name()}, cancelled {task.cancelling()} times: {', '.join(where)}")
+    return "\n".join(sorted(lines))
+
+
+def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
+    """Whether a picture has all that is declared, and no more, and each server has got as far as it can."""
+    states = {name: state for name, _, state, _ in picture["servers"] or ()}
+    return (
+        WAITING not in states.values()
+        and not declared["catalogs"] & states.keys()  # a ready server has no entry; one that was slow to answer may
+        and set(picture["catalogs"]) == declared["catalogs"]
+        and picture.get("policies") == sorted(declared["toolpolicies"])
+        and picture.get("tiers") == sorted(declared["latencytiers"])
+    )
+
+
+def differences(found: Any, wanted: Any, path: str = "") -> list[str]:
+    """Lines that say where two pictures differ."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        members = [*wanted, *(member for member in found if member not in wanted)]
+        return [
+            line
+            for member in members
+            for line in differences(found.get(member), wanted.get(member), f"{path}/{member}")
+        ]
+    return [] if found == wanted else [f"{path}: {found!r}, and not {wanted!r}"]
+
+
+def replace_release(chaos: Chaos, release: str) -> Chaos:
+    """A view of the world by an operator of another release, whose documents do not exist yet."""
+    folder = chaos.folder / "fresh"
+    folder.mkdir()
+    world = World(chaos.plane, chaos.world.namespace, release, chaos.world.hosts)
+    return Chaos(chaos.plane, world, folder, chaos.server, chaos.rng, CHAOS)
+
+
+@contextlib.asynccontextmanager
+async def chaos(plane: ControlPlane, folder: Path, seed: int, settings: Settings = CHAOS) -> AsyncIterator[Chaos]:
+    """An operator on a plane on which nothing else is declared; everything is removed at the end."""
+
+    async def handle(request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, [tool("add"), tool("sub")])
+
+    tenant, release = plane.create_namespace(f"tenant-{seed}"), plane.create_namespace(f"release-{seed}")
+    async with raw_server(handle) as server:
+        it = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings)
+        await it.start()
+        try:
+            yield it
+        finally:
+            if it.replica is not None:
+                await it.replica.end()
+            for namespace in (tenant, release):
+                await asyncio.to_thread(plane.remove_namespace, namespace)
+            plane.request("DELETE", f"{GROUP}/latencytiers")
+
+
+async def compared(it: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
+    """Run the operations; documents as they have become, and as a fresh operator writes them."""
+    await it.operations(operations, kills)
+    wanted = await it.expected()
+    return await it.becomes(wanted), wanted

@@ -1,0 +1,58 @@
+"""A modern server over stdio with tools that are tasks (SEP-2663), over when asked for.
+
+`job` is one where its client has tasks, `must` always.
+"""
+
+import json
+import sys
+from typing import Any
+
+TASKS = "io.modelcontextprotocol/tasks"
+TIMES = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
+DONE = {"content": [{"type": "text", "text": "done"}], "isError": False}
+
+
+class Missing(Exception):
+    """The client does not declare tasks."""
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The result of a request."""
+    task = {"taskId": "t1", "status": "working", "ttlMs": 60_000, "pollIntervalMs": 1, **TIMES}
+    if method == "server/discover":
+        capabilities: dict[str, Any] = {"tools": {}, "extensions": {TASKS: {}}}
+        return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private"}
+    if method == "tools/list":
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("job", "must")]
+        return {"tools": tools, "ttlMs": 0, "cacheScope": "private"}
+    if method == "tools/call":
+        declared = params["_meta"].get("io.modelcontextprotocol/clientCapabilities", {}).get("extensions", {})
+        if TASKS in declared:
+            return {"resultType": "task", **task}
+        if params["name"] == "must":
+            raise Missing
+        return DONE
+    if method == "tasks/get" and params["taskId"] == "t1":
+        return {**task, "status": "completed", "result": DONE}
+    return {}
+
+
+def response(line: str | bytes) -> dict[str, Any] | None:
+    """The response to a message; None where it wants none."""
+    request = json.loads(line)
+    if "id" not in request:
+        return None
+    try:
+        ending = {"result": {"resultType": "complete", **answer(request["method"], request.get("params", {}))}}
+    except Missing:
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        ending = {"error": {"code": -32021, "message": "must needs tasks", "data": needed}}
+    return {"jsonrpc": "2.0", "id": request["id"], **ending}
+
+
+if __name__ == "__main__":
+    for said in sys.stdin:
+        reply = response(said)
+        if reply is not None:
+            sys.stdout.write(json.dumps(reply) + "\n")
+            sys.stdout.flush()

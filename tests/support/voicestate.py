@@ -1,0 +1,43 @@
+"""State of the example with a voice agent: what its servers are told, and whether they still have it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from mcp import Client
+
+from servedtools import said, structured
+
+KEEPERS: Final = ("memory", "session-manager", "file-io", "music-ambiance")
+"""Servers that keep something."""
+FACT: Final = '{"type": "fact", "id": "moon", "text": "The moon is a lantern that somebody hung there."}\n'
+"""A record for `fairlead ingest`."""
+
+
+async def written(client: Client) -> str:
+    """Write a file, and have music played; the track that plays. The record is for the caller to ingest."""
+    structured(await client.call_tool("file-io__write_file", {"path": "log.md", "content": "Landfall."}))
+    playing = structured(await client.call_tool("music-ambiance__play_track", {"mood": "tavern"}))
+    return str(playing["track"])
+
+
+async def kept(client: Client, track: str) -> bool:
+    """Whether all servers answer again; then with what they had been told, or it fails."""
+    answers = [
+        await client.call_tool("memory__search_facts", {"query": "moon lantern"}),
+        await client.call_tool("session-manager__search_history", {"query": "rope"}),
+        await client.call_tool("file-io__read_file", {"path": "log.md"}),
+        await client.call_tool("memory__get_summary", {"session_id": "harbor-1"}),
+    ]
+    if any(answer.is_error for answer in answers):
+        return False
+    facts, history, text, _ = (said(answer) for answer in answers)
+    assert "somebody hung there" in facts
+    assert "Fifty feet" in history
+    assert "Landfall." in text
+    (state,) = [one for one in (await client.list_resources()).resources if str(one.uri).endswith("music://state")]
+    (content,) = (await client.read_resource(state.uri)).contents
+    now = json.loads(content.text)  # type: ignore[union-attr]  # it is text
+    assert (now["track"], now["playing"]) == (track, True)
+    return True
