@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 import kopf
+from kopf._cogs.structs.credentials import Vault  # `kopf.operator` takes one, and exports no public name of it
 from kubernetes.aio.client import Configuration
 
 from fairlead_kube.client import CLOSING_SECONDS
@@ -132,9 +133,11 @@ class KopfThread:
         for name in ("kopf.objects", "kopf.activities", "kopf._core"):
             logging.getLogger(name).setLevel(logging.WARNING)
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
+        vault = Vault()
         try:
             await kopf.operator(
                 identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
+                vault=vault,
                 standalone=True,
                 clusterwide=self._namespace is None,
                 namespaces=[self._namespace] if self._namespace is not None else [],
@@ -143,6 +146,7 @@ class KopfThread:
             )
         finally:
             await ended_tasks()
+            await vault.close()  # Kopf closes its HTTP session only where it ends without a failure
             await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
 
 
