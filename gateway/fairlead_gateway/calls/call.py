@@ -236,9 +236,10 @@ class ToolCall(ClientRequest):
 
     def _present(self, outcome: TranslatedResult) -> None:
         """Answer with a result, of which the client gets what it may; before that it is kept where that is wanted."""
-        error_type, keeper = TOOL_ERROR if outcome.is_error else "", self.context.keeper
-        who, most = self.exchange.identity, self.most_tokens
-        work = None if keeper is None else keeper.work(who, self.request, self.route, most, outcome)
+        error_type, most = TOOL_ERROR if outcome.is_error else "", self.most_tokens
+        work = None
+        if (most is not None or self.request.recording is not None) and self.context.keeper is not None:
+            work = self.context.keeper.work(self.exchange.identity, self.request, self.route, most, outcome)
         if work is None:
             self.end(error_type, result=outcome.result)
         else:

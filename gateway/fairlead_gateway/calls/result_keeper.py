@@ -47,7 +47,7 @@ class ResultKeeper:
     ) -> Coroutine[Any, Any, bytes | Raw] | None:
         """Work by which a result becomes what its client gets; None for most results, which are that already."""
         recording = request.recording is not None
-        if (most is None and not recording) or outcome.needs_input or outcome.is_task:
+        if outcome.needs_input or outcome.is_task:
             return None
         if route.task is not None and most is not None:
             return self.of_task(identity, request, route, most, bytes(outcome.result))

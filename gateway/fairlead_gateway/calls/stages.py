@@ -52,15 +52,17 @@ def constraint(call: ToolCall) -> Refusal | None:
 
 def result_limit(call: ToolCall) -> Refusal | None:
     """Tokens that the result may have: the fewest that the tool, policies and the request say."""
-    request, header = call.request, call.exchange.headers.get(HEADER_LIMIT)
-    most, asked = call.route.most_tokens, request.meta.result_tokens
-    if header is not None:
-        asked = smaller(asked, tokens_in(header.decode("latin-1")) or 0)
-    if asked == 0:
-        bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
-        return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
-    most = smaller(most, smaller(asked, request.result_tokens))
-    call.most_tokens = request.default_tokens if most is None else most
+    request, route = call.request, call.route
+    bound = route.result_tokens if route.quota is None else route.most_tokens
+    header, asked = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
+    if header is not None or asked is not None or request.result_tokens is not None:
+        if header is not None:
+            asked = smaller(asked, tokens_in(header.decode("latin-1")) or 0)
+        if asked == 0:
+            bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
+        bound = smaller(bound, smaller(asked, request.result_tokens))
+    call.most_tokens = request.default_tokens if bound is None else bound
     return None
 
 
