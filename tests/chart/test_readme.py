@@ -48,9 +48,9 @@ def test_the_commands_of_the_page_do_what_it_says(
     assert len(get(plane, "horizontalpodautoscalers,ingresses,podmonitors", "-n", NAMESPACE)) == 4
     helm(*uninstall)
     until("no Deployment", lambda: get(plane, "deployments", "-n", NAMESPACE) == [], seconds=30)
-    (definitions,) = [line for line in commands("kubectl") if line[0] == "delete"]
-    # The API server looks for left instances for up to a minute before it tries a definition's deletion again.
-    plane.kubectl(*definitions, seconds=150)
+    for deletion in commands("kubectl"):
+        if deletion[0] == "delete":
+            plane.kubectl(*deletion, seconds=150)
     until("no kind of ours", lambda: ours(plane) == [], seconds=30)
 
 
