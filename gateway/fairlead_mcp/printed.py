@@ -79,13 +79,14 @@ class PrintedLines:
         """Kept lines of standard error, over all runs."""
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
-    def telling(self, *, recent: bool = False) -> str:
-        """Line that says why the last run ended; empty where none does. `recent`: out of its last `RECENT_SECONDS`.
+    def telling(self, *, recent: bool = False, back: int = 0) -> str:
+        """Line that says why the last run ended, or the one `back` runs before it; empty where none does. `recent`: out
+        of its last `RECENT_SECONDS`.
 
         Standard error comes first. Some programs print their error to standard output, where it is no MCP message.
         """
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
-        lines = [line for line in self._lines if line.run == self.run and line.when >= since]
+        lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]
         said = diagnosis(line.text for line in lines if line.stream == "stderr")
         return said or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))

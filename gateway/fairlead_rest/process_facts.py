@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.child import Child
+from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.memory import processes, resident_bytes
 
@@ -22,7 +22,9 @@ class ProcessFacts(msgspec.Struct, frozen=True):
     """Starts after the first."""
     pid: int | None
     last_words: str
-    """The line that says most of what its last run printed; empty where none does."""
+    """The line that says most of what its last run printed, or the one before it while it is started again; empty where
+    none does.
+    """
 
 
 def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
@@ -41,4 +43,7 @@ def resident(known: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
 
 
 def _of(child: Child) -> ProcessFacts:
-    return ProcessFacts(max(child.starts - 1, 0), child.pid, child.printed.telling())
+    words = child.printed.telling()
+    if not words and child.state is not ChildState.RUNNING:
+        words = child.printed.telling(back=1)  # it is still shown as failed, and nobody reads why in an empty line
+    return ProcessFacts(max(child.starts - 1, 0), child.pid, words)
