@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, overload
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -61,9 +61,39 @@ class _ListMeta(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _Page(msgspec.Struct, Generic[T]):
+class _Page(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[T] | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _Listing(Sequence[T]):
+    """Objects of a list, each decoded when its turn comes, and again whenever it is read again.
+
+    Python's dicts of an object take many times its bytes: a process that once held those of a thousand keeps the room
+    for them. Reading one that is not understood raises Unavailable.
+    """
+
+    __slots__ = ("_items", "_model", "_what")
+
+    def __init__(self, items: Sequence[msgspec.Raw], model: type[T], what: str) -> None:
+        self._items = items
+        self._model = model
+        self._what = what
+
+    def __repr__(self) -> str:
+        return f"<_Listing of {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return _Listing(self._items[index], self._model, self._what)
+        return _decode(self._items[index], self._model, self._what)
 
 
 class _Line(msgspec.Struct):
@@ -139,26 +169,26 @@ class Kube:
         what = f"get {path}"
         return _decode(await self._call(what, "GET", path, timeout=READ_TIMEOUT), Json, what)
 
-    async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[list[T], str]:
+    async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
         """Every object, all pages followed, and the resourceVersion to watch from.
 
         Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached` the API
         server answers from memory, in one page, and may lag behind its store (`resourceVersion=0`).
         """
-        items: list[T] = []
+        items: list[msgspec.Raw] = []
         token = ""
         while True:
             page = await self._page(scope, scope.kind.page, token, cached=cached)
             items += page.items or ()
             token = page.metadata.continue_
             if not token:
-                return items, page.metadata.resource_version
+                return _Listing(items, scope.model, f"list {scope}"), page.metadata.resource_version
 
     async def probe(self, scope: Scope[T]) -> None:
         """List one object at most, to see that it may be done."""
         await self._page(scope, 1, "")
 
-    async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page[T]:
+    async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page:
         query = [*scope.query(), ("limit", str(limit))]
         if token:
             query.append(("continue", token))  # which already says the version, and may not be told another
@@ -166,8 +196,7 @@ class Kube:
             query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
         data = await self._call(what, "GET", path, query=query, timeout=READ_TIMEOUT)
-        model: type[_Page[T]] = _Page[scope.model]  # type: ignore[name-defined]  # a value: msgspec reads it
-        return _decode(data, model, what)
+        return _decode(data, _Page, what)
 
     async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
         """Raises Conflict where it exists."""

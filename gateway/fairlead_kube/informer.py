@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -22,24 +22,25 @@ from fairlead_mcp.backoff import Backoff
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 Done = Awaitable[None] | None
 """Returned by a store: what the informer awaits before the next event, if anything."""
 
 RESYNC_SECONDS: Final = 600.0
 
 
-class Store(Protocol[T]):
+class Store(Protocol[T_contra]):
     """Objects as an informer last saw them. Called in the event loop; does not block."""
 
-    def listed(self, objects: list[T], version: str) -> Done:
-        """Everything that exists as of a resourceVersion; what is missing is gone."""
+    def listed(self, objects: Sequence[T_contra], version: str) -> Done:
+        """Everything that exists as of a resourceVersion; what is missing is gone. Reading one may raise ApiError."""
         ...
 
-    def changed(self, item: T) -> Done:
+    def changed(self, item: T_contra) -> Done:
         """Added or modified."""
         ...
 
-    def deleted(self, item: T) -> Done:
+    def deleted(self, item: T_contra) -> Done:
         """Gone, or no longer matching the selector."""
         ...
 

@@ -9,7 +9,7 @@ So several sources may feed one store: a watch, complete lists, the answers to w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -75,7 +75,7 @@ class ObjectStore(Generic[V]):
         """Values of all objects."""
         return [reading.value for reading in self._readings.values()]
 
-    def listed(self, objects: list[Json], version: str) -> None:
+    def listed(self, objects: Sequence[Json], version: str) -> None:
         """Take in all objects as of `version`; what is missing is gone, unless a newer reading of it is known.
 
         A list older than the last one means that the API server was restored from a backup, where versions begin
@@ -84,13 +84,17 @@ class ObjectStore(Generic[V]):
         restored = older(version, self._listed)
         if restored:
             self._deletions.clear()
-        present = {key_of(item) for item in objects}
-        for key, reading in list(self._readings.items()):
-            if restored or (key not in present and not older(version, reading.version)):
-                self._drop(key, told=key not in present)
+            there = {key_of(item) for item in objects}
+            for key in list(self._readings):
+                self._drop(key, told=key not in there)
         self._listed = ""  # what is in a list is there, whatever the list before it said
+        present: set[ObjectKey] = set()
         for item in objects:
+            present.add(key_of(item))
             self.changed(item)
+        for key, reading in list(self._readings.items()):
+            if key not in present and not older(version, reading.version):
+                self._drop(key)
         self._listed = version
         for key, deletion in list(self._deletions.items()):
             if not older(version, deletion):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -95,7 +95,7 @@ class _DocumentStore:
 
     # Called by the informer.
 
-    async def listed(self, objects: list[ConfigMap], version: str) -> None:
+    async def listed(self, objects: Sequence[ConfigMap], version: str) -> None:
         blobs = [blob_of(item) for item in objects]
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)

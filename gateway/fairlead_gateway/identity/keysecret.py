@@ -7,7 +7,7 @@ A Role cannot grant Secrets by label, so the gateway is granted some by name; on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, read
 from fairlead_kube.client import Kube
@@ -41,7 +41,7 @@ class _KeyStore:
         self._name = name
         self._tell = tell
 
-    def listed(self, objects: list[Secret], version: str) -> None:
+    def listed(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
             self._tell(KeyDocument())
         for secret in objects:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from fairlead_kube.client import Kube
@@ -107,7 +107,7 @@ class Readiness:
         self._ready: set[tuple[str, str]] = set()
         self.moved = asyncio.Event()
 
-    def listed(self, objects: list[Json], version: str) -> None:
+    def listed(self, objects: Sequence[Json], version: str) -> None:
         for item in objects:
             self.changed(item)
 
@@ -137,7 +137,7 @@ class Kubelet:
         self._kube = kube
         self._due: asyncio.Queue[Json] = asyncio.Queue()
 
-    def listed(self, objects: list[Json], version: str) -> None:
+    def listed(self, objects: Sequence[Json], version: str) -> None:
         for item in objects:
             self.changed(item)
 

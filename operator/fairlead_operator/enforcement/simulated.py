@@ -56,7 +56,7 @@ class SimulatedNetwork:
                 await self._start(job)
 
     async def _all(self, kind: Kind) -> list[Json]:
-        return (await self.kube.list(Scope(kind, Json, self.namespace)))[0]
+        return [*(await self.kube.list(Scope(kind, Json, self.namespace)))[0]]
 
     async def _start(self, job: Json) -> None:
         template = job["spec"]["template"]

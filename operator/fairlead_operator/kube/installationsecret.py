@@ -68,7 +68,7 @@ class InstallationSecret:
 
     # Called by the informer.
 
-    async def listed(self, objects: list[Json], version: str) -> None:
+    async def listed(self, objects: Sequence[Json], version: str) -> None:
         await self._restored()
 
     async def changed(self, item: Json) -> None:

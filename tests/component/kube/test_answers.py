@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from fairlead_kube.connection import load_configuration
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import ConfigMap, Secret
 from fairlead_kube.resources import CONFIG_MAPS, MCP_SERVERS, SECRETS, TOKEN_REVIEWS, Json, Scope
+from fairlead_kube.store import ObjectStore
 from rawserver import Reply, Request, raw_server
 
 SCOPE = Scope(CONFIG_MAPS, ConfigMap, "team")
@@ -120,6 +121,25 @@ async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
             await kube.list(SCOPE)
 
 
+async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_was_known() -> None:
+    """Objects of a list are decoded one by one, so part of it has been taken in by then."""
+    item = {"metadata": {"namespace": "team", "name": "a", "resourceVersion": "3"}}
+
+    def answer(request: Request, reply: Reply) -> None:
+        reply.send(200, json.dumps({"metadata": {"resourceVersion": "3"}, "items": [item, []]}).encode())
+
+    known: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
+    before = [{"metadata": {"namespace": "team", "name": name, "resourceVersion": "2"}} for name in ("a", "b")]
+    known.listed(before, "2")
+    async with answering(answer) as kube:
+        found, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
+        assert len(found) == 2
+        assert found[0]["metadata"]["name"] == "a"
+        with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the answer is not"):
+            known.listed(found, version)
+    assert known.values() == ["3", "2"]
+
+
 async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
     listed = asyncio.Event()
     lists = 0
@@ -146,7 +166,7 @@ async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
 class Ignored:
     """A store that keeps nothing."""
 
-    def listed(self, objects: list[ConfigMap], version: str) -> None: ...
+    def listed(self, objects: Sequence[ConfigMap], version: str) -> None: ...
 
     def changed(self, item: ConfigMap) -> None: ...
 

@@ -63,7 +63,7 @@ class Names:
     def __init__(self) -> None:
         self.there: list[str] = []
 
-    def listed(self, objects: list[Json], version: str) -> None:
+    def listed(self, objects: Sequence[Json], version: str) -> None:
         self.there = [item["name"] for item in objects]
 
     def changed(self, item: Json) -> None:
