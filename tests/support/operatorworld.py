@@ -25,6 +25,7 @@ from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from fairlead_operator.settings import Settings
 from shownconditions import cause
 
@@ -154,9 +155,10 @@ class World:
         return value
 
     def picture(self) -> str:
-        """The servers of this world, for a failing test."""
-        _, listing = self.request("GET", f"{GROUP}/namespaces/{self.namespace}/mcpservers")
-        shown = {item["metadata"]["name"]: item.get("status") for item in listing.get("items", ())}
+        """Status of each server, policy and tier of this world, for a failing test."""
+        paths = (self.server_path(""), f"{GROUP}/namespaces/{self.namespace}/toolpolicies", f"{GROUP}/latencytiers")
+        listings = [self.request("GET", path.rstrip("/"))[1] for path in paths]
+        shown = [{i["metadata"]["name"]: i.get("status") for i in listing.get("items", ())} for listing in listings]
         return json.dumps(shown, indent=1)
 
 
@@ -167,11 +169,22 @@ def _labels(item: Json) -> Json:
 @contextlib.contextmanager
 def release_namespace(plane: ControlPlane, namespace: str) -> Any:
     """A namespace for the release, beside that of the tenant."""
+    complete_tiers(plane)
     name = plane.create_namespace(f"{namespace}-release")
     try:
         yield name
     finally:
         plane.remove_namespace(name)
+
+
+def complete_tiers(plane: ControlPlane) -> None:
+    """Remove LatencyTiers, which belong to no namespace, where they are not those that an operator creates: a test that
+    ended one just then left some of them, and the next operator adds none.
+    """
+    path = f"{GROUP}/latencytiers"
+    found = {item["metadata"]["name"] for item in plane.request("GET", path)[1].get("items", ())}
+    if found != {tier.metadata.name for tier in DEFAULT_TIERS}:
+        plane.request("DELETE", path)
 
 
 async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:

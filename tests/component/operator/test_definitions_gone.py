@@ -20,9 +20,8 @@ async def test_definitions_that_were_deleted_and_installed_again_are_followed_wi
     async with sdk_server() as url, running(world, QUICK, sweep_seconds=3600.0, lease_seconds=60.0):
         world.create("before", {"url": url})
         await world.until("Ready", lambda: world.is_("before", "Ready", "True"), seconds=40)
-        plane.kubectl(
-            "delete", "crd", "mcpservers.fairlead.dev", "latencytiers.fairlead.dev", "toolpolicies.fairlead.dev"
-        )
+        for kind in ("mcpservers", "latencytiers", "toolpolicies"):  # at once, the API server may take minutes over it
+            plane.kubectl("delete", "crd", f"{kind}.fairlead.dev")
         await until_async("the feed to notice", lambda: _noticed(caplog), seconds=40)
         plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
         plane.await_definitions()
