@@ -8,6 +8,7 @@ A round looks at what was called since the last one, and at what time alone may 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,6 +23,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ, worth_a_document
 from fairlead_operator.latency.samples import Sample
 from fairlead_operator.latency.score import definition
+from fairlead_operator.latency.thresholds import WINDOW
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
 FIGURES_EVERY_S: Final = 60.0
@@ -87,6 +89,8 @@ class Ledger:
         """Tools that time alone may bring back, to be looked at in each round."""
         self._measured: dict[int, set[ToolKey]] = {}
         """Shard to the tools whose figures were not compared yet with what was published."""
+        self._early: dict[ToolKey, deque[Sample]] = {}
+        """Samples from before the tiers were known, the last ones of each tool."""
 
     def restore(self, states: Iterable[State]) -> None:
         """Take over what was published before a restart. Called once, before anything else."""
@@ -126,6 +130,8 @@ class Ledger:
         """Drop every server that is not among the living."""
         for key in [key for key in self._servers if key not in alive]:
             kept = self._servers.pop(key)
+            for tool in [tool for tool in self._early if tool.server == key]:
+                del self._early[tool]
             self.changes += 1
             if kept.published:
                 self._moved.add(kept.shard)
@@ -149,16 +155,25 @@ class Ledger:
             for (name, environment), record in kept.records.items():
                 record.judge_by(self._tiers, now)
                 self._stirred[ToolKey(server, name, environment)] = None
+        if self._tiers:
+            early, self._early = self._early, {}
+            for tool, samples in early.items():
+                self.take(tool, samples, now)
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
         """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
-        record = self._record(tool, now)
-        if record is None:
+        kept = self._servers.get(tool.server)
+        if kept is None or tool.name not in kept.declarations:
             return False
-        for sample in sorted(samples, key=lambda sample: sample.at):
+        ordered = sorted(samples, key=lambda sample: sample.at)
+        record = self._record(tool, now)
+        if record is None:  # probes of an operator that has just begun may end before it has read the tiers
+            self._early.setdefault(tool, deque(maxlen=WINDOW)).extend(ordered)
+            return True
+        for sample in ordered:
             record.observe(sample)
         self._stirred[tool] = None
-        self._measured.setdefault(self._servers[tool.server].shard, set()).add(tool)
+        self._measured.setdefault(kept.shard, set()).add(tool)
         return True
 
     def watch(self, server: ServerKey, tools: Collection[str]) -> None:
@@ -225,7 +240,10 @@ class Ledger:
         for waiting in (self._moved, self._other):
             waiting.discard(state.shard)
         self._measured.pop(state.shard, None)
-        self._written_at[state.shard] = now
+        if state.servers:
+            self._written_at[state.shard] = now
+        else:  # withdrawn: the first figures need not wait for what says nothing
+            self._written_at.pop(state.shard, None)
         for server in state.servers:
             kept = self._servers.get(ServerKey(server.namespace, server.name))
             if kept is not None:

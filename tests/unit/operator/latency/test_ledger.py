@@ -266,3 +266,29 @@ def test_other_tiers_judge_what_was_measured_anew() -> None:
     book.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
     book.decide(1.0)
     assert book.states(ROPE.server, 1.0)[0].tiers == ("deep",)
+
+
+def test_what_was_measured_before_the_tiers_were_known_counts_once_they_are() -> None:
+    early, always = Ledger(()), ledger()
+    early.know(catalog(), 0.0)
+    for book in (early, always):
+        assert book.take(ROPE, calls(5, 700.0), 0.0)
+        book.watch(ROPE.server, {ROPE.name})
+        book.decide(0.0)
+    assert [state.servers for state in publish(early, 0.0)] == [()]
+    early.decide_by(TIERS, 1.0)
+    early.decide(1.0)
+    ((now,), (then,)) = (book.states(ROPE.server, 1.0) for book in (early, always))
+    assert now.tiers == ("deep",)
+    assert (now.quantiles, now.points, now.tiers) == (then.quantiles, then.points, then.tiers)
+    assert publish(early, 1.0)
+
+
+def test_of_servers_that_are_gone_before_the_tiers_are_known_nothing_is_kept() -> None:
+    book = Ledger(())
+    book.know(catalog(), 0.0)
+    book.take(ROPE, calls(5, 700.0), 0.0)
+    book.forget(())
+    book.decide_by(TIERS, 1.0)
+    book.know(catalog(), 1.0)
+    assert book.states(ROPE.server, 1.0) == ()
