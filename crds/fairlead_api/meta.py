@@ -38,6 +38,8 @@ ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
 ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
 """`"true"` on the head of a document that the operator is about to delete. One that goes without it was deleted by
 somebody else, and will be back."""
+ANNOTATION_SEEDING: Final = "fairlead.dev/seeding"
+"""`"true"` on the first LatencyTier that an operator creates, until it has created the others."""
 
 LABEL_VALUE_LIMIT: Final = 63
 NAME_LIMIT: Final = 253

@@ -25,7 +25,6 @@ from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from fairlead_operator.settings import Settings
 from shownconditions import cause
 
@@ -169,22 +168,11 @@ def _labels(item: Json) -> Json:
 @contextlib.contextmanager
 def release_namespace(plane: ControlPlane, namespace: str) -> Any:
     """A namespace for the release, beside that of the tenant."""
-    complete_tiers(plane)
     name = plane.create_namespace(f"{namespace}-release")
     try:
         yield name
     finally:
         plane.remove_namespace(name)
-
-
-def complete_tiers(plane: ControlPlane) -> None:
-    """Remove LatencyTiers, which belong to no namespace, where they are not those that an operator creates: a test that
-    ended one just then left some of them, and the next operator adds none.
-    """
-    path = f"{GROUP}/latencytiers"
-    found = {item["metadata"]["name"] for item in plane.request("GET", path)[1].get("items", ())}
-    if found != {tier.metadata.name for tier in DEFAULT_TIERS}:
-        plane.request("DELETE", path)
 
 
 async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from fairlead_api.meta import MANAGER
+from fairlead_api.meta import ANNOTATION_SEEDING, MANAGER
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -24,6 +24,11 @@ SEEDER: Final = "fairlead-operator-seeds"
 """Field manager of the tiers that this operator creates. Those of older operators have MANAGER, so that a default which
 this one creates, because the installation names it, is never withdrawn."""
 RETRY_SECONDS: Final = 1.0
+
+
+def begun(item: Json) -> bool:
+    """Whether the operator that created this LatencyTier has not told that it created the others as well."""
+    return ANNOTATION_SEEDING in ((item.get("metadata") or {}).get("annotations") or {})
 
 
 def old_default(item: Json) -> bool:
@@ -42,7 +47,8 @@ def old_default(item: Json) -> bool:
 
 
 class TierSeeder:
-    """Creates `tiers` where there is no LatencyTier, and takes back the default that older operators made.
+    """Creates `tiers` where there is no LatencyTier, and takes back the default that older operators made. All of them,
+    even if operators end amid it: the first one is marked until the last one is there.
 
     With `optional`, an installation that may not read LatencyTiers goes without.
     """
@@ -73,8 +79,9 @@ class TierSeeder:
                 "else the default ones. To use LatencyTiers grant their rights (operator/rbac.yaml) and restart"
             )
             return False
-        if not existing:
-            await self._create()
+        marked = [item["metadata"]["name"] for item in existing if begun(item)]
+        if marked or not existing:
+            await self._create(marked)
         for item in existing:
             await self._withdraw_default(item)
         return True
@@ -103,16 +110,34 @@ class TierSeeder:
             return
         logger.info("latency tier %s is no longer the default: clients that name no tier see every tool", name)
 
-    async def _create(self) -> None:
+    async def _create(self, marked: Collection[str]) -> None:
+        """Create those that are missing; `marked` are the marked tiers of an operator that ended amid this."""
+        marks = list(marked)
         for tier in self._tiers:
+            name = tier.metadata.name
             body = tier.to_wire()
             body.pop("status", None)
-            body["metadata"] = {"name": tier.metadata.name}
+            body["metadata"] = {"name": name} if marks else {"name": name, "annotations": {ANNOTATION_SEEDING: "true"}}
             try:
                 await self._kube.create(LATENCY_TIERS, None, body, manager=SEEDER)
             except Conflict:
                 continue
             except Invalid as error:
-                logger.error("latency tier %s of FAIRLEAD_TIERS cannot be created: %s", tier.metadata.name, error)
+                logger.error("latency tier %s of FAIRLEAD_TIERS cannot be created: %s", name, error)
                 continue
-            logger.info("latency tier %s created", tier.metadata.name)
+            marks = marks or [name]
+            logger.info("latency tier %s created", name)
+        for name in marks:
+            await self._unmark(name)
+
+    async def _unmark(self, name: str) -> None:
+        try:
+            await self._kube.merge(LATENCY_TIERS, None, name, {"metadata": {"annotations": {ANNOTATION_SEEDING: None}}})
+        except NotFound:
+            return
+        except Forbidden:
+            logger.warning(
+                "latency tier %s keeps its annotation %s, by which each start of the operator creates the first tiers "
+                "that are missing: this operator may not patch latencytiers: grant its rights (operator/rbac.yaml), or "
+                "remove the annotation", name, ANNOTATION_SEEDING,
+            )  # fmt: skip

@@ -12,8 +12,12 @@ import pytest
 from controlplane import PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, decode
 from fairlead_api.documents.rules import Rules
+from fairlead_api.meta import ANNOTATION_SEEDING
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import NotLeading
+from fairlead_operator.kube.seeds import TierSeeder
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
-from operatorworld import GROUP, World, running
+from operatorworld import GROUP, World, configuration_of, running
 from rights import Accounts
 
 TIERS = f"{GROUP}/latencytiers"
@@ -56,6 +60,23 @@ def published(world: World) -> Rules | None:
     return found if isinstance(found, Rules) else None
 
 
+def tiers_of(world: World) -> set[str]:
+    """Names of the LatencyTiers."""
+    return {item["metadata"]["name"] for item in world.request("GET", TIERS)[1]["items"]}
+
+
+def marked(world: World) -> set[str]:
+    """Names of the tiers that say that others are yet to be created."""
+    items = world.request("GET", TIERS)[1]["items"]
+    return {item["metadata"]["name"] for item in items if ANNOTATION_SEEDING in item["metadata"].get("annotations", {})}
+
+
+def in_force(world: World) -> set[str]:
+    """Names of the tiers in the rules that gateways read."""
+    rules = published(world)
+    return {tier.name for tier in rules.tiers} if rules is not None else set()
+
+
 def with_default(world: World, name: str | None) -> Callable[[], bool]:
     """Whether the rules that gateways read have this default tier."""
 
@@ -72,6 +93,35 @@ async def test_none_of_the_tiers_that_the_operator_creates_is_the_default(alone:
         _, listing = alone.request("GET", TIERS)
     assert {item["metadata"]["name"] for item in listing["items"]} == {"fast", "standard", "deep"}
     assert defaults(alone) == set()
+
+
+async def test_tiers_of_an_operator_that_ended_amid_creating_them_are_completed_and_deleted_ones_stay_away(
+    alone: World,
+) -> None:
+    seeded(alone, "fast", manager="fieldManager=fairlead-operator-seeds", spec={"default": False})
+    edit(alone, "fast", {"metadata": {"annotations": {ANNOTATION_SEEDING: "true"}}}, "fieldManager=fairlead-operator")
+    async with running(alone):
+        await alone.until("all three", lambda: tiers_of(alone) == {"fast", "standard", "deep"})
+        await alone.until("no mark", lambda: not marked(alone))
+    assert alone.request("DELETE", f"{TIERS}/deep")[0] == 200
+    async with running(alone):
+        await alone.until("rules of two tiers", lambda: in_force(alone) == {"fast", "standard"})
+    assert tiers_of(alone) == {"fast", "standard"}
+
+
+async def test_an_operator_that_ends_after_its_first_tier_leaves_a_mark_for_the_next(alone: World) -> None:
+    api = Kube.connect(await configuration_of(alone.plane)).api
+    stopping = Kube(api, allowance=lambda: 0.0 if tiers_of(alone) else 5.0)
+    try:
+        with pytest.raises(NotLeading):
+            await TierSeeder(stopping, DEFAULT_TIERS, optional=False).seed()
+        (first,) = alone.request("GET", TIERS)[1]["items"]
+        assert first["metadata"]["annotations"] == {ANNOTATION_SEEDING: "true"}
+        assert await TierSeeder(Kube(api), DEFAULT_TIERS, optional=False).seed()
+    finally:
+        await stopping.aclose()
+    assert tiers_of(alone) == {"fast", "standard", "deep"}
+    assert marked(alone) == set()
 
 
 async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edited_the_tier(alone: World) -> None:
