@@ -26,6 +26,7 @@ from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import Dispatcher
 from fairlead_gateway.calls.input_required import Bridge
 from fairlead_gateway.calls.open_tasks import OpenTasks
+from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
 from fairlead_gateway.calls.result_keeper import ResultKeeper
@@ -286,8 +287,8 @@ def build(
     task_ids = TaskIds(settings.session_key.encode())
     open_tasks = OpenTasks(settings.open_tasks, clock)
     recorder = ContextRecorder(result_store(settings, clock), settings.session_key.encode())
-    own_tools = RouterTools(lambda: rest)
-    keeper = ResultKeeper(recorder, own_tools, book)
+    router_tools = RouterTools(lambda: rest)
+    keeper = ResultKeeper(recorder, router_tools, book)
     listened = TaskSubscriptions(client, task_ids, open_tasks, book, governance.auditor, clock, keeper)
     streams = NotificationStreams(subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection)
     server_requests = ServerRequests(sessions, streams.notify)
@@ -296,7 +297,7 @@ def build(
         registry.end_session, task_ids, open_tasks, keeper,
     )  # fmt: skip
     startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
-    dispatcher = Dispatcher(context)
+    dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
     endpoint = McpEndpoint(
         allow,
         dispatcher,
@@ -322,14 +323,14 @@ def build(
         buffers,
         installation,
         recorder=recorder,
-        meta_tools=own_tools,
+        own_tools=own_tools,
         router_tokens=settings.router_result_tokens or None,
     )
     activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
     rest = RestContext(
         lambda: endpoint.selection,
-        Caller(dispatcher, buffers),
+        Caller(dispatcher, own_tools, buffers),
         RequestGuard(
             allow,
             identities,

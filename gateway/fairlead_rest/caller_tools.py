@@ -96,7 +96,7 @@ def offered_names(format_name: str, shelf: VisibleTools, own: CallerTools) -> Na
     """Names of all tools that an offer may hold; MCP takes any name."""
     if format_name != registry.MCP:
         return own.names
-    return Names.unchanged([*shelf.by_name, *(tool["name"] for tool in own.tools)])
+    return Names.unchanged([*shelf.names.forward, *(tool["name"] for tool in own.tools)])
 
 
 def _other(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:

@@ -127,8 +127,10 @@ def _plan(
         return Planned(call, None, theirs=call.valid, own={"name": call.name})
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
     entry = shelf.find(name) or shelf.unlisted(name)
+    mine = None if own is None or entry is not None else own.find(name) or own.find(call.name)
+    if entry is None and mine is None:
+        entry = shelf.reader(name)
     if entry is None:
-        mine = None if own is None else own.find(name) or own.find(call.name)
         found = None if mine is not None else seen.denial(shelf.view, name)
         denied = None if mine is not None else shelf.view.denied(name)
         if denied is not None:

@@ -14,8 +14,7 @@ from fairlead_gateway.core.meta_tools import READ_RESULT, SEARCH_TOOLS, MetaTool
 from fairlead_rest.bodies import decode, encode
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_rest.process import Overloaded
-from fairlead_rest.resources.search import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, chosen_by, fitting
+from fairlead_rest.resources.search import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, fitting, ranked
 from fairlead_rest.session_context import DEFAULT_TOKENS, Budget, RetrieveArguments, Text
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_search import RankedTools
@@ -92,17 +91,10 @@ async def _search(context: RestContext, seen: SubjectCatalog, tier: str | None, 
     given = [*([asked.query] if asked.query is not None else []), *asked.queries]
     if not given:
         raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
-    queries = checked(given)
     wish = SearchQuery(
-        queries, asked.limit, tier, asked.tags, asked.servers, asked.categories, None, None, asked.token_budget
+        checked(given), asked.limit, tier, asked.tags, asked.servers, asked.categories, None, None, asked.token_budget
     )
-    shelf, chosen = await context.worker.do(lambda: chosen_by(context, seen, wish))
-    try:
-        hits = await context.search.find(shelf, queries, asked.limit, chosen)
-    except Overloaded as error:
-        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
-    context.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
-    searched = len(shelf.entries if chosen is None else chosen)
+    _, hits, searched = await ranked(context, seen, wish)
     return await context.done(lambda: _written(context, hits, searched, wish))
 
 

@@ -6,17 +6,22 @@ Compiled once per snapshot and view, in the worker; what is shown and in which o
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable
 from functools import cached_property
+from operator import attrgetter
 from typing import Final
 
-from fairlead_api.documents.catalog import ToolEntry
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ToolEntry, definition_hash, search_hash
 from fairlead_api.documents.state import ToolState
-from fairlead_api.meta import ServerKey
+from fairlead_api.meta import GROUP, ServerKey
 from fairlead_formats.names import Names, did_you_mean
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.server import Tool
 from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.policy.view import View
@@ -31,6 +36,8 @@ from fairlead_tools.names import tool_id
 
 MAX_KEPT_VIEWS: Final = 64
 """Views whose tools are kept ready; one costs what its tools do."""
+GATEWAY: Final = ServerKey(GROUP, "gateway")
+"""Server of the gateway's own tools. No McpServer has this key: no namespace has a dot in its name."""
 
 
 class VisibleTool:
@@ -86,6 +93,19 @@ class VisibleTool:
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
+def _reader() -> VisibleTool:
+    """`read_result`, which budgets never cut: without it the rest of a long result is out of reach."""
+    raw = READ_DEFINITION
+    entry = ToolEntry(
+        name=READ_RESULT, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(READ_RESULT, raw)
+    )
+    tool = Tool(READ_RESULT, (GATEWAY, READ_RESULT), raw, READ_RESULT, raw, idempotent=True, hash=entry.hash)
+    return VisibleTool(READ_RESULT, GATEWAY, "", entry, tool, None, offline=False, pinned=True)
+
+
+READER: Final = _reader()
+
+
 class VisibleTools:
     """The visible tools of one view."""
 
@@ -97,7 +117,7 @@ class VisibleTools:
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
         """Those that a model may be offered: some are for the user interface of their server alone (SEP-1865)."""
-        self.names = Names(self.by_name)
+        self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
         ids: dict[str, VisibleTool | None] = {}
         for entry in self.by_name.values():
@@ -117,8 +137,22 @@ class VisibleTools:
         return catalog_hash(self.by_key)
 
     def find(self, name: str) -> VisibleTool | None:
-        """A tool by exposed name or id. An id that two servers share names neither."""
-        return self.by_name.get(name) or self._by_id.get(name)
+        """A tool by exposed name or id, `read_result` too where it is listed. An id that two servers share names
+        neither.
+        """
+        found = self.by_name.get(name) or self._by_id.get(name)
+        return self.reader(name) if found is None and self.view.reads else found
+
+    def reader(self, name: str) -> VisibleTool | None:
+        """`read_result` by its name or id, listed or not: a request that bounds its own results may be told of it."""
+        return READER if name in (READER.name, READER.id) else None
+
+    def with_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
+        """The entries, and `read_result` in its place among them where the tokens of one's results are bounded."""
+        routes = self.view.routes
+        if self.view.reads and any(routes[entry.name].most_tokens is not None for entry in entries):
+            entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
+        return entries
 
     def tool(self, name: str) -> VisibleTool:
         """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else

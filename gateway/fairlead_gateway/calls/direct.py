@@ -14,9 +14,11 @@ from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.meta_tools import READ_RESULT
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
@@ -94,8 +96,9 @@ class _Captured(Exchange):
 class Caller:
     """Maker of calls from within the gateway."""
 
-    def __init__(self, dispatcher: Dispatcher, buffers: AnswerBuffers | None = None) -> None:
+    def __init__(self, dispatcher: Dispatcher, own_tools: OwnToolCalls, buffers: AnswerBuffers | None = None) -> None:
         self._dispatcher = dispatcher
+        self._own_tools = own_tools
         self._buffers = AnswerBuffers() if buffers is None else buffers
 
     def holding(self, origin: Origin) -> Holding:
@@ -115,17 +118,19 @@ class Caller:
         result_tokens: int | None = None,
         recording: str | None = None,
     ) -> Raw | Unknown:
-        """Call the tool that `view` shows as `name`, on behalf of `origin`; its raw result in the form of 2025-11-25. A
-        refusal is a result too. `arguments` is a raw JSON object; `timeout`, in seconds, can only shorten what the tool
-        has; `retries` are attempts after the first, at most as many as the server allows where it says so; `holding`
-        counts the result, which is refused where there is no room; `result_tokens` are those that it may have, and
-        `recording` is the session that it is kept in. Raises nothing but CancelledError.
+        """Call the tool that `view` shows as `name`, or `read_result`, on behalf of `origin`; its raw result in the
+        form of 2025-11-25. A refusal is a result too. `arguments` is a raw JSON object; `timeout`, in seconds, can only
+        shorten what the tool has; `retries` are attempts after the first, at most as many as the server allows where it
+        says so; `holding` counts the result, which is refused where there is no room; `result_tokens` are those that it
+        may have, and `recording` is the session that it is kept in. Raises nothing but CancelledError.
         """
         request = _request(name, arguments)
         request.result_tokens, request.recording = result_tokens, recording
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
+            if name == READ_RESULT:
+                return self._held(await self._own_tools.answer(captured, request, name, view.tier), holding)
             self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
         if timeout is not None:
@@ -134,13 +139,18 @@ class Caller:
             allowed = route.server.catalog.limits.retries
             route = route.retried(retries if allowed is None else min(retries, allowed))
         await self._dispatcher.run(captured, route, request)
-        if holding is not None and not holding.keep(len(captured.body)):
-            return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:
-            return response.result
+            return self._held(response.result, holding)
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
+
+    @staticmethod
+    def _held(result: bytes | Raw, holding: Holding | None) -> Raw:
+        """The result, counted; a refusal where there is no room for it."""
+        if holding is not None and not holding.keep(len(result)):
+            return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
+        return Raw(result)
 
     def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
         """Count and audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the

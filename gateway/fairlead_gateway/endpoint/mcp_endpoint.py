@@ -14,13 +14,13 @@ from typing import Final
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
 from fairlead_gateway.core.client_message import ClientResponse, Rejection
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.meta_tools import MetaTools
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
@@ -80,7 +80,7 @@ class McpEndpoint:
         installation: str = "",
         *,
         recorder: ContextRecorder,
-        meta_tools: MetaTools,
+        own_tools: OwnToolCalls,
         router_tokens: int | None = None,
     ) -> None:
         """`router_tokens`: those that a result may have at the router endpoint, where nobody says another number."""
@@ -112,7 +112,7 @@ class McpEndpoint:
             lambda: self.selection, startup_wait, self.context.server_info, metrics, self._fail
         )
         self.router_tokens = router_tokens
-        self.meta_calls = MetaCalls(dispatcher, recorder, meta_tools, self)
+        self.meta_calls = MetaCalls(dispatcher, recorder, own_tools, self)
         self._recorders = {method: metrics.recorder(method) for method in TIMED}
 
     def activate(self, selection: Selection) -> None:

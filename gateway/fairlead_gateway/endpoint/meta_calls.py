@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
@@ -11,12 +10,13 @@ from urllib.parse import unquote
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.dispatch import Dispatcher
-from fairlead_gateway.calls.execution import NO_ARGUMENTS, BadExecution, inner_call
+from fairlead_gateway.calls.execution import BadExecution, inner_call
 from fairlead_gateway.calls.outputs import with_cache_hints
+from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.calls.targets import invalid, name_in, not_found
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.long_results import URI
-from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, NAMES, READ_RESULT, MetaTools, code_of
+from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, NAMES, READ_RESULT
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.exchange import HttpExchange
@@ -53,7 +53,7 @@ class CallPath(Protocol):
 class MetaCalls:
     """Makes the calls of the gateway's own tools."""
 
-    def __init__(self, dispatcher: Dispatcher, recorder: ContextRecorder, tools: MetaTools, path: CallPath) -> None:
+    def __init__(self, dispatcher: Dispatcher, recorder: ContextRecorder, tools: OwnToolCalls, path: CallPath) -> None:
         self._dispatcher = dispatcher
         self._recorder = recorder
         self._tools = tools
@@ -69,8 +69,8 @@ class MetaCalls:
                 unknown = invalid(request, f"{name} is not listed here: call it by {EXECUTE_TOOL}")
             self._path.refuse_call(exchange, view, request, unknown, retry)
             return
-        self._dispatcher.context.metrics.meta_call(name)
         if name == EXECUTE_TOOL and whole is not None:
+            self._dispatcher.context.metrics.meta_call(name)
             self._execute(exchange, whole, request, retry)
         else:
             self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)
@@ -97,30 +97,16 @@ class MetaCalls:
             self._path.refuse_call(exchange, whole, inner, route, again)
 
     async def _answer(self, exchange: HttpExchange, request: McpRequest, name: str) -> None:
-        began = time.monotonic()
         at_router = exchange.target.removeprefix(ROUTER) if exchange.target.startswith(ROUTER) else b""
         tier = unquote(at_router[1:].decode("latin-1")) or None
-        arguments = request.params.get("arguments", NO_ARGUMENTS)
-        result = await self._tools.answer(name, exchange.identity, tier, arguments)
-        self._succeed(exchange, request, result)
-        self._audit(exchange, request, name, code_of(result), time.monotonic() - began, len(result))
+        self._succeed(exchange, request, await self._tools.answer(exchange, request, name, tier))
 
     async def _read(self, exchange: HttpExchange, request: McpRequest, uri: str) -> None:
-        began = time.monotonic()
-        contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)
+        contents = await self._tools.contents(exchange, request, uri)
         if contents is None:
             self._path.reject(exchange, not_found(request, uri))
             return
-        result = with_cache_hints(contents) if request.modern else contents
-        self._succeed(exchange, request, bytes(result))
-        self._audit(exchange, request, READ_RESULT, "", time.monotonic() - began, len(contents))
-
-    def _audit(
-        self, exchange: HttpExchange, request: McpRequest, name: str, outcome: str, seconds: float, size: int
-    ) -> None:
-        auditor = self._dispatcher.context.auditor
-        if auditor is not None:
-            auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)
+        self._succeed(exchange, request, bytes(with_cache_hints(contents) if request.modern else contents))
 
     def _succeed(self, exchange: HttpExchange, request: McpRequest, result: bytes) -> None:
         """Answer with a result of the gateway's own."""

@@ -94,7 +94,7 @@ async def _executed(
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
     shelf = await context.worker.do(lambda: context.shelf(seen, asked.tier))
-    entry = shelf.find(asked.name) or shelf.unlisted(asked.name) or shelf.tool(asked.name)
+    entry = shelf.find(asked.name) or shelf.unlisted(asked.name) or shelf.reader(asked.name) or shelf.tool(asked.name)
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
     made = await context.caller.call(
         origin, shelf.view, entry.name, arguments, result_tokens=asked.result_tokens, recording=session

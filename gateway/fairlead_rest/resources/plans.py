@@ -103,6 +103,7 @@ def planned(
     entries = shelf.chosen(tags, servers)
     pins = {shelf.tool(name).name for name in asked.pinned}
     entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
+    entries = shelf.with_reader(entries)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     own = provided(asked.tools, asked.tools_format, shelf)

@@ -118,17 +118,24 @@ async def found(context: RestContext, seen: SubjectCatalog, wish: SearchQuery) -
         format_called(wish.format)
     if wish.format is None and wish.model is not None:
         raise Problem(INVALID_ARGUMENTS, "model needs a format: `mcp` is one")
-    shelf, chosen = await context.worker.do(lambda: chosen_by(context, seen, wish))
+    shelf, hits, searched = await ranked(context, seen, wish)
+    return await context.done(lambda: _written(context, shelf, hits, searched, wish))
+
+
+async def ranked(
+    context: RestContext, seen: SubjectCatalog, wish: SearchQuery
+) -> tuple[VisibleTools, RankedTools, int]:
+    """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
+    shelf, chosen = await context.worker.do(lambda: _chosen(context, seen, wish))
     try:
         hits = await context.search.find(shelf, wish.queries, wish.limit, chosen)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     context.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
-    searched = len(shelf.entries if chosen is None else chosen)
-    return await context.done(lambda: _written(context, shelf, hits, searched, wish))
+    return shelf, hits, len(shelf.entries if chosen is None else chosen)
 
 
-def chosen_by(
+def _chosen(
     context: RestContext, seen: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """The visible tools, and those of them that pass the filters; None for all."""

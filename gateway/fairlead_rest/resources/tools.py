@@ -30,7 +30,7 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Visible tools in the order of their names."""
+    """Visible tools in the order of their names, with the gateway's `read_result` where one's results are bounded."""
 
     tools: list[ToolDocument]
     hidden: HiddenTools | None = None
@@ -139,7 +139,8 @@ def wished(asked: ToolsBody) -> ToolsQuery:
 def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
     """The answer to a query, encoded. Raises Problem, MissingInput."""
     shelf = context.shelf(seen, wish.tier)
-    entries, hidden = shelf.chosen(wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
+    entries = shelf.with_reader(shelf.chosen(wish.tags, wish.servers))
+    hidden = shelf.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:

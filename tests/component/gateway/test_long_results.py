@@ -30,7 +30,7 @@ from gatewayworld import (
 )
 from policyworld import Vouching, anybody, by
 from rawserver import Request, raw_server
-from restworld import post
+from restworld import get, post
 from tasks_gateway import TOOLS, about, created, demo, listening, notification
 from taskserver import TaskServer, said
 from toolservers import modern_server, tool
@@ -249,6 +249,72 @@ async def test_rest_bounds_the_results_of_a_batch_and_of_an_execution(tmp_path: 
         executed = await post(gateway, "/v1/executions", {"name": "house__bare", "resultTokens": 400})
         assert executed.message["result"]["_meta"]["fairlead.dev/result"]["shownTokens"] <= 400
         assert (await post(gateway, "/v1/tool-calls", {**body, "resultTokens": 1})).status == 400
+
+
+def requested(name: str, **arguments: Any) -> dict[str, Any]:
+    """A body of `/v1/tool-calls` with one call."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    message = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    return {"format": "openai", "message": message}
+
+
+def kept_under(content: str) -> str:
+    """Id in the first sentences of a shortened result."""
+    return content.split("The whole is kept as ")[1].split(":", maxsplit=1)[0]
+
+
+async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_by_it(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    async with modern_server([BARE], call=table) as server:
+        bounded = catalog("house", server.url, [entry(BARE, result_tokens=400)])
+        other = catalog("shed", server.url, ["saw"])
+        async with running(tmp_path, bounded, other, audit="all", audit_file=audit) as gateway:
+            listed = (await get(gateway, "/v1/tools")).message["tools"]
+            assert [one["definition"] for one in listed] == (await ask(gateway, modern("tools/list"))).message[
+                "result"
+            ]["tools"]
+            assert (listed[1]["name"], listed[1]["server"]) == ("read_result", "fairlead.dev/gateway")
+            assert (await get(gateway, f"/v1/tools/{listed[1]['id']}")).message == listed[1]
+            assert len((await get(gateway, "/v1/tools?servers=shed")).message["tools"]) == 1, "none of it is bounded"
+            offered = (await get(gateway, "/v1/tools?format=openai&maxTools=1")).message
+            assert [*offered["names"]] == ["read_result"], "no budget cuts what reads on"
+            planned = await post(gateway, "/v1/plan", {"models": ["gpt-4o"]})
+            assert "read_result" in planned.message["offer"]["names"]
+            batch = await post(gateway, "/v1/tool-calls", requested("house__bare"))
+            ident = kept_under(batch.message["messages"][0]["content"])
+            read_on = await post(gateway, "/v1/tool-calls", requested("read_result", id=ident, path="rows[7]"))
+            assert (read_on.message["calls"][0]["state"], read_on.message["calls"][0]["tool"]) == (
+                "done", "read_result",
+            )  # fmt: skip
+            said = json.loads(read_on.message["messages"][0]["content"])
+            assert json.loads(said["passages"][0]["text"]) == ROWS[7]
+            body = {"name": "read_result", "arguments": {"id": ident, "path": "rows[9]"}}
+            executed = (await post(gateway, "/v1/executions", body)).message["result"]
+            assert json.loads(json.loads(executed["content"][0]["text"])["passages"][0]["text"]) == ROWS[9]
+            lost = await post(gateway, "/v1/tool-calls", requested("read_result", id="no-such"))
+            assert (lost.message["calls"][0]["state"], lost.message["calls"][0]["code"]) == (
+                "invalid", "INVALID_ARGUMENTS",
+            )  # fmt: skip
+            assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in await scraped(gateway)
+        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+        assert len([line for line in lines if line.get("tool") == "read_result"]) == 3
+
+
+async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp_path: Path) -> None:
+    """A definition of the caller's own under that name stays the caller's."""
+    async with (
+        modern_server([BARE], call=table) as server,
+        running(tmp_path, catalog("house", server.url, [BARE])) as gateway,
+    ):
+        assert len((await get(gateway, "/v1/tools")).message["tools"]) == 1
+        batch = await post(gateway, "/v1/tool-calls", {**requested("house__bare"), "resultTokens": 400})
+        ident = kept_under(batch.message["messages"][0]["content"])
+        asked = requested("read_result", id=ident, path="rows[7].name")
+        read_on = await post(gateway, "/v1/tool-calls", asked)
+        assert "name 7" in read_on.message["messages"][0]["content"]
+        theirs = {"type": "function", "function": {"name": "read_result", "parameters": {"type": "object"}}}
+        handed = await post(gateway, "/v1/tool-calls", {**asked, "tools": [theirs]})
+        assert handed.message["calls"][0]["state"] == "pending"
 
 
 async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_path: Path) -> None:
