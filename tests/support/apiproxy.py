@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -21,13 +22,17 @@ import yaml
 from aiohttp import web
 
 from controlplane import ControlPlane
+from fairlead_api.meta import GROUP
 from ports import free_port
 
+DECLARED: Final = f"/apis/{GROUP}/"
+"""Path of the kinds that people declare."""
 _HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 EXPIRED: Final = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
     b'"message":"too old resource version","reason":"Expired","code":410}}\n'
 )
+EVENTS: Final = ("ADDED", "MODIFIED", "DELETED")
 Wanted = Callable[[str, str], bool]
 ACCEPTING: Final = 4
 """Turns of the loop from the acceptance of a connection to its protocol."""
@@ -43,6 +48,7 @@ class ApiProxy:
         self._plane = plane
         self._wanted: Wanted | None = None
         self._refused: Wanted | None = None
+        self._loses: Callable[[], bool] | None = None
         self._watches: set[asyncio.Task[None]] = set()
         self._expiries = 0
         self._port = free_port()
@@ -54,6 +60,15 @@ class ApiProxy:
     def refuse(self, wanted: Wanted | None) -> None:
         """From now on, answer each request that is `wanted` with a 500; None refuses no more."""
         self._refused = wanted
+
+    def lose(self, loses: Callable[[], bool]) -> None:
+        """From now on, leave out each event of a declared object for which `loses` says so; bookmarks are passed on."""
+        self._loses = loses
+
+    @property
+    def watched(self) -> int:
+        """How many watches of declared kinds are open."""
+        return sum(watch.get_name().startswith(DECLARED) for watch in self._watches)
 
     def expire(self, expiries: int) -> None:
         """Break every watch, and answer the next `expiries` that there are no events since their version (410)."""
@@ -113,7 +128,9 @@ class ApiProxy:
         async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
-            passing = asyncio.ensure_future(self._pass_back(request, answer, response))
+            loses = self._loses if watches and request.path.startswith(DECLARED) else None
+            chunks = answer.content.iter_any() if loses is None else _without_lost(answer.content.iter_any(), loses)
+            passing = asyncio.create_task(_pass_back(request, chunks, response), name=request.path)
             if watches:
                 self._watches.add(passing)
                 passing.add_done_callback(self._watches.discard)
@@ -125,13 +142,23 @@ class ApiProxy:
                 request.transport.abort()
             return response
 
-    @staticmethod
-    async def _pass_back(request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
-        with contextlib.suppress(ConnectionError):  # who asked is gone
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-            await response.write_eof()
+
+async def _pass_back(request: web.Request, chunks: AsyncIterator[bytes], response: web.StreamResponse) -> None:
+    with contextlib.suppress(ConnectionError):  # who asked is gone
+        await response.prepare(request)
+        async for chunk in chunks:
+            await response.write(chunk)
+        await response.write_eof()
+
+
+async def _without_lost(chunks: AsyncIterator[bytes], loses: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Lines of a watch, one an event."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if json.loads(line)["type"] not in EVENTS or not loses():
+                yield line + b"\n"
 
 
 def _plain_config(server: str) -> dict[str, object]:

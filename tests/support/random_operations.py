@@ -2,8 +2,8 @@
 
 Operators run in this process, on a real API server, each behind a proxy of its own. Declared objects are created,
 edited and deleted, documents and workloads too, by hand; API servers go away or are killed, watches expire, leaders
-change politely or die, the Lease is written by a clock that is late. When all is quiet, documents equal those that an
-operator writes which sees the same objects for the first time, into an empty namespace.
+change politely or die, the Lease is written by a clock that is late, events get lost on their way. When all is quiet,
+documents equal those that an operator writes which sees the same objects for the first time, into an empty namespace.
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
-from fairlead_api.documents.catalog import Catalog
-from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, decode
-from fairlead_api.documents.rules import Rules
-from fairlead_api.documents.servers import WAITING, Servers
+from document_pictures import Picture, complete, picture_of
 from fairlead_operator.app import Dependencies, build
 from fairlead_operator.settings import Settings
 from operatorworld import GROUP, QUICK, Hosts, Json, World, configuration_of
@@ -41,11 +36,14 @@ QUIET: Final = 1.2
 COMPLETE: Final = 2.2
 """Seconds for which the documents of the fresh operator stay as they are, once they have all that is declared: the
 servers document is written every two seconds at most."""
+IN_PEACE: Final = 20
+"""Changes after the last trouble."""
+WATCHED: Final = 3
+"""Kinds that people declare, each watched by Kopf."""
 PAUSED: Final = 0.3
 """Share of operations that are followed by a pause, in which the operator gets further with what it has begun."""
 CHAOS: Final = replace(QUICK, list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
 """No sweep in between: what was lost is not to be found by it."""
-Picture = dict[str, Any]
 
 
 @dataclass
@@ -73,7 +71,7 @@ class Replica:
 
 @dataclass
 class Chaos:
-    """One seed's world. `kills` allows for the API server's own process to be killed, which takes seconds each time."""
+    """One seed's world. `lost` is the share of events of declared objects that never reach an operator."""
 
     plane: ControlPlane
     world: World
@@ -81,6 +79,7 @@ class Chaos:
     server: RawServer
     rng: random.Random
     settings: Settings = CHAOS
+    lost: float = 0.0
     done: Counter[str] = field(default_factory=Counter)
     replica: Replica | None = None
 
@@ -92,6 +91,9 @@ class Chaos:
         folder.mkdir()
         proxy = ApiProxy(self.plane, folder)
         await proxy.__aenter__()
+        if self.lost:
+            events = random.Random(number)
+            proxy.lose(lambda: events.random() < self.lost)
         settings = replace(self.settings, namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, wiring=Dependencies(resolve=self.world.hosts.resolve))
@@ -251,6 +253,15 @@ class Chaos:
             if self.rng.random() < PAUSED:
                 await asyncio.sleep(self.rng.random() * 0.03)
 
+    async def declare_in_peace(self, count: int) -> None:
+        """That many changes of declared objects, once the operator watches them: no list of a new watch tells them."""
+        assert self.replica is not None
+        async with asyncio.timeout(PATIENCE):
+            while self.replica.proxy.watched < WATCHED:  # noqa: ASYNC110  # of another thread and process
+                await asyncio.sleep(0.05)
+        for _ in range(count):
+            await self.declare()
+
     # What has to be there in the end.
 
     async def expected(self) -> Picture:
@@ -266,9 +277,14 @@ class Chaos:
 
     async def steady(self) -> Picture:
         """The picture of the documents once they have all that is declared and have not changed for a while."""
+        # looked at each time: an operator may complete the first tiers, which another one began to create
+        picture = await self._kept(lambda picture: complete(picture, self.declared()), COMPLETE)
         declared = await asyncio.to_thread(self.declared)
-        picture = await self._kept(lambda picture: complete(picture, declared), COMPLETE)
-        assert complete(picture, declared), f"a fresh operator does not get as far as {declared}, but to {picture}"
+        names = {
+            "catalogs": [*picture["catalogs"]],
+            **{kind: picture.get(kind) for kind in ("policies", "tiers", "servers")},
+        }
+        assert complete(picture, declared), f"a fresh operator does not get as far as {declared}, but to {names}"
         return picture
 
     async def becomes(self, wanted: Picture) -> Picture:
@@ -280,8 +296,8 @@ class Chaos:
         last: Picture = {}
         end, since = loop.time() + PATIENCE, 0.0
         while loop.time() < end:
-            picture = await asyncio.to_thread(self.picture)
-            if picture != last or not right(picture):
+            picture = await asyncio.to_thread(picture_of, self.world)
+            if picture != last or not await asyncio.to_thread(right, picture):
                 since, last = loop.time(), picture
             elif loop.time() - since >= quiet:
                 break
@@ -304,25 +320,6 @@ class Chaos:
         }
         return names
 
-    def picture(self) -> Picture:
-        """Everything that the documents say but times; and the workloads of the servers."""
-        catalogs: Json = {}
-        found: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
-        for name, data in self.world.documents().items():
-            document = decode(data)
-            if isinstance(document, Catalog):
-                plain = msgspec.structs.replace(document, updated_at="", refreshed=None, generation=0)
-                catalogs[document.name] = msgspec.json.decode(msgspec.json.encode(plain))
-            elif isinstance(document, Rules):
-                found["rules"] = msgspec.json.decode(msgspec.json.encode(document))
-                found["policies"] = sorted(policy.name for policy in document.policies)
-                found["tiers"] = sorted(tier.name for tier in document.tiers)
-            elif isinstance(document, Servers):
-                found["servers"] = [(entry.name, entry.prefix, entry.state, entry.reason) for entry in document.servers]
-            assert name != RULES_NAME or found["rules"]
-            assert name != SERVERS_NAME or found["servers"] is not None
-        return found
-
 
 def under_way() -> str:
     """Each task of this loop and the lines that it waits in."""
@@ -331,30 +328,6 @@ def under_way() -> str:
         where = [f"{frame.f_code.co_qualname} line {frame.f_lineno}" for frame in task.get_stack()]
         lines.append(f"  {task.get_name()}, cancelled {task.cancelling()} times: {', '.join(where)}")
     return "\n".join(sorted(lines))
-
-
-def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
-    """Whether a picture has all that is declared, and no more, and each server has got as far as it can."""
-    states = {name: state for name, _, state, _ in picture["servers"] or ()}
-    return (
-        WAITING not in states.values()
-        and not declared["catalogs"] & states.keys()  # a ready server has no entry; one that was slow to answer may
-        and set(picture["catalogs"]) == declared["catalogs"]
-        and picture.get("policies") == sorted(declared["toolpolicies"])
-        and picture.get("tiers") == sorted(declared["latencytiers"])
-    )
-
-
-def differences(found: Any, wanted: Any, path: str = "") -> list[str]:
-    """Lines that say where two pictures differ."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        members = [*wanted, *(member for member in found if member not in wanted)]
-        return [
-            line
-            for member in members
-            for line in differences(found.get(member), wanted.get(member), f"{path}/{member}")
-        ]
-    return [] if found == wanted else [f"{path}: {found!r}, and not {wanted!r}"]
 
 
 def replace_release(chaos: Chaos, release: str) -> Chaos:
@@ -366,7 +339,9 @@ def replace_release(chaos: Chaos, release: str) -> Chaos:
 
 
 @contextlib.asynccontextmanager
-async def chaos(plane: ControlPlane, folder: Path, seed: int, settings: Settings = CHAOS) -> AsyncIterator[Chaos]:
+async def chaos(
+    plane: ControlPlane, folder: Path, seed: int, settings: Settings = CHAOS, *, lost: float = 0.0
+) -> AsyncIterator[Chaos]:
     """An operator on a plane on which nothing else is declared; everything is removed at the end."""
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -374,7 +349,7 @@ async def chaos(plane: ControlPlane, folder: Path, seed: int, settings: Settings
 
     tenant, release = plane.create_namespace(f"tenant-{seed}"), plane.create_namespace(f"release-{seed}")
     async with raw_server(handle) as server:
-        it = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings)
+        it = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings, lost)
         await it.start()
         try:
             yield it
@@ -389,5 +364,6 @@ async def chaos(plane: ControlPlane, folder: Path, seed: int, settings: Settings
 async def compared(it: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
     """Run the operations; documents as they have become, and as a fresh operator writes them."""
     await it.operations(operations, kills)
+    await it.declare_in_peace(IN_PEACE)
     wanted = await it.expected()
     return await it.becomes(wanted), wanted

@@ -2,37 +2,57 @@
 
 Operations are those of `tests/support/random_operations.py`: all that is declared is created, edited and deleted,
 documents and workloads too, while the API server is away or killed, watches expire, leaders end and the Lease's clock
-is late. The part `without-lists` has no periodic lists: what Kopf loses then stays lost, which shows that a difference
-would be seen. Each seed is a line on standard error as soon as it is over, and the command that repeats it where it
-failed.
+is late. In the part `lost-events` the events get lost on the way to Kopf; in `without-lists` there are no
+periodic lists besides: what is lost stays lost, which shows that a difference would be seen. Each seed is a line on
+standard error as soon as it is over, and the command that repeats it where it failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from controlplane import ControlPlane, NoControlPlane, find_assets
-from random_operations import CHAOS, chaos, compared, differences
+from document_pictures import differences
+from fairlead_operator.settings import Settings as OperatorSettings
+from random_operations import CHAOS, chaos, compared
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 
 SEEDS: Final = 100
 OPERATIONS: Final = 200
 KILLED_EVERY: Final = 5
 """One seed in so many kills the API server's process."""
-WITHOUT_LISTS: Final = 5
-"""Seeds that also run without periodic lists."""
 NEVER: Final = 3600.0
-PARTS: Final = ("lists", "without-lists")
+LOST: Final = 1.0
+"""Share of the events of declared objects that are lost: Kopf has its lists alone, one for each connection."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """How operators run in some seeds: how many of 100, and what is expected of them."""
+
+    share: float
+    goal: dict[str, float]
+    settings: OperatorSettings = CHAOS
+    lost: float = 0.0
+
+
+NO_DIFFERENCE: Final = {"at_most": 0.0}
+PARTS: Final = {
+    "lists": Part(1.0, NO_DIFFERENCE),
+    "lost-events": Part(0.1, NO_DIFFERENCE, lost=LOST),
+    "without-lists": Part(0.05, {"at_least": 1.0}, replace(CHAOS, list_seconds=NEVER), LOST),
+}
 FIRST_LINES: Final = 20
 """Differences that are printed of one seed."""
 Row = dict[str, Cell]
@@ -54,8 +74,8 @@ async def measure(plane: ControlPlane, folder: Path, seed: int, operations: int,
     place = folder / f"{part}-{seed}"
     place.mkdir()
     start = time.monotonic()
-    settings = CHAOS if part == "lists" else replace(CHAOS, list_seconds=NEVER)
-    async with chaos(plane, place, seed, settings) as it:
+    how = PARTS[part]
+    async with chaos(plane, place, seed, how.settings, lost=how.lost) as it:
         found, wanted = await compared(it, operations, kills=0 if seed % KILLED_EVERY else 1)
         lines = differences(found, wanted)
     for line in lines[:FIRST_LINES]:
@@ -82,7 +102,12 @@ async def measured(settings: Settings, report: Report, measure: Callable[[int, i
     seeds = range(settings.first_seed, settings.first_seed + count)
     operations = 60 if settings.quick else OPERATIONS
     logging.getLogger().addHandler(recent := RecentLines())
-    runs = [(part, seed) for part in PARTS if settings.wants(part) for seed in seeds[: _most(part, count)]]
+    runs = [
+        (name, seed)
+        for name, part in PARTS.items()
+        if settings.wants(name)
+        for seed in seeds[: math.ceil(count * part.share)]
+    ]
     for number, (part, seed) in enumerate(runs, 1):
         try:
             row = await measure(seed, operations, part)
@@ -92,7 +117,7 @@ async def measured(settings: Settings, report: Report, measure: Callable[[int, i
             report.rows.append(row)
             outcome = f"{row['differences']} differences"
             _say(f"{number}/{len(runs)} seed {seed}, {part}: {outcome}, {row['seconds']:.0f} s")
-            if part == "without-lists" or not row["differences"]:
+            if PARTS[part].goal is not NO_DIFFERENCE or not row["differences"]:
                 outcome = ""
         if outcome:
             report.failures.append(failure(part, seed, outcome, quick=settings.quick))
@@ -118,16 +143,14 @@ def run(settings: Settings) -> Report:
                 asyncio.run(measured(settings, report, partial(measure, plane, folder)))
         except NoControlPlane as error:
             raise Unmeasurable(str(error)) from error
-    for part, bound in zip(PARTS, ({"at_most": 0.0}, {"at_least": 1.0}), strict=True):
-        rows = [row for row in report.rows if row["part"] == part]
+    for name, part in PARTS.items():
+        rows = [row for row in report.rows if row["part"] == name]
         if rows:
             differing = sum(row["differences"] != 0 for row in rows)
-            report.goals.append(Goal(f"of {len(rows)} seeds, {part}: with a difference", differing, "seeds", **bound))
+            report.goals.append(
+                Goal(f"of {len(rows)} seeds, {name}: with a difference", differing, "seeds", **part.goal)
+            )
     return report
-
-
-def _most(part: str, count: int) -> int:
-    return count if part == "lists" else WITHOUT_LISTS
 
 
 def _say(line: str) -> None:

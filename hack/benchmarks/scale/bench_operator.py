@@ -30,17 +30,19 @@ from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
-from fairlead_kube.resources import MCP_SERVERS
+from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS
 from ports import free_port
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 from rig.processes import Stage, cpu_time, machine_time, memory
-from scale.fleet import KINDS, Fleet, Readiness, answering, create, namespace_of, watched
+from scale.fleet import KINDS, TOOLS, Fleet, Readiness, answering, create, namespace_of, watched
 
 SIZES: Final = (100, 500, 1000)
 USER: Final = "operator"
 RELEASE: Final = "fairlead-system"
 PATIENCE: Final = 300.0
 """Seconds for a fleet to become Ready."""
+SLOWEST: Final = "deep"
+"""Name of the tier that shows tools which nobody has called."""
 CHANGES: Final = 5
 """Single changes by which the swap of the gateway is timed."""
 APART: Final = 2.5
@@ -65,7 +67,8 @@ class Found:
     swap_ms: float = 0.0
     seen_ms: float = 0.0
     idle_seconds: float = 0.0
-    idle_writes: int = 0
+    idle_writes: Counter[str] = field(default_factory=Counter)
+    """Writes while nothing changes, by resource."""
     idle_requests: int = 0
     """All requests of the operator, those for its Lease among them."""
     idle_cpu: float = 0.0
@@ -188,6 +191,7 @@ async def converge(it: Installation, kube: Kube, fleet: Fleet, readiness: Readin
     found.cpu = between(before, it.cpu())
     await settled(it)
     found.writes = by_kind(it.writes(mark), found.servers)
+    await counted(it, found.servers)
     found.operator_peak = memory(it.operator.pid).peak
 
 
@@ -201,13 +205,25 @@ async def settled(it: Installation, quiet: float = 2.0) -> None:
             return
 
 
+async def counted(it: Installation, servers: int) -> None:
+    """Until LatencyTiers show the number of tools: they do at most once a minute, which is no write without a cause."""
+    path = f"{LATENCY_TIERS.path()}/{SLOWEST}"
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            _, tier = await asyncio.to_thread(it.plane.request, "GET", path)
+            if tier.get("status", {}).get("tools") == servers * TOOLS:
+                break
+            await asyncio.sleep(0.5)
+    await settled(it)
+
+
 async def idle(it: Installation, found: Found, seconds: float) -> None:
     """A window in which nothing changes."""
     assert it.plane.audit is not None
     mark, before = it.plane.audit.mark(), it.cpu()
     await asyncio.sleep(seconds)
     found.idle_seconds = seconds
-    found.idle_writes = len(it.writes(mark))
+    found.idle_writes = Counter(write.resource for write in it.writes(mark))
     found.idle_requests = sum(request.user == USER for request in it.plane.audit.requests(mark))
     found.idle_cpu = between(before, it.cpu())["operator"]
     found.operator_settled = memory(it.operator.pid).now
@@ -266,7 +282,7 @@ async def restart(it: Installation, found: Found) -> None:
     found.restart_writes = len(it.writes(mark))
 
 
-async def measure(stage: Stage, servers: int, *, quick: bool) -> Found:
+async def measure(stage: Stage, servers: int, idle_seconds: float) -> Found:
     """One control plane, empty at first, with that many servers."""
     found = Found(servers)
     async with contextlib.AsyncExitStack() as stack:
@@ -276,7 +292,7 @@ async def measure(stage: Stage, servers: int, *, quick: bool) -> Found:
         readiness = await stack.enter_async_context(watched(kube))
         it = await asyncio.to_thread(Installation, stage, plane, fleet)
         await converge(it, kube, fleet, readiness, found)
-        await idle(it, found, 5.0 if quick else 60.0)
+        await idle(it, found, idle_seconds)
         await swap(it, kube, found)
         await restart(it, found)
         await asyncio.to_thread(stage.end, it.operator)
@@ -291,7 +307,7 @@ def row(found: Found) -> dict[str, Cell]:
     for kind in KINDS:
         cells[f"writes per {kind}"] = per_server(found, kind)
     cells |= {
-        "idle writes/h": found.idle_writes * 3600 / found.idle_seconds,
+        "idle writes/h": found.idle_writes.total() * 3600 / found.idle_seconds,
         "idle requests/min": found.idle_requests * 60 / found.idle_seconds,
         "idle CPU ms/s": found.idle_cpu * 1e3 / found.idle_seconds,
         "operator MB": found.operator_settled / MB,
@@ -319,7 +335,7 @@ def report(results: list[Found]) -> Report:
     for kind, bound in zip(KINDS, (4, 9), strict=True):
         worst = max(per_server(found, kind) for found in results)
         result.goals.append(Goal(f"API writes per {kind} server", worst, "writes", at_most=bound))
-    rate = max(found.idle_writes * 3600 / found.idle_seconds for found in results)
+    rate = max(found.idle_writes.total() * 3600 / found.idle_seconds for found in results)
     result.goals.append(Goal("writes when nothing changes, extrapolated", rate, "1/h", at_most=0))
     most = next((found for found in results if found.servers == 1000), None)
     result.goals.append(Goal("1,000 servers converged", most.seconds if most else None, "s", at_most=60))
@@ -332,6 +348,10 @@ def report(results: list[Found]) -> Report:
     for kind in KINDS:
         parts = ", ".join(f"{count} {resource}" for resource, count in last.writes[kind].most_common())
         result.notes.append(f"writes for {last.servers // len(KINDS)} {kind} servers: {parts}")
+    for found in results:
+        parts = ", ".join(f"{count} {resource}" for resource, count in found.idle_writes.most_common())
+        if parts:
+            result.notes.append(f"written with {found.servers} servers while nothing changed: {parts}")
     result.notes.append(f"idle: {last.idle_seconds:g} s without a change, the Lease left out (one write in 2 s)")
     total = sum(seconds for name, seconds in last.cpu.items() if name != "foreign")
     share = (last.cpu["kube-apiserver"] + last.cpu["etcd"]) / total
@@ -343,4 +363,5 @@ def run(settings: Settings) -> Report:
     """Measure each size once; raises Unmeasurable where something does not start or does not converge."""
     with Stage() as stage:
         sizes = (20, 40) if settings.quick else SIZES
-        return report([asyncio.run(measure(stage, servers, quick=settings.quick)) for servers in sizes])
+        idle_seconds = 5.0 if settings.quick else 600.0 if settings.long else 60.0
+        return report([asyncio.run(measure(stage, servers, idle_seconds)) for servers in sizes])

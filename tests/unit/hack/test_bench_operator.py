@@ -53,7 +53,7 @@ def test_a_goal_that_was_not_measured_is_not_met_and_growth_is_per_server() -> N
             cpu={"operator": seconds, "kube-apiserver": 1.0, "etcd": 0.5, "foreign": 9.0},
             writes={"url": Counter({"events": servers}), "image": Counter({"events": servers * 5 + 1})},
             idle_seconds=60.0,
-            idle_writes=1,
+            idle_writes=Counter({"configmaps": 1}),
         )
         for servers, seconds in ((20, 1.0), (40, 3.0))
     ]

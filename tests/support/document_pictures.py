@@ -1,0 +1,59 @@
+"""All that documents say, but for times, so that those of two operators can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, decode
+from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.servers import WAITING, Servers
+from operatorworld import Json, World
+
+Picture = dict[str, Any]
+
+
+def picture_of(world: World) -> Picture:
+    """Everything that the documents say but times; and the workloads of the servers."""
+    catalogs: Json = {}
+    found: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
+    for name, data in world.documents().items():
+        document = decode(data)
+        if isinstance(document, Catalog):
+            plain = msgspec.structs.replace(document, updated_at="", refreshed=None, generation=0)
+            catalogs[document.name] = msgspec.json.decode(msgspec.json.encode(plain))
+        elif isinstance(document, Rules):
+            found["rules"] = msgspec.json.decode(msgspec.json.encode(document))
+            found["policies"] = sorted(policy.name for policy in document.policies)
+            found["tiers"] = sorted(tier.name for tier in document.tiers)
+        elif isinstance(document, Servers):
+            found["servers"] = [(entry.name, entry.prefix, entry.state, entry.reason) for entry in document.servers]
+        assert name != RULES_NAME or found["rules"]
+        assert name != SERVERS_NAME or found["servers"] is not None
+    return found
+
+
+def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
+    """Whether a picture has all that is declared, and no more, and each server has got as far as it can."""
+    states = {name: state for name, _, state, _ in picture["servers"] or ()}
+    return (
+        WAITING not in states.values()
+        and not declared["catalogs"] & states.keys()  # a ready server has no entry; one that was slow to answer may
+        and set(picture["catalogs"]) == declared["catalogs"]
+        and picture.get("policies") == sorted(declared["toolpolicies"])
+        and picture.get("tiers") == sorted(declared["latencytiers"])
+    )
+
+
+def differences(found: Any, wanted: Any, path: str = "") -> list[str]:
+    """Lines that say where two pictures differ."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        members = [*wanted, *(member for member in found if member not in wanted)]
+        return [
+            line
+            for member in members
+            for line in differences(found.get(member), wanted.get(member), f"{path}/{member}")
+        ]
+    return [] if found == wanted else [f"{path}: {found!r}, and not {wanted!r}"]
