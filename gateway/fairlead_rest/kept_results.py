@@ -9,10 +9,11 @@ import msgspec
 
 from fairlead_search import passages
 from fairlead_search.passages import written
-from fairlead_search.token_estimate import within
 
+ANSWER_TOKENS: Final = 40
+"""Tokens of an answer beside its passages."""
 OVERHEAD_TOKENS: Final = 60
-"""Tokens of what a passage is shown with: its entry, tool, time, place and score."""
+"""Tokens of what a passage is shown with beside its place: its entry, tool, time, arguments and score."""
 
 
 class KeptResult(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ class ReadPassages(msgspec.Struct, frozen=True):
     lines: int = 0
     """Number of lines in the one result."""
     cut: bool = False
-    """Whether there is more than the budget holds."""
+    """Whether there is more that was asked for, or fits the query, than the budget holds."""
 
 
 def read(work: bytes) -> ReadPassages:
@@ -53,7 +54,8 @@ def read(work: bytes) -> ReadPassages:
     asked = _decode(work)
     if asked.query is not None:
         sources = {one.id: document(one.result) for one in asked.results}
-        return ReadPassages(passages.best(sources, asked.query, asked.budget, OVERHEAD_TOKENS))
+        found, more = passages.best(sources, asked.query, asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS)
+        return ReadPassages(found, cut=more)
     return _one(asked, asked.results[0])
 
 
@@ -144,8 +146,10 @@ def _one(asked: Reading, held: KeptResult) -> ReadPassages:
         )
     elif asked.grep is not None:
         where, text = f"{where} grep", passages.matching(text, asked.grep)
-    shown = within(text, asked.budget - OVERHEAD_TOKENS)
-    return ReadPassages([passages.Passage(held.id, where, shown)], lines=count, cut=len(shown) < len(text))
+    (shown,), cut = passages.fitting(
+        [passages.Passage(held.id, where, text)], asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS
+    )
+    return ReadPassages([shown], lines=count, cut=cut)
 
 
 DEEPEST: Final = 200

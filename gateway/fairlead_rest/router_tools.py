@@ -35,7 +35,7 @@ class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     categories: frozenset[str] = frozenset()
     servers: frozenset[str] = frozenset()
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
-    token_budget: Budget | None = msgspec.field(name="tokenBudget", default=None)
+    token_budget: Annotated[int, Meta(ge=50, le=100_000)] | None = msgspec.field(name="tokenBudget", default=None)
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

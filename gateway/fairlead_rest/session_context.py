@@ -14,7 +14,7 @@ from msgspec import Meta, Raw
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.context.store import ContextUnavailable, SessionEntry
-from fairlead_gateway.core.long_results import LongResult, ShownResult
+from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
 from fairlead_mcp.escaping import escaped
 from fairlead_rest.jobs import READ, SHORTEN
 from fairlead_rest.kept_results import KeptResult, Reading, ReadPassages, contents, read
@@ -35,7 +35,8 @@ _RANGE: Final = re.compile(r"(\d{1,9})-(\d{1,9})")
 _encode: Final = msgspec.msgpack.Encoder().encode
 log = logging.getLogger(__name__)
 
-Budget = Annotated[int, Meta(ge=50, le=100_000)]
+Budget = Annotated[int, Meta(ge=LEAST_TOKENS, le=100_000)]
+"""Tokens of a whole answer. With fewer, entry, tool, time and place of one passage leave no room for its text."""
 Text = Annotated[str, Meta(max_length=MAX_QUERY)]
 
 
@@ -78,7 +79,7 @@ class RetrievedContext(msgspec.Struct, frozen=True, omit_defaults=True):
     lines: int = 0
     """Number of lines in that one result."""
     cut: bool = False
-    """Whether that result has more than the budget holds."""
+    """Whether that result, or those of the session, have more that was asked for than the budget holds."""
 
 
 class SessionContext:

@@ -25,6 +25,8 @@ MAX_PASSAGES: Final = 50_000
 MAX_DEPTH: Final = 64
 PATTERN_BYTES: Final = 8 << 20
 """Memory of a compiled expression, and of the states of its search."""
+LEAST_PART: Final = 4
+"""Part of a budget that the first passage's text has however long its place is: a fourth."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
 
 
@@ -47,9 +49,11 @@ def passages(source: str, document: object) -> Iterator[Passage]:
         yield from _of_json(source, document, "$", 0)
 
 
-def best(sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0) -> list[Passage]:
-    """The passages that fit a query, the best first, as many as the budget has room for; `overhead` tokens are
-    reckoned for each beside its text. The last one may be cut at its end.
+def best(
+    sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0
+) -> tuple[list[Passage], bool]:
+    """The passages that fit a query, the best first, as many as the budget has room for, and whether there are more;
+    `overhead` tokens are reckoned for each beside its text and place. The last one may be cut at its end.
     """
     found: list[Passage] = []
     for source, document in sources.items():
@@ -63,20 +67,24 @@ def best(sources: Mapping[str, object], query: str, budget_tokens: int, overhead
     return fitting(ranked, budget_tokens, overhead)
 
 
-def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> list[Passage]:
-    """The first of these that there is room for."""
+def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
+    """The first of these that there is room for, and whether anything of them is left out."""
     left = budget_tokens
     taken: list[Passage] = []
     for passage in ranked:
-        room = left - overhead
+        room = room_beside(passage.where, left, overhead)
         if tokens(passage.text) > room:
-            cut = within(passage.text, room)
-            if not taken and cut:
-                taken.append(msgspec.structs.replace(passage, text=cut))
-            break
+            if not taken:
+                taken.append(msgspec.structs.replace(passage, text=within(passage.text, max(room, left // LEAST_PART))))
+            return taken, True
         taken.append(passage)
         left = room - tokens(passage.text)
-    return taken
+    return taken, False
+
+
+def room_beside(where: str, budget_tokens: int, overhead: int) -> int:
+    """Tokens that a budget leaves to the text of a passage."""
+    return budget_tokens - overhead - tokens(where)
 
 
 def lines(text: str, first: int, last: int) -> str:

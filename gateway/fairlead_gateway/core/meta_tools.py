@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.long_results import LEAST_TOKENS
 from fairlead_tools.refusal import META_ERROR
 
 SEARCH_TOOLS: Final = "search_tools"
@@ -32,7 +33,13 @@ _SESSION: Final = {
     "type": "string",
     "description": "Session that results are kept in, as an earlier result named it. Leave it out to begin one.",
 }
-_TOKEN_BUDGET: Final = {"type": "integer", "minimum": 50, "maximum": 100_000}
+_SEARCH_BUDGET: Final = {"type": "integer", "minimum": 50, "maximum": 100_000}
+_READ_BUDGET: Final = {
+    "type": "integer",
+    "minimum": LEAST_TOKENS,
+    "maximum": 100_000,
+    "description": "Tokens of the answer at most; 1,000 by default.",
+}
 _GREP: Final = "Only lines that match this regular expression (RE2), in any case; one that is none is plain text."
 _WORDS: Final = {"type": "array", "items": {"type": "string"}}
 
@@ -69,7 +76,7 @@ DEFINITIONS: Final = (
             "path": {"type": "string", "description": "Part of a JSON result, such as items[3].name."},
             "range": {"type": "string", "description": "Lines of a result, such as 40-80."},
             "grep": {"type": "string", "description": _GREP},
-            "tokenBudget": {**_TOKEN_BUDGET, "description": "Tokens of the answer at most; 1,000 by default."},
+            "tokenBudget": _READ_BUDGET,
         },
         [],
         reads=True,
@@ -85,7 +92,7 @@ DEFINITIONS: Final = (
             "categories": {**_WORDS, "description": "Only tools in one of these categories."},
             "servers": {**_WORDS, "description": "Only tools of these servers."},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Tools at most; 8 by default."},
-            "tokenBudget": {**_TOKEN_BUDGET, "description": "Tokens of all definitions at most."},
+            "tokenBudget": {**_SEARCH_BUDGET, "description": "Tokens of all definitions at most."},
         },
         [],
         reads=True,
@@ -104,7 +111,7 @@ READ_DEFINITION: Final = _definition(
         "range": {"type": "string", "description": "Lines of the result, such as 40-80."},
         "grep": {"type": "string", "description": _GREP},
         "query": {"type": "string", "description": "What is to be known, in a few words."},
-        "tokenBudget": {**_TOKEN_BUDGET, "description": "Tokens of the answer at most; 1,000 by default."},
+        "tokenBudget": _READ_BUDGET,
     },
     ["id"],
     reads=True,

@@ -11,6 +11,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.context_recorder import BadSession
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.context.store import ContextUnavailable
+from fairlead_gateway.core.long_results import LEAST_TOKENS
 from fairlead_rest.bodies import answer, decode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import context as examples
@@ -69,7 +70,7 @@ def router(context: RestContext) -> APIRouter:
         path: Words = None,
         lines: Annotated[str | None, Query(alias="range", max_length=MAX_QUERY)] = None,
         grep: Words = None,
-        token_budget: Annotated[int, Query(alias="tokenBudget", ge=50, le=100_000)] = DEFAULT_TOKENS,
+        token_budget: Annotated[int, Query(alias="tokenBudget", ge=LEAST_TOKENS, le=100_000)] = DEFAULT_TOKENS,
     ) -> Response:
         asked = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
         return answer(await context.kept.retrieve(context.seen(request), asked))
