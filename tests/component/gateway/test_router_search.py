@@ -1,0 +1,85 @@
+"""Arguments of `search_tools`: several queries, filters and limits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewayworld import ask as asked
+from gatewayworld import calling, catalog, entry, running
+from toolservers import tool
+
+AWAY = "http://127.0.0.1:9/mcp"
+
+
+def named(name: str, description: str, **more: Any) -> Any:
+    return entry(tool(name, description=description), **more)
+
+
+SHIP = catalog("ship", AWAY, [
+    named("furl_sail", "Furl a sail of the ship.", tags=("deck",), categories=("rigging",)),
+    named("mend_sail", "Mend a torn sail.", tags=("deck", "craft")),
+    named("cook_stew", "Cook a stew for the crew.", tags=("galley",), categories=("food",)),
+    named("cook_rice", "Cook rice for the crew.", tags=("galley",), categories=("food",)),
+])  # fmt: skip
+SHORE = catalog("shore", AWAY, [named("sew_sail", "Sew a new sail.", tags=("craft",)), named("buy_stew", "Buy stew.")])
+
+
+async def found(gateway: Any, **arguments: Any) -> dict[str, Any]:
+    answer = await asked(gateway, calling("search_tools", arguments).to("/router/mcp"))
+    return dict(json.loads(answer.message["result"]["content"][0]["text"]))
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in answer["tools"]]
+
+
+async def test_the_best_tools_of_several_queries_come_in_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, SHIP, SHORE) as gateway:
+        both = await found(gateway, queries=["furl the sail", "cook rice"], limit=2)
+        assert {*names(both)} == {"ship__furl_sail", "ship__cook_rice"}
+        three = await found(gateway, query="buy stew", queries=["furl the sail", "cook rice"], limit=3)
+        assert {*names(three)} == {"shore__buy_stew", "ship__furl_sail", "ship__cook_rice"}
+
+
+@pytest.mark.parametrize(("filters", "searched", "expected"), [
+    ({"tags": ["deck"]}, 2, {"ship__furl_sail", "ship__mend_sail"}),
+    ({"tags": ["deck", "craft"]}, 3, {"ship__furl_sail", "ship__mend_sail", "shore__sew_sail"}),
+    ({"categories": ["rigging"]}, 1, {"ship__furl_sail"}),
+    ({"servers": ["shore"]}, 2, {"shore__sew_sail"}),
+    ({"servers": ["default/ship"], "tags": ["craft"]}, 1, {"ship__mend_sail"}),
+    ({"categories": ["food"], "servers": ["ship"]}, 2, set()),
+    ({"tags": ["nowhere"]}, 0, set()),
+])  # fmt: skip
+async def test_filters_are_applied_before_the_search(
+    tmp_path: Path, filters: dict[str, Any], searched: int, expected: set[str]
+) -> None:
+    async with running(tmp_path, SHIP, SHORE) as gateway:
+        answer = await found(gateway, query="sail", **filters)
+    assert answer["searched"] == searched
+    assert {*names(answer)} == expected
+
+
+async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path, SHIP, SHORE) as gateway:
+        assert len(names(await found(gateway, query="sail stew cook", limit=2))) == 2
+        whole = await found(gateway, query="sail")
+        assert "left_out_by_tokenBudget" not in whole
+        few = await found(gateway, query="sail", tokenBudget=60)
+        assert names(few) == names(whole)[: len(names(few))]
+        assert names(few)
+        assert [*names(few), *few["left_out_by_tokenBudget"]] == names(whole)
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, {"query": " "}, {"queries": []}, {"queries": ["x"] * 17}, {"query": "x" * 1001}, {"query": "x", "limit": 0},
+    {"query": "x", "limit": 101}, {"query": "x", "tokenBudget": 49}, {"query": "x", "servers": ["atlantis"]},
+    {"query": "x", "unknown": 1},
+])  # fmt: skip
+async def test_arguments_that_make_no_search_are_refused(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    async with running(tmp_path, SHIP) as gateway:
+        answer = await asked(gateway, calling("search_tools", arguments).to("/router/mcp"))
+    assert answer.refusal == "INVALID_ARGUMENTS"
