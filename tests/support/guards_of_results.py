@@ -1,0 +1,50 @@
+"""Guards that keep results that were kept for one caller from others: see `guards`."""
+
+from __future__ import annotations
+
+from product_guard import AT, GATEWAY, Guard
+
+_ACCOUNT = (
+    'return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"',
+    'return "everybody"',
+)
+_ALLOWED = (
+    "if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):"
+)
+RESULTS = (
+    Guard(
+        "a result that was kept for another principal, by its id",
+        f"{GATEWAY}.calls.context_recorder",
+        (_ACCOUNT,),
+        f"{AT}/test_long_results.py::test_policies_bound_results_of_their_subjects_who_alone_read_on",
+        "KeyError: 'isError'",
+    ),
+    Guard(
+        "results that were kept in another principal's session",
+        f"{GATEWAY}.calls.context_recorder",
+        (_ACCOUNT,),
+        f"{AT}/test_router.py::test_another_principal_gets_nothing_and_policies_of_today_judge_what_was_kept",
+        "assert [{",
+    ),
+    Guard(
+        "a session that an anonymous caller chose, or whose id was altered",
+        f"{GATEWAY}.calls.context_recorder",
+        (('if issued is None or not self._seal.verifies(issued[2], "", issued[1]):', "if False:"),),
+        f"{AT}/test_router.py::test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_none",
+        "KeyError: 'isError'",
+    ),
+    Guard(
+        "a kept result with arguments that policies deny meanwhile",
+        "fairlead_rest.session_context",
+        ((_ALLOWED, "if route is None:"),),
+        f"{AT}/test_router.py::test_another_principal_gets_nothing_and_policies_of_today_judge_what_was_kept",
+        "assert [{",
+    ),
+    Guard(
+        "a kept result of a tool that policies deny meanwhile",
+        "fairlead_rest.session_context",
+        ((_ALLOWED, "if False:"), ("if route.escapes else", "if route is not None and route.escapes else")),
+        f"{AT}/test_long_results.py::test_policies_bound_results_of_their_subjects_who_alone_read_on",
+        "today's policies decide",
+    ),
+)
