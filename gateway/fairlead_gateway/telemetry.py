@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fairlead_gateway.core import ports
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.search_counts import SearchCounts
 
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -105,25 +106,25 @@ class MetricsRegistry:
         self.limited: dict[str, int] = {}
         """Calls refused because there were too many, by what bounds them: agent, policy, tool, server."""
 
-        self.results_kept: dict[bool, int] = {}
+        self.results_kept = {True: 0, False: 0}
         """Results of `execute_tool`, by whether they were recorded."""
-        self.results_shortened: dict[bool, int] = {}
+        self.results_shortened = {True: 0, False: 0}
         """Results with more tokens than they may have, by whether the whole was kept."""
         self.tokens_withheld = 0
         """Tokens of these that were not shown."""
-        self.meta_calls: dict[str, int] = {}
-        """Calls of the router's own tools, by name."""
+        self.meta_calls = dict.fromkeys(sorted(OWN_TOOLS), 0)
+        """Calls of the gateway's own tools, by name."""
         self.search = SearchCounts()
 
     def kept(self, *, recorded: bool) -> None:
-        self.results_kept[recorded] = self.results_kept.get(recorded, 0) + 1
+        self.results_kept[recorded] += 1
 
     def shortened(self, *, kept: bool, tokens: int, shown: int) -> None:
-        self.results_shortened[kept] = self.results_shortened.get(kept, 0) + 1
+        self.results_shortened[kept] += 1
         self.tokens_withheld += max(0, tokens - shown)
 
     def meta_call(self, name: str) -> None:
-        self.meta_calls[name] = self.meta_calls.get(name, 0) + 1
+        self.meta_calls[name] += 1
 
     def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:
         """A recorder of a tool. All that there are of one tool add to the same histograms, which outlive them."""

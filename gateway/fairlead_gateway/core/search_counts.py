@@ -16,14 +16,14 @@ MAX_HITS: Final = 100
 
 
 class SearchCounts:
-    """Counts of one gateway since its start."""
+    """Counts of one gateway since its start. Each begins at 0, so that rates see its first increase."""
 
     def __init__(self) -> None:
-        self.searches: dict[str, int] = {}
+        self.searches = dict.fromkeys(("bm25", "hybrid"), 0)
         """By ranking: `bm25`, `hybrid`."""
-        self.executed: dict[str, int] = {}
+        self.executed = dict.fromkeys(("1", "2-5", "6-"), 0)
         """Hits of which `execute_tool` was asked, by their place in the search: `1`, `2-5`, `6-`."""
-        self.changes: dict[str, int] = {}
+        self.changes = dict.fromkeys(("added", "removed", "modified"), 0)
         """Tools that were `added`, `removed` or `modified` in what is searched."""
         self._hits: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
 

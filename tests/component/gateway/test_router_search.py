@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatewayworld import ask as asked
-from gatewayworld import calling, catalog, entry, running
+from gatewayworld import calling, catalog, entry, running, scraped
 from toolservers import tool
 
 AWAY = "http://127.0.0.1:9/mcp"
@@ -72,6 +72,18 @@ async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_ou
         assert names(few) == names(whole)[: len(names(few))]
         assert names(few)
         assert [*names(few), *few["left_out_by_tokenBudget"]] == names(whole)
+
+
+async def test_counts_of_searches_and_results_stand_at_zero_before_the_first(tmp_path: Path) -> None:
+    """A rate sees nothing of a series that begins at 1."""
+    async with running(tmp_path, SHIP) as gateway:
+        metrics = await scraped(gateway)
+    for series in (
+        'fairlead_searches_total{ranking="bm25"}', 'fairlead_search_hits_executed_total{place="2-5"}',
+        'fairlead_router_calls_total{tool="read_result"}', 'fairlead_context_results_total{kept="false"}',
+        'fairlead_long_results_total{kept="true"}',
+    ):  # fmt: skip
+        assert f"{series} 0.0\n" in metrics
 
 
 @pytest.mark.parametrize("arguments", [

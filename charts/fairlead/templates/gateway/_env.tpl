@@ -39,6 +39,9 @@
 - name: FAIRLEAD_REDIS
   value: {{ .Values.redis.url | quote }}
 {{- end }}
+{{- if .Values.embedder.existingSecret }}
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_EMBEDDER_KEY" "secret" .Values.embedder.existingSecret "key" "key") | nindent 0 }}
+{{- end }}
 {{- with .Values.identity.apiKeySecrets }}
 - name: FAIRLEAD_API_KEY_SECRETS
   value: {{ join "," . | quote }}
