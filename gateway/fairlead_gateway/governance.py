@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -113,6 +114,8 @@ def result_store(settings: Settings, clock: Callable[[], float] = time.monotonic
     if not settings.context_bytes or not settings.context_bytes_each:
         return None
     bounds = Bounds(settings.context_seconds, settings.context_bytes_each, settings.context_bytes)
+    if settings.context_directory is not None:
+        return _disk_store(settings.context_directory, bounds)
     if not settings.redis:
         return MemoryStore(bounds, clock)
     from fairlead_gateway.context.redis_store import RedisStore
@@ -124,6 +127,18 @@ def result_store(settings: Settings, clock: Callable[[], float] = time.monotonic
         )
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
+
+
+def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
+    """Raises BadSetting."""
+    import sqlite3
+
+    from fairlead_gateway.context.disk import DiskStore
+
+    try:
+        return DiskStore(directory, bounds)
+    except (OSError, sqlite3.Error) as error:
+        raise BadSetting(f"FAIRLEAD_CONTEXT_DIRECTORY is {directory}, which cannot be used: {error}") from error
 
 
 def _auditor(settings: Settings) -> Auditor | None:

@@ -194,9 +194,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     context_seconds: Annotated[float, Meta(ge=1)] = 3600.0
     """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""
     context_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
-    """Bytes of all kept results, in Redis where there is one, else in each replica; 0 keeps none."""
+    """Bytes of all kept results, in Redis or in the folder where there is one, else in each replica; 0 keeps none."""
     context_bytes_each: Annotated[int, Meta(ge=0)] = 4 << 20
     """Bytes of one principal's kept results, or of one session of an anonymous caller; its oldest go first."""
+    context_directory: Path | None = None
+    """Folder that keeps results through a restart, in place of memory or Redis; gateways of a machine may share it."""
     embedder: Literal["auto", "built-in", "endpoint", "none"] = "auto"
     """Who makes the vectors that tools are searched by, beside their words: `built-in`, the encoder of the extra
     `search`; `endpoint`, that of `embedder_url`; `none`; or `auto`: the endpoint where there is one, else the encoder

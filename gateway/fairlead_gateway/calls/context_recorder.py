@@ -71,20 +71,21 @@ class ContextRecorder:
     ) -> None:
         """Keep a result under the id of `new_entry`. Raises ContextUnavailable."""
         key = route.server.key
-        entry = SessionEntry(ident, self._clock(), tool, key.namespace, key.name, route.name, arguments, result)
+        number = ident.rpartition("/")[2]  # a session id is a secret, and stands in no store
+        entry = SessionEntry(number, self._clock(), tool, key.namespace, key.name, route.name, arguments, result)
         await self._readable().append(self.account(identity, session), session, ident, _encode(entry))
 
     async def entries(self, identity: Identity, session: str) -> list[SessionEntry]:
         """Entries of a caller's session, oldest first; none where it has no such session. Raises ContextUnavailable."""
         store = self._readable()
-        found = [_decode(entry) for entry in await store.entries(self.account(identity, session), session)]
+        found = [_named(session, entry) for entry in await store.entries(self.account(identity, session), session)]
         return sorted(found, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
         """One entry of the caller's; None where it has none of that id. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
         found = await self._readable().entry(self.account(identity, session), session, ident)
-        return None if found is None else _decode(found)
+        return None if found is None else _named(session, found)
 
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the caller's; how many entries it had. Raises ContextUnavailable."""
@@ -104,6 +105,12 @@ class ContextRecorder:
 def new_entry(session: str) -> str:
     """Id of a new entry of a session."""
     return f"{session}/{secrets.token_hex(4)}"
+
+
+def _named(session: str, stored: bytes) -> SessionEntry:
+    """A stored entry under its whole id."""
+    entry = _decode(stored)
+    return msgspec.structs.replace(entry, id=f"{session}/{entry.id}")
 
 
 def server_of(entry: SessionEntry) -> ServerKey:

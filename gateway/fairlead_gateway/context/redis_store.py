@@ -8,7 +8,6 @@ made for a moment, so that calls do not wait for a Redis that is away.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -21,6 +20,7 @@ from fairlead_gateway.context.store import (
     Bounds,
     ContextStore,
     ContextUnavailable,
+    digest,
     size_of,
     too_large,
 )
@@ -130,7 +130,7 @@ class RedisStore(ContextStore):
         numbers = [size_of(entry), int(bounds.seconds * 1000), bounds.each_bytes, bounds.total_bytes, MAX_ENTRIES]
         await self._asked(
             lambda: self._append(
-                keys=[self._tag], args=[_digest(account), _digest(session), _digest(ident), entry, *numbers]
+                keys=[self._tag], args=[digest(account), digest(session), digest(ident), entry, *numbers]
             )
         )
 
@@ -139,7 +139,7 @@ class RedisStore(ContextStore):
         return list(found)
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        found: Any = await self._asked(lambda: self._redis.hget(self._key(account, session), _digest(ident)))
+        found: Any = await self._asked(lambda: self._redis.hget(self._key(account, session), digest(ident)))
         return None if found is None else bytes(found)
 
     async def delete(self, account: str, session: str) -> int:
@@ -162,7 +162,7 @@ class RedisStore(ContextStore):
             log.debug("Redis at %s did not let its connections be closed", self._where)
 
     def _key(self, account: str, session: str) -> str:
-        return f"{self._tag}:{_digest(account)}:{_digest(session)}"
+        return f"{self._tag}:{digest(account)}:{digest(session)}"
 
     async def _asked(self, request: Callable[[], Awaitable[Found]]) -> Found:
         """The answer of Redis. Raises ContextUnavailable."""
@@ -181,7 +181,3 @@ class RedisStore(ContextStore):
             log.warning("Redis at %s answers again: results are kept", self._where)
         self._up = True
         return found
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

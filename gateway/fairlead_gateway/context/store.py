@@ -6,6 +6,7 @@ and its name means nothing in another.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final, Protocol
 
 import msgspec
@@ -24,7 +25,7 @@ class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
     """One call and its result."""
 
     id: str
-    """`SESSION/NUMBER`, unique in its account."""
+    """`SESSION/NUMBER`, unique in its account; `NUMBER` alone where it is stored."""
     at: float
     """Seconds since the epoch."""
     tool: str
@@ -73,6 +74,11 @@ class ContextStore(Protocol):
     async def aclose(self) -> None:
         """Close connections."""
         ...
+
+
+def digest(text: str) -> str:
+    """Digest of a principal, a session id or an entry's id: no store outside of this process holds these themselves."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def size_of(entry: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Stores of results, in memory and in a real Redis: bounds, time to live, replicas, restarts, and Redis being away."""
+"""Stores of results, in memory, in a file and in a real Redis: bounds, time to live, replicas, and Redis being away."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from fairlead_gateway.context.disk import DiskStore
 from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.redis_store import RedisStore
 from fairlead_gateway.context.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
@@ -27,10 +28,14 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 
 @contextlib.asynccontextmanager
-async def store(kind: str, redis: RedisServer, bounds: Bounds, prefix: str) -> AsyncIterator[ContextStore]:
+async def store(
+    kind: str, redis: RedisServer, bounds: Bounds, prefix: str, folder: Path = Path()
+) -> AsyncIterator[ContextStore]:
     made: ContextStore = MemoryStore(bounds)
     if kind == "redis":
         made = RedisStore(redis.url, bounds, timeout=10, prefix=prefix)
+    elif kind == "disk":
+        made = DiskStore(folder, bounds)
     try:
         yield made
     finally:
@@ -42,9 +47,11 @@ def blob(text: str, size: int = KIB) -> bytes:
     return text.encode().ljust(size - OVERHEAD, b".")
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
-async def test_a_session_is_of_one_account_and_the_oldest_entries_go_first(kind: str, redis: RedisServer) -> None:
-    async with store(kind, redis, Bounds(60, 4 * KIB, 10 * KIB), "bounds") as kept:
+@pytest.mark.parametrize("kind", ["memory", "disk", "redis"])
+async def test_a_session_is_of_one_account_and_the_oldest_entries_go_first(
+    kind: str, redis: RedisServer, tmp_path: Path
+) -> None:
+    async with store(kind, redis, Bounds(60, 4 * KIB, 10 * KIB), "bounds", tmp_path / "disk") as kept:
         for number in range(3):
             await kept.append("ada", "one", f"a{number}", blob(f"a{number}"))
         assert len(await kept.entries("ada", "one")) == 3
@@ -63,9 +70,9 @@ async def test_a_session_is_of_one_account_and_the_oldest_entries_go_first(kind:
         assert await kept.entries("bob", "one") == []
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
-async def test_an_account_has_so_many_entries_at_most(kind: str, redis: RedisServer) -> None:
-    async with store(kind, redis, Bounds(60, 8 << 20, 8 << 20), "count") as kept:
+@pytest.mark.parametrize("kind", ["memory", "disk", "redis"])
+async def test_an_account_has_so_many_entries_at_most(kind: str, redis: RedisServer, tmp_path: Path) -> None:
+    async with store(kind, redis, Bounds(60, 8 << 20, 8 << 20), "count", tmp_path / "disk") as kept:
         for number in range(MAX_ENTRIES + 2):
             await kept.append("ada", "one", f"a{number}", b"x")
         assert len(await kept.entries("ada", "one")) == MAX_ENTRIES

@@ -1,0 +1,267 @@
+"""Keeps results in a file: without a Redis, more than memory has room for, and through a restart.
+
+The file is a database of SQLite with its own thread, which also deletes what has ended while nobody adds anything. Keys
+are digests of principals and session ids, never these themselves. Nothing waits for the disk: after a loss of power the
+file may be unreadable, and is begun anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from fairlead_gateway.context.store import (
+    MAX_ENTRIES,
+    Bounds,
+    ContextStore,
+    ContextUnavailable,
+    digest,
+    size_of,
+    too_large,
+)
+
+NAME: Final = "results.sqlite"
+VERSION: Final = 1
+"""Version of the tables: a file of another one is begun anew."""
+PAGE_BYTES: Final = 1024
+"""Small, since an entry has its last page to itself."""
+SPARE_PAGES: Final = 1024
+BUSY_SECONDS: Final = 2.0
+"""Longest wait for another gateway that has the same file."""
+SWEEP_SECONDS: Final = 60.0
+"""Longest that a result outlives its time."""
+_MAKE: Final = """
+CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
+  ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL);
+CREATE INDEX of_account ON entries (account, number, size);
+CREATE INDEX of_session ON entries (account, session, ident);
+CREATE TABLE sessions (account TEXT NOT NULL, session TEXT NOT NULL, ends REAL NOT NULL, PRIMARY KEY (account, session))
+  WITHOUT ROWID;
+CREATE INDEX ends ON sessions (ends);
+CREATE TABLE accounts (account TEXT PRIMARY KEY, size INTEGER NOT NULL, count INTEGER NOT NULL, newest INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE INDEX newest ON accounts (newest);
+CREATE TABLE total (size INTEGER NOT NULL);
+INSERT INTO total VALUES (0);
+CREATE TRIGGER added AFTER INSERT ON entries BEGIN
+  INSERT INTO accounts VALUES (new.account, new.size, 1, new.number) ON CONFLICT (account)
+    DO UPDATE SET size = size + new.size, count = count + 1, newest = new.number;
+  UPDATE total SET size = size + new.size;
+END;
+CREATE TRIGGER removed AFTER DELETE ON entries BEGIN
+  UPDATE accounts SET size = size - old.size, count = count - 1 WHERE account = old.account;
+  DELETE FROM accounts WHERE account = old.account AND count = 0;
+  UPDATE total SET size = size - old.size;
+END;
+"""
+_FORGET_EMPTY: Final = """
+DELETE FROM sessions WHERE account = ? AND NOT EXISTS (
+  SELECT 1 FROM entries WHERE entries.account = sessions.account AND entries.session = sessions.session)
+"""
+_ALIVE: Final = """
+SELECT entry FROM entries JOIN sessions USING (account, session) WHERE account = ? AND session = ? AND ends > ?
+"""
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Any]
+log = logging.getLogger(__name__)
+
+
+class DiskStore(ContextStore):
+    """Store of one machine, whose gateways may share it. `clock`: seconds since the epoch, since it goes on through a
+    restart.
+    """
+
+    def __init__(self, directory: Path, bounds: Bounds, clock: Callable[[], float] = time.time) -> None:
+        """Raises OSError, sqlite3.Error."""
+        self._path = directory / NAME
+        self._bounds = bounds
+        self._clock = clock
+        self._up = True
+        self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._database = self._opened()
+        self._thread = threading.Thread(target=self._run, name="results", daemon=True)
+        self._thread.start()
+
+    async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
+        refused = too_large(entry, self._bounds)
+        if refused is not None:
+            raise refused
+        await self._done(lambda database: self._append(database, digest(account), digest(session), ident, entry))
+
+    async def entries(self, account: str, session: str) -> list[bytes]:
+        return await self._done(lambda database: self._alive(database, account, session))
+
+    async def entry(self, account: str, session: str, ident: str) -> bytes | None:
+        found = await self._done(lambda database: self._alive(database, account, session, ident))
+        return found[0] if found else None
+
+    async def delete(self, account: str, session: str) -> int:
+        def gone(database: sqlite3.Connection) -> int:
+            count = len(self._alive(database, account, session))
+            _drop(database, digest(account), digest(session))
+            return count
+
+        return await self._done(gone)
+
+    async def aclose(self) -> None:
+        self._works.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    async def _done(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The result of work in the thread. Raises ContextUnavailable."""
+        future: Future[Result] = Future()
+        self._works.put((work, future))
+        return await asyncio.wrap_future(future)
+
+    def _run(self) -> None:
+        """Do works, each as a transaction, and from time to time delete what has ended."""
+        pause = min(SWEEP_SECONDS, self._bounds.seconds)
+        due = time.monotonic() + pause
+        while True:
+            try:
+                asked = self._works.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                with contextlib.suppress(ContextUnavailable):
+                    self._transacted(self._sweep)
+                due = time.monotonic() + pause
+                continue
+            if asked is None:
+                break
+            work, future = asked
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self._transacted(work))
+            except BaseException as error:  # noqa: BLE001  # the request that waits has to end
+                future.set_exception(error)
+        self._database.close()
+
+    def _transacted(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Raises ContextUnavailable."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            result = work(self._database)
+            self._database.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            if not isinstance(error, sqlite3.Error):
+                raise
+            if self._up:
+                log.warning("Results cannot be kept in %s: %s", self._path, error)
+            self._up = False
+            raise ContextUnavailable(f"the store of results cannot be used: {error}") from error
+        if not self._up:
+            log.warning("Results are kept in %s again", self._path)
+        self._up = True
+        return result
+
+    def _append(self, database: sqlite3.Connection, account: str, session: str, ident: str, entry: bytes) -> None:
+        self._sweep(database)
+        self._make_room(database, account, size_of(entry))
+        database.execute(
+            "INSERT INTO entries (account, session, ident, size, entry) VALUES (?, ?, ?, ?, ?)",
+            (account, session, digest(ident), size_of(entry), entry),
+        )
+        ends = self._clock() + self._bounds.seconds
+        database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
+
+    def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
+        """Delete what a new entry of that size leaves no room for: a file that is full takes it only then."""
+        each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
+        found = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
+        size, count = found or (0, 0)
+        oldest = database.execute("SELECT number, size FROM entries WHERE account = ? ORDER BY number", (account,))
+        for number, bytes_ in oldest.fetchall():
+            if size <= each and count < MAX_ENTRIES:
+                break
+            database.execute("DELETE FROM entries WHERE number = ?", (number,))
+            size, count = size - bytes_, count - 1
+        database.execute(_FORGET_EMPTY, (account,))
+        while database.execute("SELECT size FROM total").fetchone()[0] > self._bounds.total_bytes - wanted:
+            longest = "SELECT account FROM accounts WHERE account != ? ORDER BY newest LIMIT 1"
+            _drop(database, *database.execute(longest, (account,)).fetchone())
+
+    def _alive(self, database: sqlite3.Connection, account: str, session: str, ident: str | None = None) -> list[bytes]:
+        where = _ALIVE if ident is None else f"{_ALIVE} AND ident = ?"
+        keys = (digest(account), digest(session), self._clock(), *(() if ident is None else (digest(ident),)))
+        return [entry for (entry,) in database.execute(where, keys)]
+
+    def _sweep(self, database: sqlite3.Connection) -> None:
+        ended = database.execute("SELECT account, session FROM sessions WHERE ends <= ?", (self._clock(),)).fetchall()
+        for account, session in ended:
+            _drop(database, account, session)
+
+    def _opened(self) -> sqlite3.Connection:
+        """The database; a new one where the file cannot be read, or has other tables. Raises OSError, sqlite3.Error."""
+        try:
+            return self._connected()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # locked, or no room: nothing that a new file would mend
+                raise
+            log.warning("Kept results in %s cannot be read (%s), and are begun anew", self._path, error)
+            self._path.unlink(missing_ok=True)
+            self._path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
+            return self._connected()
+
+    def _connected(self) -> sqlite3.Connection:
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(handle, 0o600)
+        finally:
+            os.close(handle)
+        database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        for setting in (f"page_size = {PAGE_BYTES}", "auto_vacuum = FULL", "journal_mode = TRUNCATE",
+                        "synchronous = OFF", "secure_delete = ON"):  # fmt: skip
+            database.execute(f"PRAGMA {setting}")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise sqlite3.DatabaseError(f"version {version}")
+        if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise sqlite3.DatabaseError("damaged")
+        database.execute("BEGIN IMMEDIATE")
+        if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in _statements(_MAKE):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {VERSION}")
+        self._sweep(database)
+        database.execute("COMMIT")
+        most = 2 * self._bounds.total_bytes // PAGE_BYTES + SPARE_PAGES
+        database.execute(f"PRAGMA max_page_count = {most}")
+
+
+def _drop(database: sqlite3.Connection, account: str, session: str | None = None) -> None:
+    """Delete a session, or all of an account."""
+    where, keys = ("", (account,)) if session is None else (" AND session = ?", (account, session))
+    for table in ("entries", "sessions"):
+        database.execute(f"DELETE FROM {table} WHERE account = ?{where}", keys)  # constants
+
+
+def _statements(script: str) -> list[str]:
+    """Statements of a script; `executescript` would end the transaction."""
+    found, held = [], ""
+    for line in script.splitlines(keepends=True):
+        held += line
+        if sqlite3.complete_statement(held):
+            found.append(held)
+            held = ""
+    return found
