@@ -174,7 +174,7 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
         session = first["sessionId"]
         chosen = await ask(gateway, execute("house__ask", session_id="mine"))
         assert chosen.refusal == "INVALID_ARGUMENTS"
-        forged = await ask(gateway, execute("house__ask", session_id="A" + session[1:]))
+        forged = await ask(gateway, execute("house__ask", session_id=("B" if session[0] == "A" else "A") + session[1:]))
         assert forged.refusal == "INVALID_ARGUMENTS"
         last = kept_of(await ask(gateway, execute("house__ask", {"n": 2}, session_id=session)))
         one = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], grep="GOT")))["passages"][0]["text"]
