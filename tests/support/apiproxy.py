@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -100,16 +101,17 @@ class ApiProxy:
         app.router.add_route("*", "/{path:.*}", self._pass_on)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        self._listener = socket.create_server(("127.0.0.1", self._port))
+        await web.SockSite(self._runner, self._listener).start()
 
     async def vanish(self) -> None:
         """Break every connection and listen no more: an API server that is away."""
-        server = self._runner.server
+        if self._listener.fileno() >= 0:
+            # asyncio's server, closed in the turn in which it accepts a connection, leaves that open to nobody
+            asyncio.get_running_loop().remove_reader(self._listener)
+            for _ in range(ACCEPTING):
+                await asyncio.sleep(0)
         await self._runner.cleanup()
-        for _ in range(ACCEPTING):  # one that was accepted in the turn in which it ended is not known to it yet
-            await asyncio.sleep(0)
-        if server is not None:
-            await server.shutdown()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
