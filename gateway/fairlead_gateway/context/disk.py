@@ -38,32 +38,36 @@ PAGE_BYTES: Final = 1024
 SPARE_PAGES: Final = 1024
 BUSY_SECONDS: Final = 2.0
 """Longest wait for another gateway that has the same file."""
+PATIENCE_SECONDS: Final = 5.0
+"""Longest that a call waits for the disk. While one piece of work takes longer, no other is accepted, or a disk that
+hangs would have memory hold all results."""
 SWEEP_SECONDS: Final = 60.0
 """Longest that a result outlives its time."""
-_MAKE: Final = """
-CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
-  ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL);
-CREATE INDEX of_account ON entries (account, number, size);
-CREATE INDEX of_session ON entries (account, session, ident);
-CREATE TABLE sessions (account TEXT NOT NULL, session TEXT NOT NULL, ends REAL NOT NULL, PRIMARY KEY (account, session))
-  WITHOUT ROWID;
-CREATE INDEX ends ON sessions (ends);
-CREATE TABLE accounts (account TEXT PRIMARY KEY, size INTEGER NOT NULL, count INTEGER NOT NULL, newest INTEGER NOT NULL)
-  WITHOUT ROWID;
-CREATE INDEX newest ON accounts (newest);
-CREATE TABLE total (size INTEGER NOT NULL);
-INSERT INTO total VALUES (0);
-CREATE TRIGGER added AFTER INSERT ON entries BEGIN
-  INSERT INTO accounts VALUES (new.account, new.size, 1, new.number) ON CONFLICT (account)
-    DO UPDATE SET size = size + new.size, count = count + 1, newest = new.number;
-  UPDATE total SET size = size + new.size;
-END;
-CREATE TRIGGER removed AFTER DELETE ON entries BEGIN
-  UPDATE accounts SET size = size - old.size, count = count - 1 WHERE account = old.account;
-  DELETE FROM accounts WHERE account = old.account AND count = 0;
-  UPDATE total SET size = size - old.size;
-END;
-"""
+_MAKE: Final = (
+    """CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
+         ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL)""",
+    "CREATE INDEX of_account ON entries (account, number, size)",
+    "CREATE INDEX of_session ON entries (account, session, ident)",
+    """CREATE TABLE sessions (account TEXT NOT NULL, session TEXT NOT NULL, ends REAL NOT NULL,
+         PRIMARY KEY (account, session)) WITHOUT ROWID""",
+    "CREATE INDEX ends ON sessions (ends)",
+    """CREATE TABLE accounts (account TEXT PRIMARY KEY, size INTEGER NOT NULL, count INTEGER NOT NULL,
+         newest INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX newest ON accounts (newest)",
+    "CREATE TABLE total (size INTEGER NOT NULL)",
+    "INSERT INTO total VALUES (0)",
+    """CREATE TRIGGER added AFTER INSERT ON entries BEGIN
+         INSERT INTO accounts VALUES (new.account, new.size, 1, new.number) ON CONFLICT (account)
+           DO UPDATE SET size = size + new.size, count = count + 1, newest = new.number;
+         UPDATE total SET size = size + new.size;
+       END;""",
+    """CREATE TRIGGER removed AFTER DELETE ON entries BEGIN
+         UPDATE accounts SET size = size - old.size, count = count - 1 WHERE account = old.account;
+         DELETE FROM accounts WHERE account = old.account AND count = 0;
+         UPDATE total SET size = size - old.size;
+       END;""",
+)
+"""Statements one by one: as a script they would end the transaction."""
 _FORGET_EMPTY: Final = """
 DELETE FROM sessions WHERE account = ? AND NOT EXISTS (
   SELECT 1 FROM entries WHERE entries.account = sessions.account AND entries.session = sessions.session)
@@ -81,17 +85,33 @@ class DiskStore(ContextStore):
     restart.
     """
 
-    def __init__(self, directory: Path, bounds: Bounds, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bounds: Bounds,
+        clock: Callable[[], float] = time.time,
+        *,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
         """Raises OSError, sqlite3.Error."""
         self._path = directory / NAME
         self._bounds = bounds
         self._clock = clock
+        self._patience = patience
         self._up = True
+        self._since: float | None = None
+        """Monotonic time at which the thread began what it does now."""
         self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._database = self._opened()
         self._thread = threading.Thread(target=self._run, name="results", daemon=True)
         self._thread.start()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the thread is at one piece of work for longer than anybody waits."""
+        since = self._since
+        return since is not None and time.monotonic() - since >= self._patience
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
         refused = too_large(entry, self._bounds)
@@ -120,9 +140,15 @@ class DiskStore(ContextStore):
 
     async def _done(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """The result of work in the thread. Raises ContextUnavailable."""
-        future: Future[Result] = Future()
-        self._works.put((work, future))
-        return await asyncio.wrap_future(future)
+        if not self.hangs:
+            future: Future[Result] = Future()
+            self._works.put((work, future))
+            try:
+                async with asyncio.timeout(self._patience):
+                    return await asyncio.wrap_future(future)
+            except TimeoutError:
+                self._failed("the disk does not answer")
+        raise ContextUnavailable("the store of results cannot be used: the disk does not answer")
 
     def _run(self) -> None:
         """Do works, each as a transaction, and from time to time delete what has ended."""
@@ -149,6 +175,7 @@ class DiskStore(ContextStore):
 
     def _transacted(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Raises ContextUnavailable."""
+        self._since = time.monotonic()
         try:
             self._database.execute("BEGIN IMMEDIATE")
             result = work(self._database)
@@ -158,14 +185,19 @@ class DiskStore(ContextStore):
                 self._database.execute("ROLLBACK")
             if not isinstance(error, sqlite3.Error):
                 raise
-            if self._up:
-                log.warning("Results cannot be kept in %s: %s", self._path, error)
-            self._up = False
+            self._failed(error)
             raise ContextUnavailable(f"the store of results cannot be used: {error}") from error
+        finally:
+            self._since = None
         if not self._up:
             log.warning("Results are kept in %s again", self._path)
         self._up = True
         return result
+
+    def _failed(self, why: object) -> None:
+        if self._up:
+            log.warning("Results cannot be kept in %s: %s", self._path, why)
+        self._up = False
 
     def _append(self, database: sqlite3.Connection, account: str, session: str, ident: str, entry: bytes) -> None:
         self._sweep(database)
@@ -240,7 +272,7 @@ class DiskStore(ContextStore):
             raise sqlite3.DatabaseError("damaged")
         database.execute("BEGIN IMMEDIATE")
         if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in _statements(_MAKE):
+            for statement in _MAKE:
                 database.execute(statement)
             database.execute(f"PRAGMA user_version = {VERSION}")
         self._sweep(database)
@@ -254,14 +286,3 @@ def _drop(database: sqlite3.Connection, account: str, session: str | None = None
     where, keys = ("", (account,)) if session is None else (" AND session = ?", (account, session))
     for table in ("entries", "sessions"):
         database.execute(f"DELETE FROM {table} WHERE account = ?{where}", keys)  # constants
-
-
-def _statements(script: str) -> list[str]:
-    """Statements of a script; `executescript` would end the transaction."""
-    found, held = [], ""
-    for line in script.splitlines(keepends=True):
-        held += line
-        if sqlite3.complete_statement(held):
-            found.append(held)
-            held = ""
-    return found

@@ -14,11 +14,10 @@ from fairlead_gateway.context.disk import DiskStore
 from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.redis_store import RedisStore
 from fairlead_gateway.context.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
-from gatewayworld import Answer, Ask, Clock, ask, calling, catalog, running
+from gatewayworld import Clock, ask, calling, catalog, running
 from redisserver import RedisServer, redis_server
+from routercalls import KIB, blob, execute, kept_of
 from toolservers import modern_server, tool
-
-KIB = 1024
 
 
 @pytest.fixture
@@ -40,11 +39,6 @@ async def store(
         yield made
     finally:
         await made.aclose()
-
-
-def blob(text: str, size: int = KIB) -> bytes:
-    """An entry that is counted as `size` bytes."""
-    return text.encode().ljust(size - OVERHEAD, b".")
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk", "redis"])
@@ -130,14 +124,6 @@ async def test_a_result_begins_the_time_of_its_session_anew_in_redis(redis: Redi
         await client.aclose()
 
 
-def execute(**more: Any) -> Ask:
-    return calling("execute_tool", {"name": "house__ask", "arguments": {}, **more}).to("/router/mcp")
-
-
-def kept_of(answer: Answer) -> Any:
-    return answer.message["result"]["_meta"]["fairlead.dev/context"]
-
-
 async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_redis(tmp_path: Path) -> None:
     def call(_: object) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "the key is under the mat"}]}
@@ -152,13 +138,13 @@ async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_
         house = catalog("house", server.url, [tool("ask")])
         settings: dict[str, Any] = {"redis": redis.url, "redis_timeout": 5, "session_key": "shared"}
         async with running(folders[0], house, **settings) as first:
-            session = kept_of(await ask(first, execute()))["sessionId"]
+            session = kept_of(await ask(first, execute("house__ask")))["sessionId"]
         async with running(folders[1], house, **settings) as second:
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
             found = await ask(second, question.to("/router/mcp"))
             assert "under the mat" in found.message["result"]["content"][0]["text"]
             await redis.stop()
-            went_on = await ask(second, execute(session_id=session))
+            went_on = await ask(second, execute("house__ask", session_id=session))
             assert went_on.message["result"]["content"][0]["text"] == "the key is under the mat"
             assert not kept_of(went_on)["recorded"]
             assert "was not kept" in went_on.message["result"]["content"][1]["text"]

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead_gateway.context.disk import NAME, DiskStore
-from fairlead_gateway.context.store import OVERHEAD, Bounds, ContextUnavailable
+from fairlead_gateway.context.store import Bounds, ContextUnavailable
 from fairlead_gateway.settings import BadSetting
-from gatewayworld import Answer, Ask, Clock, ask, calling, catalog, running
+from gatewayworld import Clock, ask, calling, catalog, running
+from routercalls import KIB, blob, execute, kept_of
 from toolservers import modern_server, tool
 from waiting import eventually
 
-KIB = 1024
 BOUNDS = Bounds(60, 4 * KIB, 8 * KIB)
-
-
-def blob(text: str, size: int = KIB) -> bytes:
-    """An entry that is counted as `size` bytes."""
-    return text.encode().ljust(size - OVERHEAD, b".")
 
 
 def files(folder: Path) -> bytes:
@@ -172,6 +169,33 @@ async def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes) -> No
     await again.aclose()
 
 
+async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        if hangs.is_set():
+            goes_on.wait()
+        return 0.0
+
+    kept = DiskStore(tmp_path, BOUNDS, clock, patience=0.05)
+    hangs.set()
+    with pytest.raises(ContextUnavailable, match="does not answer"):
+        await kept.append("ada", "one", "a0", blob("a0"))
+    await eventually(lambda: kept.hangs)
+    entry = blob("a1")
+    holders = sys.getrefcount(entry)
+    with pytest.raises(ContextUnavailable, match="does not answer"):
+        await kept.append("ada", "one", "a1", entry)
+    gc.collect()
+    assert sys.getrefcount(entry) == holders, "what is refused meanwhile is held nowhere"
+    hangs.clear()
+    goes_on.set()
+    await eventually(lambda: not kept.hangs)
+    await kept.append("ada", "one", "a4", blob("a4"))
+    assert await kept.entry("ada", "one", "a4") == blob("a4")
+    await kept.aclose()
+
+
 async def test_gateways_of_one_machine_share_a_file_and_its_bounds(tmp_path: Path) -> None:
     one, two = DiskStore(tmp_path, BOUNDS), DiskStore(tmp_path, BOUNDS)
     async with asyncio.TaskGroup() as group:
@@ -185,14 +209,6 @@ async def test_gateways_of_one_machine_share_a_file_and_its_bounds(tmp_path: Pat
     await two.aclose()
 
 
-def execute(**more: Any) -> Ask:
-    return calling("execute_tool", {"name": "house__ask", "arguments": {}, **more}).to("/router/mcp")
-
-
-def kept_of(answer: Answer) -> Any:
-    return answer.message["result"]["_meta"]["fairlead.dev/context"]
-
-
 async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path: Path) -> None:
     def call(_: object) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "the key is under the mat"}]}
@@ -201,7 +217,7 @@ async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path
     async with modern_server([tool("ask")], call=call) as server:
         house = catalog("house", server.url, [tool("ask")])
         async with running(tmp_path, house, **settings) as gateway:
-            session = kept_of(await ask(gateway, execute()))["sessionId"]
+            session = kept_of(await ask(gateway, execute("house__ask")))["sessionId"]
             held = files(tmp_path / "results")
             assert b"under the mat" in held
             assert session.encode() not in held
@@ -209,7 +225,7 @@ async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
             found = await ask(gateway, question.to("/router/mcp"))
             assert "under the mat" in found.message["result"]["content"][0]["text"]
-            assert kept_of(await ask(gateway, execute(session_id=session)))["recorded"]
+            assert kept_of(await ask(gateway, execute("house__ask", session_id=session)))["recorded"]
 
 
 async def test_a_folder_that_cannot_be_used_is_named_at_the_start(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fairlead_mcp.session import McpSession
 from gatewayworld import Answer, Ask, ask, calling, catalog, modern, publish, running, scraped, served
 from policyworld import Vouching, anybody, by
 from rawserver import Request
+from routercalls import ROUTER, execute, kept_of
 from toolservers import modern_server, sdk_server, tool
 
 
@@ -29,7 +30,6 @@ async def discovered(url: str) -> Catalog:
 
 
 META = ["execute_tool", "retrieve_context", "search_tools"]
-ROUTER = "/router/mcp"
 
 
 def said(result: Any) -> Any:
@@ -106,20 +106,12 @@ def answering(*tools: dict[str, Any]) -> Any:
     return modern_server(list(tools), call=call)
 
 
-def execute(name: str, arguments: dict[str, Any] | None = None, **more: Any) -> Ask:
-    return calling("execute_tool", {"name": name, "arguments": arguments or {}, **more}).to(ROUTER)
-
-
 def retrieve(**arguments: Any) -> Ask:
     return calling("retrieve_context", arguments).to(ROUTER)
 
 
 def text_of(answer: Answer) -> Any:
     return json.loads(answer.message["result"]["content"][0]["text"])
-
-
-def kept_of(answer: Answer) -> Any:
-    return answer.message["result"]["_meta"]["fairlead.dev/context"]
 
 
 def rules(*listed: Rule, pinned: tuple[str, ...] = ()) -> Rules:

@@ -12,22 +12,14 @@ from mcp import Client
 from mcp.types import ElicitResult
 
 from askers import PICKED, QUESTION, LegacyAsker
-from gatewayworld import LEGACY, META, Answer, Ask, Wire, ask, calling, catalog, entry, modern, running
+from gatewayworld import LEGACY, META, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import raw_server
+from routercalls import ROUTER, execute, kept_of
 from tasks_gateway import TOOLS, about, demo, listening, notification
 from taskserver import DECLARING, TaskServer, said
 
-ROUTER = "/router/mcp"
 OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
 EXECUTE = {"name": "execute_tool", "arguments": {"name": "demo__x", "arguments": {}}}
-
-
-def kept(answer: Answer) -> Any:
-    return answer.message["result"]["_meta"]["fairlead.dev/context"]
-
-
-def execute(name: str, arguments: dict[str, Any] | None = None, **meta: Any) -> Ask:
-    return calling("execute_tool", {"name": name, "arguments": arguments or {}}, **meta).to(ROUTER)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -74,7 +66,7 @@ async def test_the_rounds_of_an_inner_call_are_one_call_whose_last_result_alone_
         assert "error" in wrong.message, "the state of one tool's call resumes no other's"
         done = await ask(gateway, modern("tools/call", {**EXECUTE, **more}, number=3, **OFFER).to(ROUTER))
         assert json.loads(done.message["result"]["content"][0]["text"]) == [PICKED]
-        session = kept(done)["sessionId"]
+        session = kept_of(done)["sessionId"]
         query = calling("retrieve_context", {"session_id": session, "query": "accept"}).to(ROUTER)
         assert json.loads((await ask(gateway, query)).message["result"]["content"][0]["text"])["entries"] == 1
 
@@ -85,7 +77,7 @@ async def test_the_task_of_an_inner_call_is_polled_answered_and_notified_of_at_t
     async with raw_server(server.handle) as raw:
         house = msgspec.structs.replace(demo(raw.url), tools=bounded)
         async with running(tmp_path, house) as gateway, await Wire.connect(gateway) as wire:
-            made = (await ask(gateway, execute("demo__job", {"ends": "asks"}, **DECLARING))).message["result"]
+            made = (await ask(gateway, execute("demo__job", {"ends": "asks"}, meta=DECLARING))).message["result"]
             assert made["resultType"] == "task"
             polled = await ask(gateway, about("tasks/get", made["taskId"]).to(ROUTER))
             assert polled.message["result"]["status"] == "input_required"

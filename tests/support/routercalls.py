@@ -1,0 +1,29 @@
+"""Calls at the router endpoint, and the results that it keeps of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_gateway.context.store import OVERHEAD
+from gatewayworld import Answer, Ask, calling
+
+ROUTER: Final = "/router/mcp"
+KIB: Final = 1024
+
+
+def execute(
+    name: str, arguments: dict[str, Any] | None = None, *, meta: dict[str, Any] | None = None, **more: Any
+) -> Ask:
+    """A call of `execute_tool`; `more` are arguments beside tool and its own."""
+    asked = {"name": name, "arguments": arguments or {}, **more}
+    return calling("execute_tool", asked, **(meta or {})).to(ROUTER)
+
+
+def kept_of(answer: Answer) -> Any:
+    """Session and entry that an answer says its result is kept under."""
+    return answer.message["result"]["_meta"]["fairlead.dev/context"]
+
+
+def blob(text: str, size: int = KIB) -> bytes:
+    """An entry that a store counts as `size` bytes."""
+    return text.encode().ljust(size - OVERHEAD, b".")
