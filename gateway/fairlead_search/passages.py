@@ -72,7 +72,7 @@ def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) ->
     left = budget_tokens
     taken: list[Passage] = []
     for passage in ranked:
-        room = room_beside(passage.where, left, overhead)
+        room = left - overhead - tokens(passage.where)
         if tokens(passage.text) > room:
             if not taken:
                 taken.append(msgspec.structs.replace(passage, text=within(passage.text, max(room, left // LEAST_PART))))
@@ -80,11 +80,6 @@ def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) ->
         taken.append(passage)
         left = room - tokens(passage.text)
     return taken, False
-
-
-def room_beside(where: str, budget_tokens: int, overhead: int) -> int:
-    """Tokens that a budget leaves to the text of a passage."""
-    return budget_tokens - overhead - tokens(where)
 
 
 def lines(text: str, first: int, last: int) -> str:

@@ -16,7 +16,7 @@ Picture = dict[str, Any]
 
 
 def picture_of(world: World) -> Picture:
-    """Everything that the documents say but times; and the workloads of the servers."""
+    """Everything that the documents say but times."""
     catalogs: Json = {}
     found: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
     for name, data in world.documents().items():

@@ -130,11 +130,10 @@ class Ledger:
         """Drop every server that is not among the living."""
         for key in [key for key in self._servers if key not in alive]:
             kept = self._servers.pop(key)
-            for tool in [tool for tool in self._early if tool.server == key]:
-                del self._early[tool]
             self.changes += 1
             if kept.published:
                 self._moved.add(kept.shard)
+        self._early = {tool: samples for tool, samples in self._early.items() if tool.server in alive}
 
     def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
         """Judge by other tiers from now on: windows stay, scores of tiers that changed begin anew."""
