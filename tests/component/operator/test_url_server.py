@@ -166,10 +166,11 @@ async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_
         assert (older.prefix, younger.prefix) == ("same", None)
         assert world.is_("older", "Ready", "True")
         world.request("DELETE", world.server_path("older"))
-        await world.until("the prefix is free", lambda: world.is_("younger", "Ready", "True"))
+        await world.until("the prefix is free", lambda: world.condition("younger", "Conflicted") == {})
         catalog = world.catalog("younger")
         assert catalog is not None
         assert catalog.prefix == "same"
+        assert world.is_("younger", "Ready", "True")
 
 
 async def test_kubectl_shows_transport_tools_ready_reason_and_age(world: World) -> None:
