@@ -93,17 +93,17 @@ class VisibleTool:
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
-def _reader() -> VisibleTool:
-    """`read_result`, which budgets never cut: without it the rest of a long result is out of reach."""
-    raw = READ_DEFINITION
-    entry = ToolEntry(
-        name=READ_RESULT, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(READ_RESULT, raw)
-    )
-    tool = Tool(READ_RESULT, (GATEWAY, READ_RESULT), raw, READ_RESULT, raw, idempotent=True, hash=entry.hash)
-    return VisibleTool(READ_RESULT, GATEWAY, "", entry, tool, None, offline=False, pinned=True)
+def gateway_tool(raw: bytes) -> VisibleTool:
+    """One of the gateway's own tools, which budgets never cut: without it what it leads to is out of reach. `raw`: its
+    MCP definition.
+    """
+    name = str(decoded(raw, "")["name"])
+    entry = ToolEntry(name=name, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(name, raw))
+    tool = Tool(name, (GATEWAY, name), raw, name, raw, idempotent=True, hash=entry.hash)
+    return VisibleTool(name, GATEWAY, "", entry, tool, None, offline=False, pinned=True)
 
 
-READER: Final = _reader()
+READER: Final = gateway_tool(READ_DEFINITION)
 
 
 class VisibleTools:

@@ -55,6 +55,17 @@ def plan(
     ] = None,
     reserved: Annotated[int | None, typer.Option(min=0, help="Tokens kept free for the answer.")] = None,
     shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False,
+    turns: Annotated[
+        int | None, typer.Option(min=1, help="A task's requests to the model; one more than its calls.")
+    ] = None,
+    calls: Annotated[int, typer.Option(min=0, help="Its calls of tools.")] = 1,
+    searches: Annotated[
+        int | None, typer.Option(min=0, help="Its searches where tools are searched for; one per call.")
+    ] = None,
+    caching: Annotated[bool, typer.Option("--caching", help="Its prompts are cached by the provider.")] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="With --caching: the cache has definitions and conversation already.")
+    ] = False,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
     token: TokenOption = None,
@@ -62,14 +73,16 @@ def plan(
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
-    """Say which model holds a conversation together with the tools of a gateway, and what has to go where none does.
+    """Say which model holds a conversation together with the tools of a gateway, what has to go where none does, and
+    whether a list, a tier or search is cheapest.
 
     Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
     """
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.models.planning import Wish, run_plan
+    from fairlead_cli.models.planning import TaskWish, Wish, run_plan
 
     wish = Wish(
-        tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten
-    )
+        tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten,
+        TaskWish(turns, calls, searches, caching, warm),
+    )  # fmt: skip
     run_plan(Destination.parse(url, header or [], server, timeout, token), wish, output)

@@ -8,8 +8,25 @@ from typing import Any
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
-from fairlead_cli.output import Output, print_json, print_table
+from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
+
+
+@dataclass(frozen=True)
+class TaskWish:
+    """The options of the task by which list, tiers and search are compared."""
+
+    turns: int | None = None
+    calls: int = 1
+    searches: int | None = None
+    caching: bool = False
+    warm: bool = False
+
+    def body(self) -> dict[str, Any]:
+        """The member `task` of the request; what was not given is left out."""
+        given = {"turns": self.turns, "calls": self.calls, "searches": self.searches}
+        switches = {"caching": self.caching, "warm": self.warm}
+        return {name: value for name, value in {**given, **switches}.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -25,6 +42,7 @@ class Wish:
     tool_tokens: int | None
     reserved: int | None
     shorten: bool
+    task: TaskWish = TaskWish()
 
 
 def run_plan(destination: Destination, wish: Wish, output: Output) -> None:
@@ -47,6 +65,27 @@ def run_plan(destination: Destination, wish: Wish, output: Output) -> None:
     rows += [(cut["name"], f"cut: {cut['reason']}, {cut['tokens']} tokens") for cut in answer["cut"]]
     rows += [(name, "offline") for name in answer["offline"]]
     print_table(("TOOL", ""), rows)
+    _print_exposure(answer["exposure"])
+
+
+def _print_exposure(exposure: dict[str, Any]) -> None:
+    """The ways to show the tools, each with what the task costs, and the sentence on the cheapest."""
+    cheapest = exposure["cheapest"]
+    rows = [
+        (
+            f"{option['way']} {option.get('tier', '')}".strip(),
+            str(option["listed"]),
+            str(option["reachable"]),
+            str(option["turns"]),
+            f"{option['tokens']:,}",
+            f"{option['pricedTokens']:,}",
+            "does not fit" if not option["fits"] else "cheapest" if option == cheapest else "",
+        )
+        for option in exposure["options"]
+    ]
+    print()
+    print_table(("WAY", "LISTED", "REACHABLE", "TURNS", "TOKENS", "PRICED AS", ""), rows)
+    print(printable(exposure["advice"]))
 
 
 def body(wish: Wish, scope: dict[str, str]) -> dict[str, Any]:
@@ -61,6 +100,7 @@ def body(wish: Wish, scope: dict[str, str]) -> dict[str, Any]:
         "toolTokens": wish.tool_tokens,
         "reservedOutputTokens": wish.reserved,
         "shortenDescriptions": wish.shorten,
+        "task": wish.task.body(),
         "tier": scope.get("tier"),
         "servers": [scope["servers"]] if "servers" in scope else [],
     }

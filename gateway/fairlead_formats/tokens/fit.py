@@ -90,10 +90,6 @@ def cost(tool: Candidate, short: bool) -> int:
     return tool.tokens if not short or tool.short is None else tool.short
 
 
-def _scaled(tokens: int, thousandths: int) -> int:
-    return -(-tokens * thousandths // 1000)
-
-
 class Fit:
     """One model with what its window leaves for tools."""
 
@@ -101,8 +97,8 @@ class Fit:
         self.model = model
         family = model.family or family_of(model.name)
         self.family = family
-        self.system = _scaled(conversation.system, family.text)
-        self.messages = _scaled(conversation.messages - conversation.media, family.text) + conversation.media
+        self.system = self.text(conversation.system)
+        self.messages = self.text(conversation.messages - conversation.media) + conversation.media
         self.factor = family.tools * PROVIDER_FORMATS[model.format].token_growth
         window = model.window
         self.reserved = limits.reserved_output
@@ -115,6 +111,10 @@ class Fit:
         self.max_tools = _least(limits.max_tools, model.max_tools)
         self.tool_tokens = limits.tool_tokens
 
+    def text(self, tokens: int) -> int:
+        """The model's tokens for text of so many in o200k's count."""
+        return -(-tokens * self.family.text // 1000)
+
     def tokens(self, total: int) -> int:
         """Tokens of all tools together, for a sum in o200k's count."""
         return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
@@ -122,10 +122,12 @@ class Fit:
     def whole(self, pool: CandidateSet) -> bool:
         """Whether every tool fits, within the limits."""
         tokens = self.tokens(pool.all_tokens)
-        return (
-            tokens <= self.room
-            and (self.max_tools is None or len(pool.tools) <= self.max_tools)
-            and (self.tool_tokens is None or tokens <= self.tool_tokens)
+        return tokens <= self.room and self.allows(len(pool.tools), tokens)
+
+    def allows(self, tools: int, tokens: int) -> bool:
+        """Whether limits and provider take so many tools with so many of the model's tokens, whatever the window."""
+        return (self.max_tools is None or tools <= self.max_tools) and (
+            self.tool_tokens is None or tokens <= self.tool_tokens
         )
 
     def kept(self, pool: CandidateSet) -> int:

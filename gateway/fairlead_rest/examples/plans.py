@@ -61,7 +61,19 @@ PLAN: Final[dict[str, Any]] = {
         "maxTools": 20,
         "reservedOutputTokens": 4096,
         "pinned": ["demo__get_stock"],
+        "task": {"calls": 2, "searches": 1, "caching": True},
     }
+}
+_LISTED: Final[dict[str, Any]] = {
+    "way": "list",
+    "listed": 1,
+    "reachable": 1,
+    "toolTokens": 411,
+    "turns": 3,
+    "tokens": 1311,
+    "pricedTokens": 1311,
+    "largestPrompt": 437,
+    "fits": True,
 }
 PLANNED: Final[dict[str, Any]] = {
     "everything fits": {
@@ -83,6 +95,24 @@ PLANNED: Final[dict[str, Any]] = {
             "textFactor": 1.55,
             "toolFactor": 1.581,
             "windowSource": "file",
+        },
+        "exposure": {
+            "options": [
+                _LISTED,
+                {
+                    "way": "search",
+                    "listed": 3,
+                    "reachable": 1,
+                    "toolTokens": 1292,
+                    "turns": 4,
+                    "tokens": 7201,
+                    "pricedTokens": 3964,
+                    "largestPrompt": 1994,
+                    "fits": True,
+                },
+            ],
+            "cheapest": _LISTED,
+            "advice": "a list is cheapest: the task costs 1,311 input tokens",
         },
     }
 }

@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, PlanLimits, RouteModel
+from fairlead_formats.tokens.exposure import ExposureAdvice
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Fit, PlanLimits, RouteModel
 from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
@@ -22,6 +23,7 @@ from fairlead_rest.bodies import answer, decode, encode, read_pieces
 from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import plans as examples
+from fairlead_rest.exposed_tools import PlannedTask, compared, exposed, offered, online
 from fairlead_rest.jobs import AS_IT_CAME, TWICE
 from fairlead_rest.offered_tools import OfferedTools, candidates, converted, fitting
 from fairlead_rest.openapi import described
@@ -53,9 +55,11 @@ class PlanBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     tools: Any = None
     """The caller's own definitions: counted, kept whatever the limits, and carried over."""
     tools_format: str = registry.MCP
+    task: PlannedTask | None = None
+    """A task, to say whether lists, tiers or search are cheapest for it; `{}` is one call."""
 
 
-class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
+class PlanAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The model to use, with its tools in its form."""
 
     model: str
@@ -68,6 +72,8 @@ class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
     skipped: tuple[SkippedModel, ...]
     """Models before this one, and what they lack."""
     numbers: Numbers
+    exposure: ExposureAdvice | None = None
+    """Cost of the `task` of the request by list, tier and search; absent without one."""
 
 
 def router(context: RestContext) -> APIRouter:
@@ -100,22 +106,15 @@ def planned(
     route = _route(context, asked)
     shelf = context.shelf(seen, asked.tier)
     tags, servers = frozenset(asked.tags), frozenset(asked.servers)
-    entries = shelf.chosen(tags, servers)
     pins = {shelf.tool(name).name for name in asked.pinned}
-    entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
-    entries = shelf.with_reader(entries)
+    entries = offered(shelf, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
-    entries = [entry for entry in entries if not entry.offline]
+    entries = online(entries)
     own = provided(asked.tools, asked.tools_format, shelf)
-    outcome = fitting(
-        plan(
-            _models(context, route),
-            candidates(context, entries, pins, own),
-            conversation,
-            _limits(asked).within(route.limits),
-            context.sizes().counter.name,
-        )
-    )
+    ways = exposed(context, seen, shelf, entries, (tags, servers), own) if asked.task is not None else ()
+    models, limits = _models(context, route), _limits(asked).within(route.limits)
+    counted = candidates(context, entries, pins, own)
+    outcome = fitting(plan(models, counted, conversation, limits, context.sizes().counter.name))
     kept = frozenset(outcome.tools)
     offer = converted(
         context,
@@ -127,7 +126,13 @@ def planned(
         own=own,
     )
     offer = msgspec.structs.replace(offer, hidden=shelf.hidden(tags, servers))
-    return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
+    exposure = None
+    if asked.task is not None:
+        model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))
+        exposure = compared(asked.task, Fit(model, conversation, limits), ways)
+    return PlanAnswer(
+        outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure
+    )
 
 
 def _route(context: RestContext, asked: PlanBody) -> ModelRoute:

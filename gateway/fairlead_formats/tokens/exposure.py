@@ -1,0 +1,163 @@
+"""Ways to show a model the tools that it may need: all listed, those of a tier listed, or search. The cheapest by far
+depends on how many tools there are and how long a task is.
+
+Pure module. Tokens of definitions come in o200k's count and leave in the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, TaskTokens, listed, searched
+from fairlead_formats.tokens.fit import Fit
+from fairlead_formats.tokens.prices import TokenPrices
+
+LIST: Final = "list"
+TIER: Final = "tier"
+SEARCH: Final = "search"
+
+FOUND: Final = 8
+"""Tools in the answer to a search."""
+FOUND_FRAME: Final = 18
+"""Tokens that stand beside a definition that was found: server and score."""
+ANSWER_FRAME: Final = 20
+"""Tokens that stand beside all of them."""
+QUERY: Final = 24
+"""Tokens of a call of `search_tools`: the mean over the labelled queries is 16, and a call has a frame."""
+WRAPPED_CALL: Final = 50
+"""Tokens of the name of a tool as an argument, and of the session, in a call of `execute_tool`."""
+WRAPPED_RESULT: Final = 80
+"""Tokens of the sentence that names session and entry of a result."""
+
+
+class ExposedTools(msgspec.Struct, frozen=True):
+    """Definitions that stand in every request of one way to show tools."""
+
+    way: str
+    """`list`, `tier` or `search`."""
+    definitions: tuple[int, ...]
+    """Tokens of each in o200k's count."""
+    reachable: int
+    """Tools that the model can call."""
+    tier: str = ""
+    beside: int = 0
+    """Tokens of what else every request has, in o200k's count."""
+    results: int = 0
+    """Tokens of one answer to a search, in o200k's count."""
+
+
+class Exposure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One way to show tools, and what a whole task costs with it, in the model's tokens."""
+
+    way: str
+    """`list`: every tool is listed. `tier`: those of a tier are. `search`: the tools of `/router/mcp` are."""
+    listed: int
+    """Tools in each request."""
+    reachable: int
+    """Tools that the model can call; fewer than those of `list` in a tier that hides some."""
+    tool_tokens: int
+    """Tokens of their definitions in each request."""
+    turns: int
+    tokens: int
+    """Read and written in all turns. What is the same in each way is left out: arguments and results of calls."""
+    priced_tokens: int
+    """Uncached input tokens that cost as much."""
+    largest_prompt: int
+    fits: bool
+    """Whether the model's window, its provider and the limits hold it."""
+    tier: str = ""
+
+
+class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
+    """The ways to show tools, with the cheapest of those that fit."""
+
+    options: tuple[Exposure, ...]
+    cheapest: Exposure | None
+    """By `pricedTokens`; null where none fits. Of two that cost the same, the one that shows more."""
+    advice: str
+    """A sentence."""
+
+
+def found_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
+    """Tokens of one answer to a search in o200k's count, by the mean of the definitions that are searched."""
+    found = min(most, len(definitions))
+    return ANSWER_FRAME + (-(-sum(definitions) * found // len(definitions)) + found * FOUND_FRAME if found else 0)
+
+
+def advised(
+    fit: Fit,
+    task: TaskShape,
+    ways: Iterable[ExposedTools],
+    prices: TokenPrices,
+    cache: CacheState | None,
+) -> ExposureAdvice:
+    """The account of each way for one model. `cache` None: its provider caches no prompts."""
+    options = tuple(_exposure(fit, task, way, prices, cache) for way in ways)
+    best = _cheapest(options)
+    return ExposureAdvice(options, best, _sentence(options, best, fit))
+
+
+def _exposure(fit: Fit, task: TaskShape, way: ExposedTools, prices: TokenPrices, cache: CacheState | None) -> Exposure:
+    definitions = fit.tokens(sum(way.definitions))
+    every_turn = definitions + fit.text(way.beside)
+    if way.way == SEARCH:
+        spent = searched(task, every_turn, _search(fit, way), prices, cache)
+    else:
+        spent = listed(task, every_turn, prices, cache)
+    return Exposure(
+        way=way.way,
+        listed=len(way.definitions),
+        reachable=way.reachable,
+        tool_tokens=definitions,
+        turns=spent.turns,
+        tokens=spent.tokens,
+        priced_tokens=spent.priced,
+        largest_prompt=spent.largest,
+        fits=_fits(fit, way, definitions, spent),
+        tier=way.tier,
+    )
+
+
+def _search(fit: Fit, way: ExposedTools) -> SearchTokens:
+    return SearchTokens(fit.text(QUERY), fit.text(way.results), fit.text(WRAPPED_CALL), fit.text(WRAPPED_RESULT))
+
+
+def _fits(fit: Fit, way: ExposedTools, definitions: int, spent: TaskTokens) -> bool:
+    return spent.largest <= fit.input and fit.allows(len(way.definitions), definitions)
+
+
+def _cheapest(options: Iterable[Exposure]) -> Exposure | None:
+    return min(
+        (each for each in options if each.fits), key=lambda each: (each.priced_tokens, -each.reachable), default=None
+    )
+
+
+def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> str:
+    if best is None:
+        return f"no way to show the tools fits {fit.model.name}: a prompt may have {fit.input:,} tokens"
+    whole = next((each for each in options if each.way == LIST), best)
+    said = f"{_named(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
+    if best is not whole:
+        said += f", {_less(best, whole)} than with {_named(whole)} ({whole.priced_tokens:,})"
+        said += "" if whole.fits else ", which does not fit"
+    rest = _cheapest(each for each in options if each.reachable >= whole.reachable)
+    if best.reachable < whole.reachable and rest is not None:
+        said += f". It hides {whole.reachable - best.reachable} tools; with all of them {_named(rest)} is cheapest"
+        said += f" ({rest.priced_tokens:,})"
+    return said
+
+
+def _less(best: Exposure, whole: Exposure) -> str:
+    share = 100 * (whole.priced_tokens - best.priced_tokens) / max(1, whole.priced_tokens)
+    return f"{share:.1f} % less" if share >= 0 else f"{-share:.1f} % more"
+
+
+def _named(option: Exposure) -> str:
+    if option.way == SEARCH:
+        return "search at /router/mcp"
+    if option.way == TIER:
+        return f"tier {option.tier}"
+    return f"a list of all {option.listed} tools" if option.listed > 1 else "a list"

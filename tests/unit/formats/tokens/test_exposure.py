@@ -1,0 +1,153 @@
+"""The account of a task with its tools listed or searched, and which way is cheapest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, listed, searched
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.exposure import LIST, SEARCH, TIER, ExposedTools, advised, found_tokens
+from fairlead_formats.tokens.families import Family, family_of
+from fairlead_formats.tokens.fit import Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.prices import TokenPrices, prices_of
+
+ONE = Family("one", 1000, 1000, 0)
+PRICES = TokenPrices(read=100, write=1250, output=5000, least=0)
+SEARCHED = SearchTokens(query=20, results=500, wrapped_call=40, wrapped_result=60)
+TASK = TaskShape(turns=3, calls=2, searches=1, conversation=1000)
+COLD = CacheState()
+WARM = CacheState(warm=True)
+
+few = st.integers(0, 20)
+tokens = st.integers(0, 100_000)
+tasks = st.builds(TaskShape, turns=st.integers(1, 20), calls=few, searches=few, conversation=tokens)
+caches = st.sampled_from([None, COLD, WARM])
+
+
+def fit(window: int = 1_000_000, max_tools: int | None = None) -> Fit:
+    model = RouteModel("m", ContextWindow(window, source="configured"), family=ONE)
+    return Fit(model, ConversationTokens(0, 0), PlanLimits(max_tools, reserved_output=0))
+
+
+def every(size: int, of: int = 100) -> ExposedTools:
+    return ExposedTools(LIST, (of,) * size, size)
+
+
+def router(reachable: int) -> ExposedTools:
+    return ExposedTools(SEARCH, (200, 200, 200), reachable, beside=70, results=found_tokens((100,) * reachable))
+
+
+def test_a_list_is_read_with_the_conversation_in_every_turn() -> None:
+    spent = listed(TASK, 10_000, PRICES, None)
+    assert (spent.turns, spent.tokens, spent.priced, spent.largest) == (3, 33_000, 33_000, 11_000)
+
+
+def test_a_search_is_a_turn_more_and_its_results_are_read_by_all_that_follow() -> None:
+    spent = searched(TASK, 600, SEARCHED, PRICES, None)
+    prompts = [1600, 2120, 2320, 2320]
+    written = 20 + 2 * 40
+    assert (spent.turns, spent.read, spent.written, spent.largest) == (4, sum(prompts), written, 2320)
+    assert (spent.tokens, spent.priced) == (8460, 8360 + 5 * written)
+
+
+def test_a_cold_cache_is_written_once_and_a_warm_one_is_read_alone() -> None:
+    assert listed(TASK, 10_000, PRICES, COLD).priced == 11_000 * 1.25 + 2 * 11_000 * 0.1
+    assert listed(TASK, 10_000, PRICES, WARM).priced == 3 * 11_000 * 0.1
+
+
+def test_of_a_prompt_that_grows_the_beginning_alone_is_cached() -> None:
+    spent = searched(TASK, 600, SEARCHED, PRICES, COLD)
+    written = 5 * 100
+    assert spent.priced == (1600 + 520 + 200) * 1.25 + (1600 + 2120 + 2320) * 0.1 + written
+
+
+def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
+    short = replace(PRICES, least=11_001)
+    assert listed(TASK, 10_000, short, COLD).priced == listed(TASK, 10_000, short, WARM).priced == 33_000
+    grown = searched(TASK, 600, SEARCHED, replace(PRICES, least=2000), WARM)
+    assert grown.priced == 1600 + (2120 + 200) * 1.25 + (2120 + 2320) * 0.1 + 500
+
+
+@given(tasks, tokens, tokens, caches)
+def test_more_definitions_never_cost_less(task: TaskShape, one: int, other: int, cache: CacheState | None) -> None:
+    less, more = sorted((one, other))
+    assert listed(task, less, PRICES, cache).priced <= listed(task, more, PRICES, cache).priced
+    assert searched(task, less, SEARCHED, PRICES, cache).priced <= searched(task, more, SEARCHED, PRICES, cache).priced
+
+
+@given(tasks, tokens, caches)
+def test_a_longer_task_never_costs_less(task: TaskShape, definitions: int, cache: CacheState | None) -> None:
+    for longer in (
+        replace(task, turns=task.turns + 1),
+        replace(task, searches=task.searches + 1),
+        replace(task, calls=task.calls + 1),
+        replace(task, conversation=task.conversation + 100),
+    ):
+        before = listed(task, definitions, PRICES, cache), searched(task, definitions, SEARCHED, PRICES, cache)
+        after = listed(longer, definitions, PRICES, cache), searched(longer, definitions, SEARCHED, PRICES, cache)
+        assert all(one.priced <= other.priced for one, other in zip(before, after, strict=True))
+
+
+@given(tasks, tokens)
+def test_a_cache_changes_the_price_alone(task: TaskShape, definitions: int) -> None:
+    for cache in (COLD, WARM):
+        cached = searched(task, definitions, SEARCHED, PRICES, cache)
+        assert replace(cached, priced=0) == replace(searched(task, definitions, SEARCHED, PRICES, None), priced=0)
+    assert listed(task, definitions, PRICES, WARM).priced <= listed(task, definitions, PRICES, COLD).priced
+
+
+def test_an_answer_to_a_search_has_eight_tools_at_most() -> None:
+    assert found_tokens(()) == 20
+    assert found_tokens((100, 200)) == 20 + 300 + 2 * 18
+    assert found_tokens((100,) * 8) == found_tokens((100,) * 1000) == 20 + 800 + 8 * 18
+
+
+def test_the_price_list_is_that_of_the_models_family() -> None:
+    assert prices_of(family_of("claude-sonnet-5")).write == 1250
+    assert prices_of(family_of("gpt-5-mini")).write == 1000
+    assert prices_of(family_of("unheard-of")) == TokenPrices()
+
+
+def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
+    def cheapest(count: int) -> str:
+        found = advised(fit(), TaskShape(turns=2, calls=1, searches=1), [every(count), router(count)], PRICES, None)
+        assert found.cheapest is not None
+        return found.cheapest.way
+
+    assert [cheapest(count) for count in (5, 20, 40, 5000)] == [LIST, LIST, SEARCH, SEARCH]
+
+
+def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
+    tier = ExposedTools(TIER, (100,) * 3, 3, tier="fast")
+    shape = TaskShape(turns=2, calls=1, searches=0)
+    found = advised(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
+    assert found.cheapest is not None
+    assert (found.cheapest.way, found.cheapest.tier, found.cheapest.priced_tokens) == (TIER, "fast", 600)
+    assert found.advice == (
+        "tier fast is cheapest: the task costs 600 input tokens, "
+        "97.0 % less than with a list of all 100 tools (20,000). "
+        "It hides 97 tools; with all of them search at /router/mcp is cheapest (1,580)"
+    )
+
+
+def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
+    tier = ExposedTools(TIER, (1000,), 1, tier="fast")
+    found = advised(fit(), TASK, [tier, every(10)], PRICES, None)
+    assert found.cheapest is not None
+    assert found.cheapest.way == LIST
+
+
+def test_what_the_window_or_a_limit_cannot_hold_is_never_advised() -> None:
+    ways = [every(1000), router(1000)]
+    shape = TaskShape(turns=1, calls=0, searches=200)
+    assert [each.fits for each in advised(fit(), shape, ways, PRICES, None).options] == [True, True]
+    assert [each.fits for each in advised(fit(100_000), shape, ways, PRICES, None).options] == [True, False]
+    short = replace(shape, searches=1)
+    assert [each.fits for each in advised(fit(99_999), short, ways, PRICES, None).options] == [False, True]
+    assert [each.fits for each in advised(fit(max_tools=3), short, ways, PRICES, None).options] == [False, True]
+    none = advised(fit(500), short, ways, PRICES, None)
+    assert none.cheapest is None
+    assert none.advice == "no way to show the tools fits m: a prompt may have 500 tokens"
