@@ -56,7 +56,7 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     search_tokens: _Tokens | None = None
     """Tokens of one answer to a search, by o200k; eight tools of mean size."""
     cache_read_factor: _Factor | None = None
-    """Price of a cached token in that of an input token; the list price of the model's family."""
+    """Price of a cached token in that of an input token; the list price of the model."""
     cache_write_factor: _Factor | None = None
     """Price of a token that is put into the cache, in the same unit."""
 
@@ -67,8 +67,8 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
         return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, talk)
 
     def prices(self, fit: Fit) -> TokenPrices:
-        """Prices of the model's family, or the task's own."""
-        known = prices_of(fit.family)
+        """Prices of the model, or the task's own."""
+        known = prices_of(fit.model.name)
         read, write = self.cache_read_factor, self.cache_write_factor
         return msgspec.structs.replace(
             known,

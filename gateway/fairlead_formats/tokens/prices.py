@@ -1,16 +1,17 @@
-"""Prices of cached and written tokens, as factors of the price of an input token, by family of models.
+"""Prices of cached and written tokens, as factors of the price of an input token, by the name of the model.
 
-Pure module. Factors are those of the providers' public price lists of 2026; where models of one family differ, the one
-that saves less by a cache is here. A request may bring its own.
+Pure module. Factors are those that providers published until autumn 2026, for caches of minutes; where models of one
+row differ, the one whose tokens are dearer. A request may bring its own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
 
-from fairlead_formats.tokens.families import CLAUDE_3, CLAUDE_4, CLAUDE_4_7, GEMINI, OPENAI, Family
+from fairlead_formats.tokens.families import bare
 
 
 class TokenPrices(msgspec.Struct, frozen=True):
@@ -26,15 +27,19 @@ class TokenPrices(msgspec.Struct, frozen=True):
     """Tokens of the shortest prompt that is cached."""
 
 
+UNKNOWN: Final = TokenPrices()
 CLAUDE: Final = TokenPrices(write=1250)
-"""Prompt caching for five minutes; output at five times the input."""
-BY_FAMILY: Final = {
-    OPENAI.name: TokenPrices(output=8000),
-    GEMINI.name: TokenPrices(output=8000),
-    **{family.name: CLAUDE for family in (CLAUDE_3, CLAUDE_4, CLAUDE_4_7)},
-}
+_BY_NAME: Final = (
+    (re.compile(r"claude"), CLAUDE),
+    (re.compile(r"gpt-(5\.[6-9]|[6-9]|\d\d)"), TokenPrices(write=1250, output=6000)),
+    (re.compile(r"gpt-5"), TokenPrices(output=8000)),
+    (re.compile(r"(gpt-4\.1|o[34])"), TokenPrices(read=250, output=4000)),
+    (re.compile(r"(chatgpt-4o|gpt-4o|o1)"), TokenPrices(read=500, output=4000)),
+    (re.compile(r"gemini"), TokenPrices(output=8000)),
+)
 
 
-def prices_of(family: Family) -> TokenPrices:
-    """The prices of a family; those of most providers where none are known."""
-    return BY_FAMILY.get(family.name, TokenPrices())
+def prices_of(model: str) -> TokenPrices:
+    """The prices of a model, however a provider or a router writes its name; `UNKNOWN` for any other."""
+    name = bare(model)
+    return next((prices for pattern, prices in _BY_NAME if pattern.match(name)), UNKNOWN)

@@ -2,7 +2,8 @@
 
 Quality is measured on the project's own labelled queries (`--only own`: the half for tuning; `--only held`, which no
 other run opens: the half that nothing was tuned on) and on those of a folder that TOOLSEARCH names (`labelled`). A
-figure of a set is the mean over its sources.
+figure of a set is the mean over its sources. `--only account` counts tokens of whole tasks instead, with a list and
+with search.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from fairlead_search.index import Bm25Index
 from fairlead_search.record import IndexedTool, record
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings
+from search.account import account
 from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, public
 from search.peers import fastmcp_rank
 
-PARTS = ("own", "held", "public", "speed")
+PARTS = ("own", "held", "public", "speed", "account")
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
 EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "queries", *COLUMNS, *TIMES))
@@ -127,6 +129,9 @@ def swapped(index: Bm25Index, new: IndexedTool) -> None:
 def run(settings: Settings) -> Report:
     """A row per ranking and set, and per size."""
     report = Report("search")
+    if "account" in settings.only:
+        account(report, quick=settings.quick)
+        return report
     if settings.wants("own"):
         quality(own("tuning"), report)
     if "held" in settings.only:

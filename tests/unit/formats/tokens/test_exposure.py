@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, listed, searched
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.exposure import LIST, SEARCH, TIER, ExposedTools, advised, found_tokens
-from fairlead_formats.tokens.families import Family, family_of
+from fairlead_formats.tokens.families import Family
 from fairlead_formats.tokens.fit import Fit, PlanLimits, RouteModel
 from fairlead_formats.tokens.models import ContextWindow
 from fairlead_formats.tokens.prices import TokenPrices, prices_of
@@ -105,10 +105,13 @@ def test_an_answer_to_a_search_has_eight_tools_at_most() -> None:
     assert found_tokens((100,) * 8) == found_tokens((100,) * 1000) == 20 + 800 + 8 * 18
 
 
-def test_the_price_list_is_that_of_the_models_family() -> None:
-    assert prices_of(family_of("claude-sonnet-5")).write == 1250
-    assert prices_of(family_of("gpt-5-mini")).write == 1000
-    assert prices_of(family_of("unheard-of")) == TokenPrices()
+def test_prices_are_those_of_the_model_by_its_name() -> None:
+    assert prices_of("us.anthropic.claude-sonnet-5").write == 1250
+    assert [prices_of(name).write for name in ("gpt-5-mini", "openai/gpt-5.5", "gpt-5.6-sol", "gpt-6")] == [
+        1000, 1000, 1250, 1250,
+    ]  # fmt: skip
+    assert [prices_of(name).read for name in ("gpt-5.1", "gpt-4.1", "gpt-4o-mini")] == [100, 250, 500]
+    assert prices_of("unheard-of") == TokenPrices()
 
 
 def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
