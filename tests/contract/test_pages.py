@@ -40,6 +40,7 @@ RUN_BY = {
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
     "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
+    "docs/plans.md": ["tests/component/rest/test_exposure.py"],
     "docs/search.md": ["tests/component/rest/test_rest_search.py"],
     "examples/voice/README.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
     "docs/router.md": ["tests/component/gateway/test_router.py"],

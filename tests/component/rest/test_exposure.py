@@ -181,6 +181,19 @@ async def test_the_command_prints_the_ways_and_the_cheapest(tmp_path: Path) -> N
     assert f"{ways['list']['tokens']:,}" in table
 
 
+async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    command, request = page.split("```sh\n")[1].split("```")[0].splitlines()
+    *table, first, second = page.split("```text\n")[1].split("```")[0].splitlines()
+    async with running(tmp_path, shop(60), RULES, measured(50, 60)) as gateway:
+        printed = await fairlead(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        answer = (await post(gateway, "/v1/plan", json.loads(request.split("-d ")[1].strip("'")))).message
+    lines = [line.split() for line in printed.splitlines()]
+    assert all(line.split() in lines for line in table)
+    assert answer["exposure"]["advice"] == f"{first} {second}"
+    assert answer["exposure"]["advice"] in printed
+
+
 async def fairlead(*words: str) -> str:
     """Standard output of a command that ends well."""
     process = await asyncio.create_subprocess_exec(
