@@ -160,4 +160,5 @@ def _named(option: Exposure) -> str:
         return "search at /router/mcp"
     if option.way == TIER:
         return f"tier {option.tier}"
-    return f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
+    said = f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
+    return f"{said} of tier {option.tier}" if option.tier else said

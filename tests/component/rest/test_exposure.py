@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_formats.tokens.counting import best_counter
@@ -114,6 +115,14 @@ async def test_a_tier_is_compared_by_the_tools_that_it_shows(tmp_path: Path) -> 
     assert answer["exposure"]["cheapest"] == ways["tier fast"]
     assert "tier fast is cheapest" in answer["exposure"]["advice"]
     assert "It hides 18 tools; with all of them" in answer["exposure"]["advice"]
+
+
+async def test_a_caller_in_a_default_tier_has_the_list_of_that_tier_once(tmp_path: Path) -> None:
+    rules = replace(RULES, tiers=tuple(replace(tier, default=tier.name == "fast") for tier in RULES.tiers))
+    async with running(tmp_path, shop(20), rules, measured(10, 20)) as gateway:
+        answer = (await post(gateway, "/v1/plan", {"models": [MODEL], "task": {}})).message
+    assert list(by_way(answer)) == ["list fast", "tier deep", "tier standard", "search"]
+    assert answer["exposure"]["advice"].startswith("a list of all 10 tools of tier fast is cheapest")
 
 
 async def test_what_no_request_can_hold_is_not_the_cheapest(tmp_path: Path) -> None:
