@@ -23,6 +23,8 @@ HEALTHY_FROM: Final = 25
 class HealthScore:
     """The health of one tool in one environment."""
 
+    __slots__ = ("_trial_failed", "bad", "gate", "points", "seen")
+
     def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
         """`score` and `degraded`: as published before a restart (0 to 100). `now`: from when on a degraded tool waits
         for its trial.

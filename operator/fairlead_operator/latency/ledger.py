@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -368,9 +369,11 @@ def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
 
 def _declaration(entry: ToolEntry) -> Declaration:
     said = entry.latency
-    return Declaration(
-        said.estimated_duration_ms if said else None,
-        said.max_duration_ms if said else None,
-        min_tier=entry.min_tier,
-        authored_min_tier=entry.authored_min_tier,
-    )
+    estimated_ms, max_ms = (said.estimated_duration_ms, said.max_duration_ms) if said else (None, None)
+    return _shared(Declaration(estimated_ms, max_ms, entry.min_tier, entry.authored_min_tier))
+
+
+@lru_cache(maxsize=256)
+def _shared(declaration: Declaration) -> Declaration:
+    """One object for equal ones: most tools declare nothing."""
+    return declaration

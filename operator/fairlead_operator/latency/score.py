@@ -23,6 +23,11 @@ def definition(tier: Tier) -> Definition:
 class TierScore:
     """The score of one tool in one tier that has a limit."""
 
+    __slots__ = (
+        "_alarm", "_lowest", "_quantile", "_since", "_was_late", "cause", "definition", "detector", "gate",
+        "late_from_ms", "limit_ms", "min_samples", "points", "rule", "run", "tier",
+    )  # fmt: skip
+
     def __init__(self, tier: Tier, *, points: int | None = None, bimodal: bool = False) -> None:
         """`points`: where its score goes on, 0 for a tool that is to be judged by its window; None for a tool of which
         nothing is known yet.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
@@ -17,7 +18,7 @@ from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.moves import sentence
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
-from fairlead_operator.latency.window import Window, WindowEntry
+from fairlead_operator.latency.window import Window
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
 MOST_RUNNING: Final = 1000
@@ -44,6 +45,11 @@ class Declaration:
 class ToolRecord:
     """One tool in one environment."""
 
+    __slots__ = (
+        "_floors", "_running", "_samples", "_scores", "_unlimited",
+        "bimodal", "declaration", "health", "tiers", "window",
+    )  # fmt: skip
+
     def __init__(
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
     ) -> None:
@@ -60,8 +66,8 @@ class ToolRecord:
         hidden = published.hidden if published else {}
         self._scores = [self._score(tier, now, points, hidden) for tier in _limited(tiers)]
         self._unlimited = _unlimited(tiers)
-        self._floors = Floors(tiers)
-        self._running: dict[str, tuple[WindowEntry, set[str]]] = {}
+        self._floors = _floors(tuple(tiers))
+        self._running: dict[str, tuple[int, set[str]]] = {}
         self._samples = 0
         self.decide(now)
 
@@ -74,7 +80,7 @@ class ToolRecord:
         limited = _limited(tiers)
         self._scores = [known.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
         self._unlimited = _unlimited(tiers)
-        self._floors = Floors(tiers)
+        self._floors = _floors(tuple(tiers))
         kept = {score.tier for score in self._scores if (score.tier, score.definition) in known}
         for _, counted in self._running.values():
             counted &= kept
@@ -206,14 +212,14 @@ class ToolRecord:
             score.begin_hidden(now, "unmeasured" if self.declaration.estimated_ms is None else "declared")
         return score
 
-    def _remember(self, entry: WindowEntry | None, duration_ms: float) -> WindowEntry:
+    def _remember(self, entry: int | None, duration_ms: float) -> int:
         self._samples += 1
         if entry is None:
             return self.window.add(duration_ms)
         self.window.lengthen(entry, duration_ms)
         return entry
 
-    def _still_running(self, attempt: str, entry: WindowEntry, counted: set[str]) -> None:
+    def _still_running(self, attempt: str, entry: int, counted: set[str]) -> None:
         self._running[attempt] = (entry, counted)
         if len(self._running) > MOST_RUNNING:
             del self._running[next(iter(self._running))]
@@ -241,6 +247,12 @@ class ToolRecord:
 def _limited(tiers: Sequence[Tier]) -> list[Tier]:
     """Those with a limit, the fastest first."""
     return sorted((tier for tier in tiers if tier.max_latency_ms), key=lambda tier: (tier.max_latency_ms, tier.name))
+
+
+@lru_cache(maxsize=8)
+def _floors(tiers: tuple[Tier, ...]) -> Floors:
+    """One for all tools that are judged by these tiers."""
+    return Floors(tiers)
 
 
 def _unlimited(tiers: Sequence[Tier]) -> tuple[str, ...]:
