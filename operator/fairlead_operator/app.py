@@ -43,6 +43,7 @@ from fairlead_operator.enforcement.daily import DailyProbe
 from fairlead_operator.enforcement.probe import ClusterProbe
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import handlers
+from fairlead_operator.heap import keep_trimmed
 from fairlead_operator.kopfthread import KopfThread
 from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.credentials import (
@@ -283,6 +284,7 @@ class _Leadership:
             group.create_task(feed.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
+            group.create_task(keep_trimmed(), name="heap")
             if self.enforcement is not None:
                 group.create_task(self.enforcement.run(), name="probe of the network")
 
