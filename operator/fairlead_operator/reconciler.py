@@ -311,7 +311,7 @@ class Reconciler:
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
         if found is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
-            offer = await self._definitions.offer(look.server, found, reached, stored)
+            offer = await self._definitions.offer(look.server, found.unpacked(), reached, stored)
             self._note(look.server.key, offer.remarks)
             for announcement in offer.news:
                 await self._platform.announce(look.server, announcement)

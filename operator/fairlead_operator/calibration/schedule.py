@@ -9,7 +9,6 @@ All of that is put off while probes had their share of the tool's time (`budget`
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -94,7 +93,7 @@ class ProbeSchedule:
         self._probes = {probe.tool: probe for probe in plan.probes}
         self._watched: dict[str, _Watch] = {}
         self._answers: dict[str, ProbeOutcome] = {}
-        self._round_trips: deque[float] = deque(maxlen=ROUND_TRIPS)
+        self._round_trips: list[float] = []
 
     # What is due.
 
@@ -155,7 +154,7 @@ class ProbeSchedule:
 
     def returned(self, milliseconds: float) -> None:
         """Take the duration of a baseline round trip."""
-        self._round_trips.append(milliseconds)
+        self._round_trips = [*self._round_trips[1 - ROUND_TRIPS :], milliseconds]
 
     @property
     def round_trip_ms(self) -> float | None:

@@ -11,8 +11,9 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec import structs
 
 from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
@@ -20,7 +21,7 @@ from fairlead_mcp import eras
 from fairlead_mcp.errors import McpError
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.discovery.listening import Listeners, ListenTarget
-from fairlead_operator.discovery.listing import RawListing, read_everything
+from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
 from fairlead_operator.discovery.looking import CapabilityComparisons
 from fairlead_operator.discovery.slot import Slot
 from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget
@@ -250,7 +251,8 @@ class Discoverer:
                 announced = dict(round_.announced)  # what is announced from here on, the next discovery answers
                 outcome = await self._discover(key, round_.subject.endpoint, credential)
             if isinstance(outcome, RawListing):
-                round_.listed = outcome = replace(outcome, announced=announced)
+                outcome = structs.replace(outcome, announced=announced)
+                round_.listed = KeptListing.of(outcome)
                 outcome = await self._compared_with(key, round_, credential, outcome)
             self._settle(round_, outcome, interval)
         except Exception as error:
@@ -273,7 +275,7 @@ class Discoverer:
         """A comparison is over that no discovery waits for."""
         round_ = self._rounds.get(key)
         if round_ is not None and round_.listed is not None and round_.task is None:
-            round_.found = self._looks.completed(key, round_.listed)
+            round_.found = KeptListing.of(self._looks.completed(key, round_.listed.unpacked()))
             self._finished(key)
 
     async def _discover(
@@ -292,7 +294,7 @@ class Discoverer:
         now = self._monotonic()
         if isinstance(outcome, RawListing):
             round_.up = now if round_.failure is not None else round_.up
-            round_.found, round_.failure, round_.failures = outcome, None, 0
+            round_.found, round_.failure, round_.failures = KeptListing.of(outcome), None, 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
             round_.due = now + delay
             self._answer(round_, "")

@@ -14,10 +14,10 @@ _PROBES: Final = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 
 
 class IdleConnection(asyncio.Protocol):
-    """One idle connection. `closed` is set when the other side, or the network, has ended it."""
+    """One idle connection. `closed` is done when the other side, or the network, has ended it."""
 
     def __init__(self) -> None:
-        self.closed = asyncio.Event()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.peer: tuple[str, int] | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -28,7 +28,8 @@ class IdleConnection(asyncio.Protocol):
         self.peer = None if name is None else (str(name[0]), int(name[1]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set()
+        if not self.closed.done():  # by the cancellation of who waits
+            self.closed.set_result(None)
 
     def close(self) -> None:
         """End it from this side."""

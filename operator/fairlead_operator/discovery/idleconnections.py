@@ -86,7 +86,7 @@ class IdleConnections:
                 return
             since, known = clock(), opened.peer
             try:
-                await opened.closed.wait()
+                await opened.closed
             finally:
                 opened.close()
             brief = brief + 1 if clock() - since < BRIEF else 0

@@ -5,10 +5,12 @@ Does no more than read; what it finds is judged in `build`.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import capabilities, methods
@@ -27,26 +29,25 @@ SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
 
 
-@dataclass(frozen=True)
-class RawListing:
+class RawListing(msgspec.Struct, frozen=True):
     """Result of one discovery: raw definitions in the order in which the server listed them."""
 
     protocol_version: str
-    server_info: Raw = field(default_factory=lambda: EMPTY)
-    capabilities: Raw = field(default_factory=lambda: EMPTY)
+    server_info: Raw = EMPTY
+    capabilities: Raw = EMPTY
     instructions: str | None = None
     tools: tuple[Raw, ...] = ()
     resources: tuple[Raw, ...] = ()
     resource_templates: tuple[Raw, ...] = ()
     prompts: tuple[Raw, ...] = ()
     skills: tuple[Raw, ...] = ()
-    requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requires: Mapping[str, tuple[str, ...]] = {}
     """Tools that are listed only to clients with capabilities, by name, and the names of these capabilities."""
     compared: bool = True
     """Whether it is known which tools those are."""
     ttl_ms: int = 0
     """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
-    announced: Mapping[str, str] = field(default_factory=dict)
+    announced: Mapping[str, str] = {}
     """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
@@ -55,6 +56,22 @@ class RawListing:
     def listed(self) -> int:
         """Definitions of all kinds together."""
         return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts, self.skills)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptListing:
+    """A listing as it is kept until the next one: compressed, as a look at its server reads it and nobody else."""
+
+    capabilities: Raw
+    packed: bytes
+
+    @classmethod
+    def of(cls, listing: RawListing) -> KeptListing:
+        return cls(listing.capabilities, zlib.compress(msgspec.json.encode(listing), level=1))
+
+    def unpacked(self) -> RawListing:
+        """The listing itself; its definitions are views of one buffer."""
+        return msgspec.json.decode(zlib.decompress(self.packed), type=RawListing)
 
 
 async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:

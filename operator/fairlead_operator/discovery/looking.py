@@ -13,9 +13,13 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from msgspec import structs
+
+from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Credential, Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import McpError
@@ -46,8 +50,8 @@ class _Comparison:
     """The last comparison of a server's lists."""
 
     endpoint: Endpoint
-    of: tuple[object, ...]
-    """The answer that it was compared with."""
+    of: str
+    """Digest of the answer that it was compared with."""
     gated: tuple[Gated, ...] | None
     """None: it failed, and nothing was known before."""
     at: float
@@ -58,7 +62,7 @@ class _Comparison:
 class _Running:
     """A comparison that has begun, with all its attempts."""
 
-    of: tuple[object, ...]
+    of: str
     task: asyncio.Task[None]
     tried: asyncio.Event
     """Set when the first attempt is over."""
@@ -94,7 +98,7 @@ class CapabilityComparisons:
         """Begin a comparison where one is due, and wait a while for its first attempt; as long as it takes where the
         answer is wanted as a `whole`. `anew`: somebody wants the server asked again. Raises nothing of the server's.
         """
-        of, look, running = (endpoint, *_compared_by(found)), self._looks.get(key), self._running.get(key)
+        of, look, running = _compared_by(endpoint, found), self._looks.get(key), self._running.get(key)
         if look is not None and look.endpoint != endpoint:
             look = None
             del self._looks[key]  # another server, of which nothing is known
@@ -107,17 +111,18 @@ class CapabilityComparisons:
             work = self._until_compared(key, endpoint, credential, found, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(of, task, tried)
+            task.add_done_callback(partial(self._ended, key))
         await happened(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
     def completed(self, key: ServerKey, found: RawListing) -> RawListing:
         """`found` with the tools behind client capabilities, as far as they are known."""
         look = self._looks.get(key)
         if look is None or look.gated is None:
-            return replace(found, compared=False)
+            return structs.replace(found, compared=False)
         names = set(map(name_of, found.tools))
         gated = tuple(one for one in look.gated if name_of(one.definition) not in names)
         requires = {name_of(one.definition) or "": one.requires for one in gated}
-        return replace(found, tools=(*found.tools, *(one.definition for one in gated)), requires=requires)
+        return structs.replace(found, tools=(*found.tools, *(one.definition for one in gated)), requires=requires)
 
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
@@ -132,6 +137,11 @@ class CapabilityComparisons:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: ServerKey, task: asyncio.Task[None]) -> None:
+        running = self._running.get(key)
+        if running is not None and running.task is task:
+            del self._running[key]
 
     def _old(self, look: _Comparison) -> bool:
         return not isinstance(look.endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
@@ -149,7 +159,7 @@ class CapabilityComparisons:
             try:
                 async with places, asyncio.timeout(COMPARE_SECONDS):
                     gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
-                self._looks[key] = _Comparison(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+                self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, found), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:
                 why = str(error) or f"it took longer than {COMPARE_SECONDS:g} s"
@@ -159,7 +169,7 @@ class CapabilityComparisons:
             finally:
                 tried.set()
         else:
-            self._looks[key] = _Comparison(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+            self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, found), gated, self._monotonic())
         self._compared(key)
 
     def _declaring(
@@ -168,9 +178,12 @@ class CapabilityComparisons:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
 
 
-def _compared_by(found: RawListing) -> tuple[object, ...]:
-    """Key of a comparison: one made for another value is made anew."""
-    return found.protocol_version, bytes(found.server_info), frozenset(map(name_of, found.tools))
+def _compared_by(endpoint: Endpoint, found: RawListing) -> str:
+    """Digest of what a comparison was made of: one made of something else is made anew."""
+    names = sorted({name_of(tool) or "" for tool in found.tools})
+    return sha256(
+        repr(endpoint).encode(), found.protocol_version.encode(), bytes(found.server_info), repr(names).encode()
+    )
 
 
 def remembered(found: RawListing, published: Catalog | None) -> RawListing:
@@ -179,10 +192,10 @@ def remembered(found: RawListing, published: Catalog | None) -> RawListing:
     """
     if published is None:
         return found
-    found = replace(found, announced={**published.announced, **found.announced})
+    found = structs.replace(found, announced={**published.announced, **found.announced})
     if found.compared:
         return found
     names = set(map(name_of, found.tools))
     kept = [tool for tool in published.tools if tool.requires and tool.name not in names]
     requires = {tool.name: tool.requires for tool in kept}
-    return replace(found, tools=(*found.tools, *(tool.definition for tool in kept)), requires=requires)
+    return structs.replace(found, tools=(*found.tools, *(tool.definition for tool in kept)), requires=requires)

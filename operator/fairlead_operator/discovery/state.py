@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.discovery.listing import RawListing
+from fairlead_operator.discovery.listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 
@@ -44,9 +44,9 @@ class DiscoveryState:
     """State of the discovery of one server."""
 
     subject: DiscoveryTarget
-    found: RawListing | None = None
+    found: KeptListing | None = None
     """The last good answer to this subject."""
-    listed: RawListing | None = None
+    listed: KeptListing | None = None
     """The last good answer without the tools behind client capabilities."""
     whole: bool = False
     """Whether an answer waits for the comparison: on a pinned server, tools that come later are held back."""

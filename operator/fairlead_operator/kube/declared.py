@@ -1,4 +1,4 @@
-"""Store of the resources that people declare: McpServers, LatencyTiers, ToolPolicies, parsed once per change.
+"""Stores of what people declare: LatencyTiers and ToolPolicies parsed once per change, McpServers as their JSON.
 
 Kopf's events fill it (`handlers`), and complete lists do, at the start and every `list_seconds` (`Informer`): Kopf
 reports no deletion that happened while its connection was down, and a revoked policy must not stay in force.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
 from pydantic import ValidationError
 
 from fairlead_api.meta import ServerKey
@@ -58,13 +59,56 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
         return {key: content for key in self if isinstance(content := self.get(key), Broken)}
 
     def _parsed(self, item: Json) -> R | Broken:
-        slim = {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "managedFields"}}
+        content = _parsed(self._model, _slim(item))
+        if isinstance(content, Broken):
+            logger.warning("%s %s cannot be read: %s", self._kind.kind, key_of(item), content.problem)
+        return content
+
+
+class DeclaredServers(ObjectStore[bytes]):
+    """All McpServers, or those of one namespace, each as JSON and parsed when it is looked at.
+
+    A reconcile looks at one, nothing looks at all of them, and a parsed server with its status takes ten times the
+    memory of its JSON.
+    """
+
+    def __init__(self, changed: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
+        super().__init__(lambda item: msgspec.json.encode(_slim(item)), changed)
+
+    def server(self, key: ServerKey) -> McpServer | Broken | None:
+        """The server as last seen; None where there is none."""
+        text = self.get(key)
+        return None if text is None else _parsed(McpServer, msgspec.json.decode(text))
+
+    def labels(self, key: ServerKey) -> Mapping[str, str] | None:
+        """Its labels; None where there is no such server, or one that cannot be read."""
+        text = self.get(key)
+        if text is None:
+            return None
         try:
-            return self._model.model_validate(slim)
-        except ValidationError as error:
-            problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-            logger.warning("%s %s cannot be read: %s", self._kind.kind, key_of(item), problem)
-            return Broken(slim, problem)
+            return msgspec.json.decode(text, type=_Labelled).metadata.labels
+        except msgspec.ValidationError:
+            return None
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+def _slim(item: Json) -> Json:
+    return {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "managedFields"}}
+
+
+def _parsed(model: type[R], item: Json) -> R | Broken:
+    try:
+        return model.model_validate(item)
+    except ValidationError as error:
+        problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        return Broken(item, problem)
 
 
 def closing(item: Json) -> ToolPolicy:
@@ -104,7 +148,7 @@ class KubeDeclarations:
         """False where an installation of one namespace has no rights beyond it: its tiers are the default ones."""
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
         self._of_tiers = asyncio.Lock()
-        self.servers: Declared[McpServer] = Declared(MCP_SERVERS, McpServer, self._changed)
+        self.servers = DeclaredServers(self._changed)
         self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._rule_changed)
         self._policies: Declared[ToolPolicy] = Declared(TOOL_POLICIES, ToolPolicy, self._rule_changed)
 
@@ -156,7 +200,7 @@ class KubeDeclarations:
                 except NotFound:
                     continue
 
-    def _changed(self, key: ServerKey, before: McpServer | Broken | None, after: McpServer | Broken | None) -> None:
+    def _changed(self, key: ServerKey, before: object, after: object) -> None:
         self._server_changed(key)
         if self._relabelled(key):
             self._rules_changed()
@@ -168,8 +212,7 @@ class KubeDeclarations:
         """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no
         others.
         """
-        server = self.servers.get(key)
-        labels = server.metadata.labels if isinstance(server, McpServer) else None
+        labels = self.servers.labels(key)
         if labels == self._labels.get(key):
             return False
         if labels is None:

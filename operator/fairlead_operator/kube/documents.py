@@ -12,12 +12,16 @@ import base64
 import binascii
 import contextlib
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from fairlead_api.documents.store import Blob, DocumentAssembler, part_names
-from fairlead_api.meta import ANNOTATION_WITHDRAWN, ServerKey
+from fairlead_api.meta import ANNOTATION_WITHDRAWN, LABEL_PART, ServerKey
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import NotFound
 from fairlead_kube.resources import CONFIG_MAPS
@@ -36,6 +40,38 @@ def blob_from(config_map: Json) -> Blob:
         data=config_map.get("data") or {},
         binary={key: _debase(value) for key, value in (config_map.get("binaryData") or {}).items()},
     )
+
+
+class _Values(msgspec.Struct):
+    data: dict[str, str]
+    binary: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlob:
+    """A blob as it is kept: its values compressed, as they are looked at by nobody for most of the time."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    parts: tuple[str, ...]
+    """Names of the parts that it refers to."""
+    values: bytes
+
+    @classmethod
+    def from_object(cls, config_map: Json) -> PackedBlob:
+        blob = blob_from(config_map)
+        values = zlib.compress(msgspec.json.encode(_Values(blob.data, blob.binary)), level=1)
+        return cls(blob.name, blob.labels, blob.annotations, () if blob.is_part else part_names(blob), values)
+
+    @property
+    def is_part(self) -> bool:
+        return self.labels.get(LABEL_PART) == "true"
+
+    def unpacked(self) -> Blob:
+        """As it was stored."""
+        values = msgspec.json.decode(zlib.decompress(self.values), type=_Values)
+        return Blob(self.name, dict(self.labels), dict(self.annotations), values.data, values.binary)
 
 
 def config_map_for(blob: Blob, namespace: str) -> Json:
@@ -79,7 +115,7 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._owners = list(owners)
-        self.store: ObjectStore[Blob] = ObjectStore(blob_from, self._changed)
+        self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._changed)
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
 
@@ -125,7 +161,7 @@ class KubeDocuments:
 
     async def tidy(self) -> None:
         blobs = self.store.values()
-        named = {part for blob in blobs if not blob.is_part for part in part_names(blob)}
+        named = {part for blob in blobs for part in blob.parts}
         for name in [blob.name for blob in blobs if blob.is_part and blob.name not in named]:
             if self._being_written[name] == 0:
                 logger.info("part %s deleted: its document was never completed, or is gone", name)
@@ -172,24 +208,26 @@ class KubeDocuments:
         return ServerKey(self._namespace, name)
 
     def _blob(self, name: str) -> Blob | None:
-        return self.store.get(self._key(name))
+        blob = self.store.get(self._key(name))
+        return blob.unpacked() if blob is not None else None
 
     def _parts(self, name: str) -> Sequence[str]:
-        blob = self._blob(name)
-        return part_names(blob) if blob is not None else ()
+        blob = self.store.get(self._key(name))
+        return blob.parts if blob is not None else ()
 
     def _follow(self, name: str) -> None:
         """Keep the list of heads like the store."""
-        blob = self._blob(name)
+        blob = self.store.get(self._key(name))
         if blob is None or blob.is_part:
             self._heads.pop(name, None)
         else:
             self._heads[name] = blob.labels
 
-    def _changed(self, key: ServerKey, before: Blob | None, after: Blob | None) -> None:
+    def _changed(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
         self._follow(key.name)
-        if after is None or before is None or not holds(after, before):
-            self._disturbed(key.name, (after or before or Blob(key.name, {}, {}, {}, {})).labels)
+        if after is None or before is None or not holds(after.unpacked(), before.unpacked()):
+            known = after or before
+            self._disturbed(key.name, known.labels if known is not None else {})
 
 
 def _debase(value: str) -> bytes:

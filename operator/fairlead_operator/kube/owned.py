@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ _UNSTABLE_ANNOTATIONS: Final = {"deployment.kubernetes.io/revision"}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
     """An object as it stood when last looked at."""
 
@@ -41,7 +41,13 @@ class Seen:
     fingerprint: str
     """Over everything but its status and bookkeeping."""
     generation: int
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status_json: bytes
+    """Kept as JSON, which takes a fifth of the memory."""
+
+    @property
+    def status(self) -> Json:
+        status: Json = msgspec.json.decode(self.status_json)
+        return status
 
 
 class ForeignObject(Exception):
@@ -84,7 +90,7 @@ def _seen(item: Json) -> Seen:
         owner_uid=owner[1] if owner else "",
         fingerprint=fingerprint(item),
         generation=metadata.get("generation", 0),
-        status=item.get("status") or {},
+        status_json=_encode(item.get("status") or {}),
     )
 
 

@@ -22,7 +22,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, NotLeading, TooBig
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
-from fairlead_operator.kube.declared import Broken, Declared
+from fairlead_operator.kube.declared import Broken, DeclaredServers
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
@@ -48,7 +48,7 @@ class KubePlatform:
     def __init__(
         self,
         kube: Kube,
-        servers: Declared[McpServer],
+        servers: DeclaredServers,
         owned: Owned,
         resolver: Resolver,
         store: CredentialStore,
@@ -77,7 +77,7 @@ class KubePlatform:
         return list(self._servers)
 
     async def get(self, key: ServerKey) -> McpServer | None:
-        server = self._servers.get(key)
+        server = self._servers.server(key)
         if isinstance(server, Broken):
             await self._report_broken(key, server)
             raise UnreadableServer(server.problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -58,7 +58,7 @@ def restored(found: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
     for one in in_force:
         of.setdefault(one.sort, []).append(one.definition)
     said = of.get("instructions")
-    return replace(
+    return msgspec.structs.replace(
         found,
         tools=tuple(of.get("tool", ())),
         resources=tuple(of.get("resource", ())),

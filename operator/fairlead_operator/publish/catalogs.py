@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
+from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import CATALOG, Catalog, same_content
 from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode, encode
 from fairlead_api.documents.pins import PINS
@@ -27,13 +29,20 @@ def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
     }
 
 
+class _Stamped(NamedTuple):
+    """A catalog that was published: by its digest, as a thousand whole ones would take ten megabytes."""
+
+    digest: str
+    updated_at: str
+
+
 class Catalogs:
     """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with."""
 
     def __init__(self, documents: Documents, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._documents = documents
         self._now = now
-        self._last: dict[ServerKey, Catalog] = {}
+        self._last: dict[ServerKey, _Stamped] = {}
 
     async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
         """Published catalog of this very server; None for none, an unreadable one, or one of a namesake."""
@@ -56,10 +65,11 @@ class Catalogs:
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
         """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
-        catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, stored))
+        digest = _digest(catalog)
+        catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         blobs = pack(name, CATALOG, encode(catalog), labels)
-        self._last[catalog.key] = catalog
+        self._last[catalog.key] = _Stamped(digest, catalog.updated_at)
         if not changed and await self._documents.holds(blobs):
             return catalog
         await self._documents.publish(blobs)
@@ -71,11 +81,13 @@ class Catalogs:
         )
         return catalog
 
-    def _stamp(self, catalog: Catalog, stored: Catalog | None) -> str:
+    def _stamp(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
         """When this content came up; a document that was deleted or edited by hand comes back with its old time."""
-        for known in (stored, self._last.get(catalog.key)):
-            if known is not None and same_content(known, catalog):
-                return known.updated_at
+        if stored is not None and same_content(stored, catalog):
+            return stored.updated_at
+        last = self._last.get(catalog.key)
+        if last is not None and last.digest == digest:
+            return last.updated_at
         return self._now().isoformat(timespec="milliseconds")
 
     async def withdraw(self, key: ServerKey) -> bool:
@@ -106,3 +118,8 @@ class Catalogs:
                 gone.append(name)
         await self._documents.tidy()
         return gone
+
+
+def _digest(catalog: Catalog) -> str:
+    """Equal for catalogs of the same content."""
+    return sha256(encode(msgspec.structs.replace(catalog, updated_at="", refreshed=None)))

@@ -17,12 +17,13 @@ from typing import Literal
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
+from fairlead_api.policies.index import Shelved
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_operator.conditions import as_shown, conditions
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
-from fairlead_operator.publish.review import IN_FORCE, Review, review
+from fairlead_operator.publish.review import IN_FORCE, Review, review, selectable
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class PolicyStatuses:
         self._platform = platform
         self._now = now
         self._rules = Rules()
-        self._catalogs: dict[ServerKey, Catalog] = {}
+        self._shelves: dict[ServerKey, Shelved] = {}
         self._told: dict[ServerKey, tuple[Cause, ...]] = {}
         """Causes that people were told last."""
         self.wanted = asyncio.Event()
@@ -49,21 +50,21 @@ class PolicyStatuses:
 
     def know(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
-        known = self._catalogs.get(catalog.key)
-        self._catalogs[catalog.key] = catalog
-        if known is None or known.tools != catalog.tools or known.trust_annotations != catalog.trust_annotations:
+        shelf = selectable(catalog)
+        if self._shelves.get(catalog.key) != shelf:
+            self._shelves[catalog.key] = shelf
             self.wanted.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Keep the living only."""
-        for key in self._catalogs.keys() - set(alive):
-            del self._catalogs[key]
+        for key in self._shelves.keys() - set(alive):
+            del self._shelves[key]
             self.wanted.set()
 
     async def show(self) -> None:
         """Look at every policy, and write what is not shown yet. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
-        reviews = review(self._rules, [*servers], self._catalogs.values())
+        reviews = review(self._rules, [*servers], self._shelves)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 said = f"it cannot be read, and denies everything that it selects: {fault}"

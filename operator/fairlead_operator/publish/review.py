@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jsonschema_rs
+import msgspec
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rules
@@ -62,31 +63,53 @@ class Review:
         return tuple(verdict for verdict in found if verdict is not None)
 
 
+class SelectableTool(msgspec.Struct, frozen=True):
+    """Members of a tool that rules select it by; implements `policies.index.Listed`."""
+
+    name: str
+    tags: tuple[str, ...]
+    categories: tuple[str, ...]
+    definition: bytes
+    """For its annotations; `{}` where they do not count."""
+
+
+def selectable(catalog: Catalog) -> Shelved:
+    """A server's tools by those members: for the review of policies, far less than the whole catalog is kept."""
+    trusted = catalog.trust_annotations
+    tools = tuple(
+        SelectableTool(tool.name, tool.tags, tool.categories, bytes(tool.definition) if trusted else b"{}")
+        for tool in catalog.tools
+        if tool.enabled
+    )
+    return Shelved(catalog.name, tools, trusted)
+
+
 @dataclass
 class _Space:
     """One namespace: its policies, and the tools that are known of its servers."""
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
-    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    shelves: dict[str, Shelved] = field(default_factory=dict)
 
     def index(self) -> ToolIndex:
-        return ToolIndex(
-            Shelved(name, [tool for tool in catalog.tools if tool.enabled], catalog.trust_annotations)
-            for name, catalog in sorted(self.catalogs.items())
-        )
+        return ToolIndex(shelf for _, shelf in sorted(self.shelves.items()))
 
 
-def review(rules: Rules, servers: Collection[ServerKey], catalogs: Iterable[Catalog]) -> dict[ServerKey, Review]:
-    """Every policy of the rules, by namespace and name. `servers` are all that exist."""
+def review(
+    rules: Rules, servers: Collection[ServerKey], shelves: Mapping[ServerKey, Shelved]
+) -> dict[ServerKey, Review]:
+    """Every policy of the rules, by namespace and name. `servers` are all that exist, `shelves` their tools as far as
+    they are known (`selectable`).
+    """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
     for namespace, space in spaces.items():
         space.servers = tuple(key.name for key in servers if key.namespace == namespace)
     for policy in rules.policies:
         spaces[policy.namespace].policies.append(policy)
-    for catalog in catalogs:
-        if catalog.namespace in spaces and catalog.name in spaces[catalog.namespace].servers:
-            spaces[catalog.namespace].catalogs[catalog.name] = catalog
+    for key, shelf in shelves.items():
+        if key.namespace in spaces and key.name in spaces[key.namespace].servers:
+            spaces[key.namespace].shelves[key.name] = shelf
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
     found = {}
     for namespace, space in spaces.items():
@@ -100,7 +123,7 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    known = all(name in space.catalogs for name in selected)
+    known = all(name in space.shelves for name in selected)
     unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)

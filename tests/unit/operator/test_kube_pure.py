@@ -9,17 +9,17 @@ import pytest
 from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
-from fairlead_kube.resources import MCP_SERVERS
+from fairlead_kube.resources import TOOL_POLICIES
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
     shard_name,
     store_key,
     store_names,
 )
-from fairlead_operator.kube.declared import Broken, Declared
+from fairlead_operator.kube.declared import Broken, Declared, DeclaredServers
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import KubePlatform, dialled_url, endpoint_of
@@ -114,14 +114,22 @@ def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
     assert dialled_url(mcp_server(url="https://Tools.example.com:8443/mcp")) == "https://Tools.example.com:8443/mcp"
 
 
-def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: pytest.LogCaptureFixture) -> None:
-    servers = Declared(MCP_SERVERS, McpServer, lambda key, before, after: None)
+def test_a_server_that_breaks_a_rule_is_broken_and_says_in_which_field() -> None:
+    servers = DeclaredServers(lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
     servers.changed({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
-    found = servers.get(ServerKey("team", "demo"))
+    found = servers.server(ServerKey("team", "demo"))
     assert isinstance(found, Broken)
     assert "spec.url" in found.problem
-    assert servers.sound() == []
+
+
+def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
+    metadata = {"namespace": "team", "name": "strict", "uid": "u", "resourceVersion": "1"}
+    for version in ("1", "1", "2"):
+        policies.changed({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
+    assert list(policies.broken()) == [ServerKey("team", "strict")]
+    assert policies.sound() == []
 
 
 @pytest.mark.parametrize("refusal", [Invalid("spec: no such key: url evaluating rule"), NotFound("gone")])
@@ -130,7 +138,7 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
         async def apply(self, *what: object, **how: object) -> None:
             raise refusal
 
-    servers = Declared(MCP_SERVERS, McpServer, lambda key, before, after: None)
+    servers = DeclaredServers(lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
     servers.changed({"metadata": metadata, "spec": {"url": 5}})
     unused = cast("Any", None)

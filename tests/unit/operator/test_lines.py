@@ -84,7 +84,7 @@ async def test_only_what_a_server_is_to_blame_for_is_a_loss(
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
     watch = IdleConnections(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
-    first.closed.set()
+    first.closed.set_result(None)
     await eventually(lambda: "back" in told)
     assert told == (["lost", "back"] if lost else ["back"])
     await watch.aclose()

@@ -120,12 +120,12 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     await until(lambda: bench.told)
     first = rounds.look(KEY, subject, None, 600.0).found
     assert first is not None
-    assert (len(first.tools), first.compared) == (1, False)
+    assert (len(first.unpacked().tools), first.unpacked().compared) == (1, False)
     may_compare.set()
     await until(lambda: len(bench.told) == 2)
     second = rounds.look(KEY, subject, None, 600.0).found
     assert second is not None
-    assert (len(second.tools), second.compared) == (3, True)
+    assert (len(second.unpacked().tools), second.unpacked().compared) == (3, True)
     assert bench.script.asked == 1, "the server itself is not asked again for it"
     await rounds.aclose()
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.meta import ServerKey
-from fairlead_operator.publish.review import Review, review
+from fairlead_operator.publish.review import Review, review, selectable
 from gatewayworld import catalog, entry
 from toolservers import tool
 
@@ -35,7 +35,8 @@ def deny(*tools: str) -> Rule:
 
 def look(*policies: Policy, catalogs: list[Any] = CATALOGS) -> Review:
     """At the first of them."""
-    return review(Rules(policies=policies, tiers=TIERS), [WEB, FILE], catalogs)[ServerKey("n", policies[0].name)]
+    shelves = {each.key: selectable(each) for each in catalogs}
+    return review(Rules(policies=policies, tiers=TIERS), [WEB, FILE], shelves)[ServerKey("n", policies[0].name)]
 
 
 def subject(kind: str, name: str | None = None) -> dict[str, Any]:

@@ -116,12 +116,12 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
     bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
     first = (await bench.asked()).found
     assert first is not None
-    assert first.announced == {}
+    assert first.unpacked().announced == {}
     await until(lambda: bench.look().announced)
     bench.now = 1
     second = (await bench.asked()).found
     assert second is not None
-    assert second.announced == {"tools": STAMP}
+    assert second.unpacked().announced == {"tools": STAMP}
     await bench.rounds.aclose()
 
 
