@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Final
 
-EVERY_SECONDS: Final = 30.0
+EVERY_SECONDS: Final = 5.0
 """A trim holds the loop for about 3 ms."""
 
 
