@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, TcpEndpoint
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.meta import ServerKey
 from fairlead_operator.server import gate
 from gated_stdio_server import gated
 from operatorworld import World, running
@@ -47,8 +49,11 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
         assert world.server("demo")["status"]["endpoint"] == f"tcp://demo.{world.namespace}.svc:9000"
     async with gated(SDK_STDIO, token=token) as server:
         world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
-        async with running(world):
-            await world.until("asked again", lambda: world.is_("demo", "Ready", "True"))
+        published = catalog_name(ServerKey(world.namespace, "demo"))
+        world.request("DELETE", f"/api/v1/namespaces/{world.release}/configmaps/{published}")
+        async with running(world):  # which knows its tools by asking alone
+            await world.until("asked again", lambda: world.catalog("demo"))
+            assert world.is_("demo", "Ready", "True")
             after = world.get(world.path("deployments", "demo"))
             assert after is not None
             assert after["metadata"]["generation"] == deployment["metadata"]["generation"], "no pod was replaced"
