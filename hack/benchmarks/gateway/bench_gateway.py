@@ -192,8 +192,11 @@ def run(settings: Settings) -> Report:
         if settings.long or (settings.wants("million") and settings.only):
             attempt("million", more.many_calls)
         if settings.peers or any(word.startswith("peers") for word in settings.only):
-            for peer in peers(bench.notes):
-                attempt(f"peers/{slug(peer.name)}", partial(bench.measure_peer, peer))
+            there = {f"peers/{slug(peer.name)}": peer for peer in peers(bench.notes)}
+            for part, peer in there.items():
+                attempt(part, partial(bench.measure_peer, peer))
+            for word in settings.missed("peers", there):
+                bench.failures.append(f"{word}: none of the peers that can be had here: {', '.join(there) or 'none'}")
     report = reported(bench, more)
     if settings.svg is not None:
         settings.svg.write_text(drawn(bench.outcomes))

@@ -47,6 +47,11 @@ class Settings:
         """Whether a part is to be measured. One is named by itself or by what comes before a `/` in its name."""
         return not self.only or any(part == word or part.startswith(f"{word}/") for word in self.only)
 
+    def missed(self, group: str, reached: Iterable[str]) -> list[str]:
+        """Words of `only` for a part of `group` that none of those `reached` was."""
+        parts = {*reached}
+        return [word for word in self.only if word.startswith(f"{group}/") and word not in parts]
+
     def check_parts(self, known: Iterable[str]) -> None:
         """Raises Unmeasurable where `only` names something else."""
         known = [*known]

@@ -116,6 +116,11 @@ def test_a_part_that_is_only_known_when_it_is_reached_may_be_named() -> None:
     assert not settings.wants("others/two")
 
 
+def test_a_part_that_was_never_reached_is_known_by_its_name() -> None:
+    settings = Settings(1, only=("others/one", "others/two", "lists"))
+    assert settings.missed("others", ["others/one", "others/three"]) == ["others/two"]
+
+
 @pytest.mark.parametrize(("word", "parts"), [("call", PARTS), ("calls/6", PARTS), ("lists", ())])
 def test_a_part_that_does_not_exist_is_refused_with_those_that_do(word: str, parts: tuple[str, ...]) -> None:
     with pytest.raises(Unmeasurable, match=f"no such part; parts: {parts[0] if parts else 'none'}"):
