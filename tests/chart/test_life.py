@@ -81,7 +81,8 @@ def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm
     helm.install("--set", "crds.keep=false")
     assert crds(plane) == 3
     helm.uninstall()
-    until("no definitions", lambda: crds(plane) == 0, seconds=30)
+    # the API server looks every five seconds whether the resources of a definition that goes are gone
+    until("no definitions", lambda: crds(plane) == 0, seconds=120)
     until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
 
 
