@@ -213,9 +213,19 @@ class SteadyLoad:
             "open_then": sum(call.began <= at <= call.ended for call in self.calls),
             "p50_ms": round(good[len(good) // 2] * 1000, 1) if good else 0.0,
             "longest_ms": round(good[-1] * 1000, 1) if good else 0.0,
+            "longest_by_tool_ms": _longest(calls),
             "reconnects": sum(call.attempts for call in calls),
             "bad": [asdict(call) for call in calls if call.outcome != OK],
         }
+
+
+def _longest(calls: list[Call]) -> dict[str, float]:
+    """Milliseconds of the longest answered call of each tool."""
+    longest: dict[str, float] = {}
+    for call in calls:
+        if call.outcome == OK:
+            longest[call.tool] = max(longest.get(call.tool, 0.0), round((call.ended - call.began) * 1000, 1))
+    return longest
 
 
 def _judge(call: Call, result: dict[str, Any], number: int) -> None:

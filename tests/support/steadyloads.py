@@ -35,6 +35,7 @@ class Told:
     reconnects: int = 0
     p50_ms: float = 0.0
     longest_ms: float = 0.0
+    longest_by_tool_ms: dict[str, float] = field(default_factory=dict)
     bad: list[Json] = field(default_factory=list)
 
 
@@ -84,6 +85,7 @@ def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools
     command = ["python", "-u", "/load/steadyload.py", *_words(url, era, rate, tools, f"0.0.0.0:{POD_PORT}")]
     container = {
         "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command,
+        "resources": {"requests": {"cpu": "100m"}},  # without, it stands still while other pods start
         "volumeMounts": [{"name": "load", "mountPath": "/load"}],
         "readinessProbe": {"tcpSocket": {"port": POD_PORT}, "periodSeconds": 1},
     }  # fmt: skip

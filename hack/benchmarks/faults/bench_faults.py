@@ -33,6 +33,9 @@ from steadyloads import Told
 ROUNDS: Final = 3
 LONGEST: Final = 90.0
 GOAL_SECONDS: Final = 10.0
+GOAL_LONGEST_CALL: Final = 1.0
+"""Seconds; half a second of them are the tool's own."""
+ROLLED: Final = "both rolled"
 GRACE: Final = 0.25
 """Seconds after a kill in which a client may still be sending on a connection whose end it has not read."""
 EXPECTED: Final = {"ok", "CONNECTION_LOST", "BREAKER_OPEN", "TIMEOUT", "RATE_LIMITED", "no answer"}
@@ -85,10 +88,15 @@ class Outcome:
         """Seconds, of calls that were answered."""
         return max(told.longest_ms for told in self.loads) / 1000
 
+    def slowest(self) -> str:
+        """The longest answered call of each load, with its tool: `add_slowly` takes half a second by itself."""
+        every = [(ms, tool, told.where) for told in self.loads for tool, ms in told.longest_by_tool_ms.items()]
+        return ", ".join(f"{tool} {ms:.0f} ms ({where})" for ms, tool, where in sorted(every, reverse=True)[:4])
+
     def seen(self) -> str:
         """In one line."""
         whole = f"whole after {self.whole.ours:.1f} s, reported after {self.whole.reported:.1f} s" if self.whole else ""
-        return f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong, {whole}"
+        return f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong, {whole}; slowest {self.slowest()}"
 
     def notes(self) -> list[str]:
         """Losses, in the words of the clients that had them."""
@@ -184,6 +192,11 @@ def run(settings: Settings) -> Report:
         Goal("wrong answers", sum(o.wrong for o in outcomes), "answers", at_most=0),
         _slowest("the slowest to be whole again", [o.whole.ours if o.whole else None for o in outcomes]),
         _slowest("and all pods called ready", [o.whole.reported if o.whole else None for o in outcomes]),
+        *(
+            Goal("longest call while both are rolled", outcome.longest, "s", at_most=GOAL_LONGEST_CALL)
+            for outcome in outcomes
+            if outcome.fault.name == ROLLED
+        ),
     ]
     report.notes = [note for outcome in outcomes for note in outcome.notes()]
     return report

@@ -96,8 +96,8 @@ def server(name: str, **spec: Any) -> Json:
 
 
 def image_server(name: str, script: str, *, transport: str = "streamable-http", **spec: Any) -> Json:
-    """One whose pod runs a script."""
-    containers = [{"name": "server", "imagePullPolicy": "Never"}]
+    """One whose pod runs a script. It requests processor time: pods that do not stand still while others start."""
+    containers = [{"name": "server", "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "100m"}}}]
     template = {"spec": {"containers": containers, "terminationGracePeriodSeconds": 2}}
     image = {"name": DEMO, "command": ["python", "-c", script], "transport": transport}
     return server(name, image=image, podTemplate=template, **spec)
