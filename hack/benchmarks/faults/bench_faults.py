@@ -96,7 +96,8 @@ class Outcome:
     def seen(self) -> str:
         """In one line."""
         whole = f"whole after {self.whole.ours:.1f} s, reported after {self.whole.reported:.1f} s" if self.whole else ""
-        return f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong, {whole}; slowest {self.slowest()}"
+        lost = f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong"
+        return f"{lost}, {whole}; slowest {self.slowest()}"
 
     def notes(self) -> list[str]:
         """Losses, in the words of the clients that had them."""
