@@ -108,6 +108,12 @@ def read_calls(
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """Read a body of `/v1/tool-calls`. Raises Problem where it, its message or a format makes no sense."""
     asked = decode(body, ToolCallsBody)
+    shelf, planned = requested(context, seen, asked)
+    return asked, shelf, planned
+
+
+def requested(context: RestContext, seen: SubjectCatalog, asked: ToolCallsBody) -> tuple[VisibleTools, list[Planned]]:
+    """The calls that a body asks for, as `read_calls`."""
     format_ = format_called(asked.format)
     shelf = context.shelf(seen, asked.tier)
     if (asked.message is None) == (asked.stream is None):
@@ -117,7 +123,7 @@ def read_calls(
     else:
         calls = parse_stream(asked.stream, format_.name)
     own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
-    return asked, shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
+    return shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
 
 
 def _plan(

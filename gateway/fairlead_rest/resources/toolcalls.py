@@ -1,26 +1,24 @@
 """`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
 
-`planned` reads the message and finds the tools; calls go the way of every call (`calls.direct`); here they are run
-together, and the results are written in the form in which the calls came.
+`requested_calls` reads the message and finds the tools, `tool_runs` calls them; here the results are written in the
+form in which the calls came.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss, invalid_result
+from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.startup import refusal_of
-from fairlead_gateway.limits.buffers import Holding
+from fairlead_gateway.calls.direct import Origin
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.caller_tools import arguments_for
 from fairlead_rest.context import RestContext, format_called
@@ -29,10 +27,9 @@ from fairlead_rest.openapi import described
 from fairlead_rest.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_rest.requested_calls import Planned, ToolCallsBody, read_calls
+from fairlead_rest.tool_runs import CallOutcome, result_for, run_calls
 from fairlead_rest.visible_tools import VisibleTools
-from fairlead_tools.batch import run_all
 from fairlead_tools.refusal import META_WARNING
-from fairlead_tools.refusals import result as refused_result
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
@@ -77,12 +74,6 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 _NOTHING: Final = Guess(None, None, "unknown")
 
 
-class _CallOutcome(msgspec.Struct, frozen=True):
-    result: bytes | None
-    seconds: float = 0
-    unknown: str | None = None
-
-
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/tool-calls`."""
     routes = APIRouter(prefix="/v1", tags=["calls"])
@@ -98,9 +89,11 @@ def router(context: RestContext) -> APIRouter:
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         with context.caller.holding(origin) as holding:
-            works = [_work(context, origin, shelf, one, holding, asked.result_tokens) for one in planned]
             began = time.monotonic()
-            outcomes = await _while_connected(request, run_all(works, at_once=at_once))
+            runs = run_calls(
+                context, origin, shelf, planned, holding, at_once=at_once, result_tokens=asked.result_tokens
+            )
+            outcomes = await _while_connected(request, runs)
             if outcomes is None:
                 return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
             cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
@@ -148,45 +141,7 @@ def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], act
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 
-def _work(
-    context: RestContext,
-    origin: Origin,
-    shelf: VisibleTools,
-    planned: Planned,
-    holding: Holding,
-    result_tokens: int | None,
-) -> Callable[[], Awaitable[_CallOutcome]]:
-    async def work() -> _CallOutcome:
-        entry = planned.entry
-        if planned.unready is not None:
-            refusal = refusal_of(planned.unready, starts=context.starts(planned.unready))
-            return _CallOutcome(refused_result(refusal))
-        if entry is None:
-            if planned.denial is not None or not planned.theirs:
-                context.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
-            return _CallOutcome(None)
-        if not planned.call.valid:
-            context.caller.refused(origin, shelf.view, entry.name)
-            return _CallOutcome(None)
-        began = time.monotonic()
-        made = await context.caller.call(
-            origin, shelf.view, entry.name, planned.arguments,
-            timeout=planned.timeout, retries=planned.retries, holding=holding, result_tokens=result_tokens,
-        )  # fmt: skip
-        seconds = time.monotonic() - began
-        if isinstance(made, Unknown):
-            return _CallOutcome(None, seconds, made.message)
-        return _CallOutcome(bytes(made), seconds)
-
-    return work
-
-
-def _raw(planned: Planned) -> bytes:
-    arguments = planned.call.arguments
-    return b"{}" if isinstance(arguments, InvalidCall) else encode(arguments)
-
-
-async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]) -> list[_CallOutcome] | None:
+async def _while_connected(request: Request, work: Awaitable[list[CallOutcome]]) -> list[CallOutcome] | None:
     """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
     batch = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(request.receive())
@@ -202,11 +157,11 @@ async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]
         batch.cancel()
 
 
-def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_CallOutcome], cost: Cost) -> ToolCallsAnswer:
+def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
-        result = _result(plan, outcome)
+        result = result_for(plan, outcome)
         results.append(result)
         documents.append(_document(plan, outcome, result))
     carry = asked.carry
@@ -236,21 +191,7 @@ def _response(made: ToolCallsAnswer) -> Response:
     return response
 
 
-def _result(plan: Planned, outcome: _CallOutcome) -> JsonObject | None:
-    """Result for the model; None where the caller answers the call."""
-    if outcome.result is not None:
-        return msgspec.json.decode(outcome.result, type=dict[str, Any])
-    if not plan.call.valid:
-        return invalid_result(plan.call)
-    if plan.theirs:
-        return None
-    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
-    if plan.near is not None:
-        message += f". Did you mean {plan.near}?"
-    return {"content": [{"type": "text", "text": message}], "isError": True}
-
-
-def _document(plan: Planned, outcome: _CallOutcome, result: JsonObject | None) -> CallDocument:
+def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) -> CallDocument:
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:
