@@ -38,7 +38,7 @@ from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import Models, embedding
+from fairlead_gateway.configuration import Models, certificates, embedding
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
@@ -49,7 +49,6 @@ from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
@@ -66,7 +65,7 @@ from fairlead_gateway.metrics.servers import ServerCollector
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_mcp.eras import Client
@@ -84,7 +83,8 @@ from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
 from fairlead_tools.validation.shelf import Checks
 from fairlead_tools.version import NAME, VERSION
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported where they are configured: an HTTP client takes a third of a second
+    from fairlead_llm.routes import LlmEndpoints
     from fairlead_rest.live_models import Refresher
 
 NO_MODELS: Final = Models()
@@ -101,6 +101,7 @@ class Gateway:
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
         governance: Governance, heap: Heap, live_models: Refresher | None = None,
+        llm: LlmEndpoints | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -116,9 +117,9 @@ class Gateway:
         self.governance = governance
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
-        self._listener = Listener(
-            endpoint, application(self.readiness, rest), settings.host, settings.port, _certificates(settings)
-        )
+        self._llm = llm
+        served = application(self.readiness, rest, *(() if llm is None else (llm.routes, llm.refusals)))
+        self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
@@ -214,6 +215,8 @@ class Gateway:
         self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
         await self.rest.aclose()
+        if self._llm is not None:
+            await self._llm.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
         await self.snapshots.stop()
@@ -365,24 +368,22 @@ def build(
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
     return Gateway(
-        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher
-    )
+        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher,
+        _llm_endpoints(models, rest, recorder, settings.llm_rounds, settings.llm_seconds),
+    )  # fmt: skip
 
 
-def _certificates(settings: Settings) -> Certificates | None:
-    """TLS certificates of the listener. Raises BadSetting."""
-    if settings.tls_cert is None:
-        if settings.tls_key is not None or settings.tls_client_ca is not None:
-            raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
+def _llm_endpoints(models: Models, rest: RestContext, recorder: ContextRecorder, *bounds: float) -> LlmEndpoints | None:
+    """None where there are no providers."""
+    if models.providers is None:
         return None
-    try:
-        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    except BadCertificate as error:
-        raise BadSetting(str(error)) from error
+    from fairlead_llm.routes import LlmEndpoints
+
+    return LlmEndpoints(rest, models.providers, recorder, *bounds)
 
 
 def _refresher(models: Models) -> Refresher | None:
-    """Only where it is asked for: the HTTP client takes a third of a second to import."""
+    """None where no model server is asked."""
     if models.live is None:
         return None
     from fairlead_rest.live_models import Refresher

@@ -15,7 +15,9 @@ from msgspec import Meta
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
+from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_llm.providers import InvalidProvider, Providers, read_providers
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, EmbeddingConfig, missing_modules
 
 Tokens = Annotated[int, Meta(ge=1)]
@@ -34,6 +36,8 @@ class Models(msgspec.Struct, frozen=True):
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
     windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
+    providers: Providers | None = None
+    """Where models are, for the endpoints in front of them; None without."""
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -41,14 +45,16 @@ class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     models: dict[str, Tokens | WindowSetting] = {}
     """Model to the size of its window."""
     live_models: LiveSource | None = None
+    providers: dict[str, Any] = {}
 
 
 def load_models(path: Path | None) -> Models:
-    """From a YAML file with the members `routes`, `models` and `liveModels`; nothing without a file. Example:
+    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`; nothing without a file. Example:
 
         routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
         models: {our-qwen: 65536, gpt-5-mini: {context: 400000, maxInput: 272000}}
         liveModels: {url: "http://vllm.models:8000/v1/models", refreshSeconds: 300, tokenFile: /etc/vllm/token}
+        providers: {vllm: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}}
 
     Raises BadSetting with a sentence that names the file and the place.
     """
@@ -63,13 +69,15 @@ def load_models(path: Path | None) -> Models:
     try:
         file = msgspec.convert(document, _File)
         routes = read_routes(file.routes)
+        providers = read_providers(file.providers, routes) if file.providers else None
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{path} must hold the members routes, models or liveModels: {error}") from error
-    except (InvalidRoute, UnknownFormat) as error:
+        raise BadSetting(f"{path} must hold the members routes, models, liveModels or providers: {error}") from error
+    except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
         raise BadSetting(f"{path}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
         raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
-    return Models(routes, ContextWindows({name: _window(size) for name, size in file.models.items()}), file.live_models)
+    windows = ContextWindows({name: _window(size) for name, size in file.models.items()})
+    return Models(routes, windows, file.live_models, providers)
 
 
 def embedding(settings: Settings) -> EmbeddingConfig | None:
@@ -86,6 +94,18 @@ def embedding(settings: Settings) -> EmbeddingConfig | None:
             f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: install fairlead[search]{wheel}"
         )
     return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings)
+
+
+def certificates(settings: Settings) -> Certificates | None:
+    """TLS certificates of the listener. Raises BadSetting."""
+    if settings.tls_cert is None:
+        if settings.tls_key is not None or settings.tls_client_ca is not None:
+            raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
+        return None
+    try:
+        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    except BadCertificate as error:
+        raise BadSetting(str(error)) from error
 
 
 def _endpoint(settings: Settings) -> EmbeddingConfig:

@@ -216,6 +216,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
     embedder_instruction: str = ""
     """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
+    llm_rounds: Annotated[int, Meta(ge=1, le=100)] = 8
+    """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
+    llm_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
+    """For such a request, with all that the model and its tools do."""
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None

@@ -6,9 +6,9 @@ Made by `app`. It reads what it is given and decides nothing.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Final
 
 import msgspec
@@ -49,10 +49,18 @@ class Readiness(msgspec.Struct, frozen=True):
     """The catalog is served from the last snapshot; the source is away. Ready all the same."""
 
 
-def application(readiness: Callable[[], Readiness], context: RestContext) -> ASGIApp:
-    """The routes of `assembled`, behind the guard."""
+def application(
+    readiness: Callable[[], Readiness],
+    context: RestContext,
+    more: Iterable[BaseRoute] = (),
+    refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
+) -> ASGIApp:
+    """The routes of `assembled` and `more` of them, behind the guard. `refusals`: by path, the form of the guard's
+    refusals where it is not that of problem documents.
+    """
     app = assembled(readiness, context)
-    return GuardMiddleware(FastRoutes(app, app.routes), context.guard)
+    app.router.routes.extend(more)
+    return GuardMiddleware(FastRoutes(app, app.routes), context.guard, refusals)
 
 
 def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:

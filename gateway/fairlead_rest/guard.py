@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from starlette.responses import Response
@@ -124,9 +125,16 @@ class RequestGuard:
 class GuardMiddleware:
     """The application behind the guard."""
 
-    def __init__(self, app: ASGIApp, guard: RequestGuard) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        guard: RequestGuard,
+        refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
+    ) -> None:
+        """`refusals`: by path, the form of a refusal; of all others it is a problem document."""
         self._app = app
         self._guard = guard
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PROBES:
@@ -152,7 +160,7 @@ class GuardMiddleware:
             else:
                 scope[IDENTITY] = admitted
                 scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
-        return None if problem is None else problem.response()
+        return None if problem is None else self._refusals.get(scope["path"], Problem.response)(problem)
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

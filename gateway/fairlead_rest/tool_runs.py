@@ -6,11 +6,13 @@ knows in which form the results are written.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from fastapi import Request
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
 from fairlead_formats.tools.format import JsonObject
@@ -23,6 +25,8 @@ from fairlead_rest.requested_calls import Planned
 from fairlead_rest.visible_tools import VisibleTools
 from fairlead_tools.batch import run_all
 from fairlead_tools.refusals import result as refused_result
+
+Result = TypeVar("Result")
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
@@ -48,6 +52,22 @@ async def run_calls(
     """Call the tools, at most `at_once` at a time; outcomes in the order of the calls. Cancelling cancels all calls."""
     works = [_work(context, origin, shelf, one, holding, result_tokens) for one in planned]
     return await run_all(works, at_once=at_once)
+
+
+async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
+    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
+    batch = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not batch.done():
+            batch.cancel()
+            await asyncio.wait({batch})
+            return None
+        return await batch
+    finally:
+        gone.cancel()
+        batch.cancel()
 
 
 def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:

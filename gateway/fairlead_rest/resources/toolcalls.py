@@ -6,9 +6,7 @@ form in which the calls came.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable
 from functools import partial
 from typing import Final, Literal
 
@@ -27,7 +25,7 @@ from fairlead_rest.openapi import described
 from fairlead_rest.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_rest.requested_calls import Planned, ToolCallsBody, read_calls
-from fairlead_rest.tool_runs import CallOutcome, result_for, run_calls
+from fairlead_rest.tool_runs import CallOutcome, result_for, run_calls, while_connected
 from fairlead_rest.visible_tools import VisibleTools
 from fairlead_tools.refusal import META_WARNING
 
@@ -93,7 +91,7 @@ def router(context: RestContext) -> APIRouter:
             runs = run_calls(
                 context, origin, shelf, planned, holding, at_once=at_once, result_tokens=asked.result_tokens
             )
-            outcomes = await _while_connected(request, runs)
+            outcomes = await while_connected(request, runs)
             if outcomes is None:
                 return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
             cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
@@ -139,22 +137,6 @@ def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], act
     at_once = 1 if asked.strategy == "sequential" else asked.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
-
-
-async def _while_connected(request: Request, work: Awaitable[list[CallOutcome]]) -> list[CallOutcome] | None:
-    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
-    batch = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not batch.done():
-            batch.cancel()
-            await asyncio.wait({batch})
-            return None
-        return await batch
-    finally:
-        gone.cancel()
-        batch.cancel()
 
 
 def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions: requests, answers and streams. Pure modules."""

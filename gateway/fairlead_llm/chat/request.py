@@ -1,0 +1,136 @@
+"""Requests of Chat Completions: read as raw members, so that what is not understood goes out as it came.
+
+Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+OWN_MEMBER: Final = "fairlead"
+"""Member of a request that is the gateway's, and does not go out."""
+_encode: Final = msgspec.json.Encoder().encode
+_AUTO: Final = Raw(b'"auto"')
+_NONE: Final = Raw(b'"none"')
+
+
+class BadRequest(ValueError):
+    """A request that cannot be read; `param` names the member."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+
+
+class _ToolName(msgspec.Struct):
+    function: _Function | None = None
+    custom: _Function | None = None
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool = False
+
+
+class _ReadMembers(msgspec.Struct):
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    tools: list[_ToolName] | None = None
+    tool_choice: Any = None
+    n: int | None = None
+    functions: list[Raw] | None = None
+    fairlead: Raw = Raw(b"{}")
+
+
+_read: Final = msgspec.json.Decoder(_ReadMembers).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class ChatRequest:
+    """One request of a client."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadRequest."""
+        try:
+            read, self._members = _read(body), _members(body)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"the body: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadRequest(f"the body is not JSON: {error}") from error
+        except RecursionError as error:
+            raise BadRequest("the body is nested too deeply") from error
+        if not read.messages:
+            raise BadRequest("messages: give at least one", "messages")
+        self.size = len(body)
+        self.model = read.model
+        self.messages: list[bytes | Raw] = [*read.messages]
+        self.stream = bool(read.stream)
+        self.include_usage = read.stream_options is not None and read.stream_options.include_usage
+        self.own = read.fairlead
+        self.plain = read.functions is not None or (read.n or 1) != 1
+        """Whether no tools can be injected: several answers, or the form of before `tools`."""
+        self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
+        self.tool_names = frozenset(_name(tool) for tool in read.tools or ())
+        """Names of the caller's own tools."""
+        self._choice = read.tool_choice
+        self._members.pop(OWN_MEMBER, None)
+
+    @property
+    def tools(self) -> bytes:
+        """The caller's definitions as a raw JSON array."""
+        return _encode(self._tools)
+
+    def body(
+        self,
+        model: str,
+        more: Sequence[bytes],
+        injected: Sequence[bytes],
+        *,
+        usage: bool,
+        first: bool = True,
+        last: bool = False,
+    ) -> bytes:
+        """The request of one round: `more` messages behind the caller's, `injected` definitions behind its tools.
+        `usage`: ask a stream for its usage. After the `first` round a tool that the caller forces was called already,
+        and the model chooses; in the `last` one it may call none.
+        """
+        members = dict(self._members)
+        members["model"] = Raw(_encode(model))
+        members["messages"] = Raw(_array([*self.messages, *more]))
+        if injected:
+            members["tools"] = Raw(_array([*self._tools, *injected]))
+        if last and (injected or self._tools):
+            members["tool_choice"] = _NONE
+        elif not first and self._forced:
+            members["tool_choice"] = _AUTO
+        if self.stream and usage:
+            options = _members(members["stream_options"]) if self.include_usage else {}
+            members["stream_options"] = Raw(_encode({**options, "include_usage": True}))
+        return _encode(members)
+
+    @property
+    def _forced(self) -> bool:
+        choice = self._choice
+        if isinstance(choice, dict):
+            allowed = choice.get("allowed_tools")
+            return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+        return bool(choice == "required")
+
+
+def _name(tool: _ToolName) -> str:
+    found = tool.function or tool.custom
+    return "" if found is None else found.name
+
+
+def _array(items: Sequence[bytes | Raw]) -> bytes:
+    return b"[" + b",".join(bytes(item) for item in items) + b"]"

@@ -1,0 +1,260 @@
+"""Streams of Chat Completions: the chunks of several rounds become one stream, without the calls that are run here.
+
+Pure module. What a client's accumulator takes (run with the SDK): one id, `role` once, ids and names of calls once,
+indices of calls from 0 on, `finish_reason` once and last, usage behind it, and `[DONE]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.chat.answer import BETWEEN, TOOL_CALLS
+from fairlead_llm.usage import added
+
+DONE: Final = b"data: [DONE]\n\n"
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+MAX_CALLS: Final = 128
+"""Calls of one round."""
+_encode: Final = msgspec.json.Encoder().encode
+_NULL: Final = Raw(b"null")
+_NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class BadStream(ValueError):
+    """An event that is no chunk. `error` is the provider's own error object, where it tells of one in its stream."""
+
+    def __init__(self, message: str, error: bytes | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class _FunctionDelta(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    input: str | None = None
+
+
+class _CallDelta(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _FunctionDelta | None = None
+    custom: _FunctionDelta | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: dict[str, Raw] | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Raw = _NULL
+
+
+_chunk: Final = msgspec.json.Decoder(_Chunk).decode
+_calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class StreamedCall:
+    """One call of a round, as far as it has come."""
+
+    def __init__(self, kind: str) -> None:
+        self.id = ""
+        self.name = ""
+        self.kind = kind
+        """`function`, or `custom` for freeform calls, whose text is `arguments` here."""
+        self.arguments = ""
+        self.shown: int | None = None
+        """Index in the client's stream; None: it is not there."""
+        self.sent = 0
+        """Characters of the arguments that are there."""
+
+    def written(self) -> dict[str, Any]:
+        """As it stands in a message."""
+        text = "input" if self.kind == "custom" else "arguments"
+        said = self.arguments or ("" if self.kind == "custom" else "{}")
+        return {"id": self.id, "type": self.kind, self.kind: {"name": self.name, text: said}}
+
+
+class ChatStream:
+    """One client's stream over all rounds. `feed` takes the data of an event and gives what the client gets."""
+
+    def __init__(self, theirs: Collection[str] | None) -> None:
+        """`theirs`: names of the caller's own tools, whose calls it gets; None: it gets all."""
+        self._theirs = theirs
+        self._head: dict[str, Raw] | None = None
+        """`id`, `created` and the like of the first chunk: every later one has them."""
+        self._round = 0
+        self._said = False
+        """Whether an earlier round said text."""
+        self._shown = 0
+        """Calls in the client's stream."""
+        self.usage: dict[str, Any] = {}
+        """Sum over the rounds that are over."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._round_usage: dict[str, Any] = {}
+        self._strings: dict[str, str] = {}
+        """Texts of this round by the member of its deltas: `content`, and a compatible server's own."""
+        self._calls: list[StreamedCall] = []
+        self._by_index: dict[int, StreamedCall] = {}
+        self._size = 0
+        self.finish_reason: str | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether a chunk has come."""
+        return self._head is not None
+
+    def feed(self, data: bytes) -> bytes:
+        """The client's part of one event, which may be nothing. Raises BadStream."""
+        if data.startswith(b"[DONE]"):
+            return b""
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        try:
+            chunk = _chunk(data)
+            if bytes(chunk.error) != b"null":
+                raise BadStream("the provider broke the answer off", bytes(chunk.error))
+            return self._take(data, chunk)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadStream(f"the provider's stream holds no chunk: {error}") from error
+
+    def _take(self, data: bytes, chunk: _Chunk) -> bytes:
+        if chunk.usage is not None:
+            self._round_usage = chunk.usage
+        if not chunk.choices:
+            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has results only
+        if self._head is None:
+            self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
+        choice = chunk.choices[0]
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        delta = choice.delta or {}
+        calls = _calls(delta.pop(TOOL_CALLS, _NULL))
+        self._remember(delta)
+        if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
+            return _event(data)
+        return self._rewritten(data, delta) + b"".join(map(self._call, calls or ()))
+
+    def _remember(self, delta: Mapping[str, Raw]) -> None:
+        for name, raw in delta.items():
+            value = bytes(raw)
+            if name != "role" and value[:1] == b'"':
+                self._strings[name] = self._strings.get(name, "") + str(_any(value))
+
+    def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
+        """A chunk without its calls, its end and its usage; nothing where nothing is left."""
+        said = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
+        if self._round:
+            said.pop("role", None)
+            if self._said and "content" in said:
+                said["content"] = Raw(_encode(BETWEEN + str(_any(said["content"]))))
+                self._said = False
+        if not said:
+            return b""
+        members = {name: raw for name, raw in _members(data).items() if name != "usage"}
+        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(said)), "finish_reason": _NULL}
+        return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
+
+    def _call(self, delta: _CallDelta) -> bytes:
+        """Take a piece of a call. It is held until its name is whole, which its first argument tells."""
+        call, out = self._meant(delta)
+        function = delta.function or delta.custom
+        call.id = call.id or delta.id or ""
+        if function is not None:
+            if function.name and function.name != call.name:
+                call.name += function.name
+            said = function.input if delta.custom is not None else function.arguments
+            call.arguments += said if isinstance(said, str) else "" if said is None else _encode(said).decode()
+        return out + (self._show(call) if call.arguments else b"")
+
+    def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
+        """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
+        every call the index 0, or none: a new id is a new call.
+        """
+        index = delta.index
+        call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
+        if call is not None and not (delta.id and call.id and delta.id != call.id):
+            return call, b""
+        if len(self._calls) >= MAX_CALLS:
+            raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
+        before = self._show(self._calls[-1]) if self._calls else b""
+        call = StreamedCall("custom" if delta.custom is not None else "function")
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call, before
+
+    def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
+        """The part that the client lacks of a call that is its own to run."""
+        if self._theirs is not None and call.name not in self._theirs:
+            return b""
+        text = "input" if call.kind == "custom" else "arguments"
+        new = call.arguments[call.sent :] or ("{}" if whole and not call.arguments and call.kind == "function" else "")
+        call.sent = len(call.arguments)
+        if call.shown is None:
+            call.shown, self._shown = self._shown, self._shown + 1
+            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: {"name": call.name, text: new}}
+        elif new:
+            entry = {"index": call.shown, call.kind: {text: new}}
+        else:
+            return b""
+        return self._chunk({TOOL_CALLS: [entry]})
+
+    def end_round(self) -> bytes:
+        """The round is over: what was held of the client's own calls."""
+        self.usage = added(self.usage, self._round_usage)
+        return b"".join(self._show(call, whole=True) for call in self._calls)
+
+    def next_round(self) -> None:
+        """Go on with the next answer."""
+        self._said = self._said or bool(self._strings.get("content"))
+        self._round += 1
+        self._begin()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message of this round as it stands in the next request."""
+        others = {name: text for name, text in self._strings.items() if name != "content" and text}
+        message = {"role": "assistant", "content": self._strings.get("content") or None, **others}
+        return {**message, TOOL_CALLS: [call.written() for call in self._calls]} if self._calls else message
+
+    @property
+    def theirs(self) -> list[str]:
+        """Ids of this round's calls that the client was shown."""
+        return [call.id for call in self._calls if call.shown is not None]
+
+    def finish(self, *, usage: bool, more: Mapping[str, Any]) -> bytes:
+        """The end of the stream: the last chunk, with `more` members beside its choices, and the sum of usage behind
+        it if the client wants that.
+        """
+        reason = self.finish_reason
+        if reason == TOOL_CALLS and not self._shown:
+            reason = "stop"
+        out = self._chunk({}, reason, more)
+        if usage and self.usage:
+            members = {**(self._head or {}), "choices": [], "usage": self.usage}
+            out += _event(_encode(members))
+        return out + DONE
+
+    def _chunk(
+        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return _event(_encode({**(self._head or {}), "choices": [choice], **(more or {})}))
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"

@@ -1,0 +1,196 @@
+"""`POST /v1/chat/completions`: reads a request, has its conversation held, and writes the answer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from fastapi import Request, Response
+
+from fairlead_formats import registry
+from fairlead_formats.registry import OPENAI_CHAT
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import PlanLimits, RouteModel
+from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.core.identity import IDENTITY
+from fairlead_llm.chat.answer import BadAnswer, ChatAnswer
+from fairlead_llm.chat.request import BadRequest, ChatRequest
+from fairlead_llm.conversation import Conversation, LoopLimits
+from fairlead_llm.errors import LlmError, of_problem
+from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
+from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
+from fairlead_llm.streaming import StreamedAnswer
+from fairlead_llm.turns import OpenTurns
+from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_llm.usage import added
+from fairlead_rest.bodies import JSON, read_pieces
+from fairlead_rest.context import RestContext
+from fairlead_rest.problems import Problem
+from fairlead_rest.tool_runs import while_connected
+
+MAX_BODY: Final = 32 << 20
+"""Bytes of a request: images come in them."""
+HEADERS: Final = {
+    "tier": "x-fairlead-tier", "servers": "x-fairlead-servers", "tags": "x-fairlead-tags",
+    "tools": "x-fairlead-tools", "maxTools": "x-fairlead-max-tools",
+}  # fmt: skip
+"""Headers that say what the member `fairlead` says, for clients that cannot add a member. The member counts."""
+_LISTS: Final = ("servers", "tags")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Completions:
+    """The endpoint. One per gateway. `aclose` it."""
+
+    def __init__(
+        self, context: RestContext, providers: Providers, recorder: ContextRecorder, limits: LoopLimits
+    ) -> None:
+        self._context = context
+        self._providers = providers
+        self._limits = limits
+        self._offers = Offers(context, OPENAI_CHAT)
+        self._turns = OpenTurns(recorder)
+        self._client = ProviderClient()
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to one request."""
+        try:
+            body = b"".join(await read_pieces(request, MAX_BODY))
+            held = await while_connected(request, self._held(request, body))
+        except LlmError as error:
+            return failed(error)
+        except Problem as problem:
+            return failed(of_problem(problem))
+        return Response(status_code=499) if held is None else held
+
+    async def _held(self, request: Request, body: bytes) -> Response:
+        conversation, chat = await self._begun(request, body)
+        answer = await conversation.ask()
+        if answer.status != 200:
+            return await passed_on(answer, conversation)
+        if chat.stream and answer.streams:
+            return StreamedAnswer(conversation, chat, answer, self._turns, request.scope[IDENTITY])
+        return await self._whole(request, conversation, answer)
+
+    async def _begun(self, request: Request, body: bytes) -> tuple[Conversation, ChatRequest]:
+        try:
+            chat = ChatRequest(body)
+            wishes = _wishes(chat, request)
+            route, targets = self._providers.targets(chat.model)
+        except BadRequest as error:
+            raise LlmError(400, str(error), "invalid_request", param=error.param) from error
+        except UnknownModel as error:
+            raise LlmError(404, str(error), "model_not_found", param="model") from error
+        identity = request.scope[IDENTITY]
+        chat.messages = await self._turns.restored(identity, chat.messages)
+        offer = None
+        if wishes.tools == "inject" and not chat.plain:
+            offer = await self._offered(request, chat, body, wishes, route, targets)
+        place = 0 if offer is None else offer.model
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
+        return Conversation(
+            self._context, self._client, self._providers, functools.partial(self._context.seen, request), origin, chat,
+            targets[place:], offer, wishes.tier, self._limits,
+        ), chat  # fmt: skip
+
+    async def _offered(
+        self,
+        request: Request,
+        chat: ChatRequest,
+        body: bytes,
+        wishes: OfferWishes,
+        route: ModelRoute,
+        targets: Sequence[ModelTarget],
+    ) -> ToolOffer:
+        """Counting a conversation takes milliseconds. It is done where its bytes, which are more than its tokens, do
+        not fit.
+        """
+        known = registry.find(OPENAI_CHAT)
+        windows = await self._context.worker.do(lambda: self._context.windows)
+        models = [RouteModel(each.model, windows.window(each.model), OPENAI_CHAT, known.max_tools) for each in targets]
+        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).within(route.limits)
+        make = functools.partial(
+            self._offers.made, self._context.seen(request), wishes, models, limits, chat.tool_names
+        )
+        most = ConversationTokens(0, len(body))
+        offer = await self._context.done(lambda: make(most, exact=False))
+        if offer is None:
+            found = await self._context.measured([body])
+            tools = ConversationTokens(0, len(chat.tools) // 3)
+            counted = ConversationTokens(found.tokens.system, found.tokens.messages + tools.messages)
+            offer = await self._context.done(lambda: make(counted, exact=True))
+        assert offer is not None
+        return offer
+
+    async def _whole(self, request: Request, conversation: Conversation, answer: ProviderAnswer) -> Response:
+        texts: list[str] = []
+        first: ChatAnswer | None = None
+        usage: dict[str, object] = {}
+        while True:
+            said = await _read(answer, conversation)
+            first = first or said
+            usage = added(usage, said.usage)
+            mine, theirs = conversation.split(said.message)
+            if not mine or conversation.final:
+                break
+            results = await conversation.run(said.message)
+            if theirs:
+                await self._turns.keep(request.scope[IDENTITY], theirs, said.in_request, results)
+                break
+            texts += [said.text] if said.text else []
+            conversation.go_on(said.in_request, results)
+            answer = await conversation.ask()
+            if answer.status != 200:
+                return await passed_on(answer, conversation)
+        more = {"fairlead": conversation.report()}
+        return Response(said.written(first, texts, usage, theirs, more), 200, dict(answer.headers), JSON)
+
+    async def aclose(self) -> None:
+        """Close connections to providers."""
+        await self._client.aclose()
+
+
+async def _read(answer: ProviderAnswer, conversation: Conversation) -> ChatAnswer:
+    """A whole answer. Raises LlmError."""
+    try:
+        return ChatAnswer(await answer.whole())
+    except (ProviderUnavailable, BadAnswer) as error:
+        raise LlmError(502, str(error), "bad_answer", headers=conversation.no_retry) from error
+    finally:
+        answer.close()
+
+
+async def passed_on(answer: ProviderAnswer, conversation: Conversation) -> Response:
+    """A provider's refusal, as it said it. Raises LlmError."""
+    try:
+        body = await answer.whole()
+    except ProviderUnavailable as error:
+        raise LlmError(502, str(error), "provider_unavailable", headers=conversation.no_retry) from error
+    finally:
+        answer.close()
+    status = answer.status if answer.status >= 400 else 502
+    return Response(body, status, {**answer.headers, **conversation.no_retry}, JSON)
+
+
+def failed(error: LlmError) -> Response:
+    """The response that says so."""
+    return Response(error.body, error.status, error.headers, JSON)
+
+
+def _wishes(chat: ChatRequest, request: Request) -> OfferWishes:
+    """Wishes in the body and in headers. Raises BadRequest."""
+    said: dict[str, object] = {}
+    for member, header in HEADERS.items():
+        value = request.headers.get(header, "").strip()
+        if value:
+            words = [word.strip() for word in value.split(",") if word.strip()]
+            said[member] = words if member in _LISTS else int(value) if value.isdigit() else value
+    try:
+        said |= msgspec.json.decode(chat.own, type=dict[str, object])
+        return msgspec.convert(said, OfferWishes)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadRequest(f"fairlead: {error}", "fairlead") from error

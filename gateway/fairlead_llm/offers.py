@@ -1,0 +1,127 @@
+"""Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
+shows and that its window holds.
+
+Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decision is
+`tokens.plan`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Final, Literal
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Meta
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import Cut, Plan
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tools.format import Options
+from fairlead_rest.bodies import encode
+from fairlead_rest.context import RestContext
+from fairlead_rest.exposed_tools import offered, online
+from fairlead_rest.offered_tools import candidates, converted
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+
+MAX_KEPT: Final = 64
+"""Offers that are kept of one view."""
+Positive = Annotated[int, Meta(ge=1)]
+Word = Annotated[str, Meta(max_length=256)]
+Words = Annotated[tuple[Word, ...], Meta(max_length=64)]
+
+
+class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
+
+    tier: Word | None = None
+    servers: Words = ()
+    tags: Words = ()
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    tools: Literal["inject", "none"] = "inject"
+
+
+class ToolOffer(msgspec.Struct, frozen=True):
+    """Tools for one request."""
+
+    model: int
+    """Place of the model that they are for among those of the route."""
+    shelf: VisibleTools
+    definitions: tuple[bytes, ...] = ()
+    """In the form of the request."""
+    names: tuple[str, ...] = ()
+    """As the model sees them, in the same order."""
+    cut: tuple[Cut, ...] = ()
+    """Left out because of a limit, and which."""
+    shadowed: tuple[str, ...] = ()
+    """Left out because the caller has a tool of that name."""
+    refused: str = ""
+    """Why there is none: not even the conversation fits, as far as can be counted here. The provider decides."""
+
+
+class _Whole(msgspec.Struct, frozen=True):
+    """All tools of one view and filter, counted and converted."""
+
+    entries: list[VisibleTool]
+    counted: list[Candidate]
+    definitions: dict[str, tuple[str, bytes]]
+    """By exposed name: the name that the model sees, and the definition."""
+
+
+class Offers:
+    """Makes offers. One per gateway."""
+
+    def __init__(self, context: RestContext, format_name: str) -> None:
+        self._context = context
+        self._format = registry.find(format_name)
+        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _Whole]] = WeakKeyDictionary()
+
+    def made(
+        self,
+        seen: SubjectCatalog,
+        wishes: OfferWishes,
+        models: Sequence[RouteModel],
+        limits: PlanLimits,
+        theirs: Collection[str],
+        conversation: ConversationTokens,
+        *,
+        exact: bool,
+    ) -> ToolOffer | None:
+        """An offer for one of the models; None where `conversation` is no exact count (`exact`) and not everything
+        fits by it. Raises Problem, MissingInput.
+        """
+        shelf = self._context.shelf(seen, wishes.tier)
+        whole = self._whole(shelf, wishes, models)
+        shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in theirs)
+        counted = [each for each in whole.counted if each.name not in shadowed] if shadowed else whole.counted
+        outcome = plan(models, counted, conversation, limits, self._context.sizes().counter.name)
+        if not exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
+            return None
+        if not isinstance(outcome, Plan):
+            return ToolOffer(0, shelf, shadowed=shadowed, refused=outcome.reason)
+        chosen = [whole.definitions[name] for name in outcome.tools if name in whole.definitions]
+        place = next(n for n, model in enumerate(models) if model.name == outcome.model)
+        return ToolOffer(
+            place, shelf, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
+        )
+
+    def _whole(self, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
+        key = (wishes.servers, wishes.tags, models[0].name)
+        kept = self._kept.setdefault(shelf, {})
+        found = kept.get(key)
+        if found is None:
+            entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
+            counted = candidates(self._context, entries)
+            offer = converted(self._context, shelf, entries, self._format, Options(model=models[0].name))
+            shown = {offer.names[name]: name for name in offer.names}
+            raws = {self._format.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
+            definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
+            found = _Whole(entries, [one for one in counted if one.name in definitions], definitions)
+            if len(kept) >= MAX_KEPT:
+                kept.clear()
+            kept[key] = found
+        return found

@@ -1,0 +1,142 @@
+"""Providers of models, and which of them a request's model name means. Pure module.
+
+Read from the installation's configuration by the composition root. Example:
+
+    providers:
+      openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
+      local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
+
+ROUTE_PREFIX: Final = "fairlead/"
+"""In front of the name of a route where a model's name is asked for."""
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS: Final = frozenset({"authorization", "content-length", "content-type", "host", "accept-encoding", "connection"})
+"""Headers that a provider's setting may not name: they are written here."""
+
+
+class InvalidProvider(ValueError):
+    """Providers that cannot be read; the message names the place."""
+
+
+class UnknownModel(LookupError):
+    """No provider serves a model of that name; the message says what there is."""
+
+
+class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """One API of models."""
+
+    base_url: str
+    """Base of the API, such as `https://api.openai.com/v1`; below it is `/chat/completions`."""
+    kind: Literal["openai"] = "openai"
+    """Wire format: `openai`, also that of vLLM, Ollama, LiteLLM and others that are compatible."""
+    key_env: str | None = None
+    """Environment variable with the key, which goes out as `Authorization: Bearer`."""
+    key_file: str | None = None
+    """File with the key, read for each request, so that a mounted Secret may change."""
+    headers: Mapping[str, str] = {}
+    """More headers of every request."""
+    models: tuple[str, ...] = ()
+    """Models by name, `*` for any part of it; any of them go by `PROVIDER/MODEL` too."""
+    connect_seconds: Seconds = 5.0
+    idle_seconds: Seconds = 120.0
+    """Longest time without a byte of an answer."""
+    stream_usage: bool = True
+    """Whether the API takes `stream_options.include_usage`."""
+
+
+class ModelTarget(msgspec.Struct, frozen=True):
+    """One model at one provider."""
+
+    provider: str
+    """Name in the configuration."""
+    model: str
+    """As the provider calls it."""
+
+
+class Providers:
+    """All providers, in the order of the configuration, with the routes over their models."""
+
+    def __init__(self, providers: Mapping[str, Provider], routes: Mapping[str, ModelRoute]) -> None:
+        """Raises InvalidProvider."""
+        for name, provider in providers.items():
+            _check(name, provider)
+        self.by_name = dict(providers)
+        self._routes = routes
+
+    def __bool__(self) -> bool:
+        return bool(self.by_name)
+
+    def targets(self, wanted: str) -> tuple[ModelRoute, list[ModelTarget]]:
+        """The route that a request's `model` means, and its models with their providers, in the order in which they
+        are tried. A plain name is a route of that one model. Raises UnknownModel.
+        """
+        if not wanted.startswith(ROUTE_PREFIX):
+            return ModelRoute((wanted,), reserved_output_tokens=0), [self.target(wanted)]
+        route = self._routes.get(wanted.removeprefix(ROUTE_PREFIX))
+        if route is None:
+            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self._routes)) or "none"
+            raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
+        return route, [self.target(_model_of(choice)) for choice in route.models]
+
+    def target(self, wanted: str) -> ModelTarget:
+        """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
+        UnknownModel.
+        """
+        first, slash, rest = wanted.partition("/")
+        if slash and rest and first in self.by_name:
+            return ModelTarget(first, rest)
+        for name, provider in self.by_name.items():
+            if any(fnmatchcase(wanted, pattern) for pattern in provider.models):
+                return ModelTarget(name, wanted)
+        known = ", ".join(self.by_name) or "none"
+        raise UnknownModel(
+            f"no provider serves a model {wanted[:128]!r}; name it in `models` of one of them, or ask for "
+            f"PROVIDER/MODEL (providers: {known})"
+        )
+
+    def listed(self) -> Sequence[str]:
+        """Names that a request's `model` may have: routes, and models that are named without `*`."""
+        models = [name for each in self.by_name.values() for name in each.models if "*" not in name]
+        return [*(ROUTE_PREFIX + name for name in self._routes), *dict.fromkeys(models)]
+
+
+def read_providers(document: object, routes: Mapping[str, ModelRoute]) -> Providers:
+    """From decoded configuration. Raises InvalidProvider."""
+    try:
+        return Providers(msgspec.convert(document, dict[str, Provider]), routes)
+    except msgspec.ValidationError as error:
+        raise InvalidProvider(f"providers: {error}") from error
+
+
+def _check(name: str, provider: Provider) -> None:
+    if _NAME.fullmatch(name) is None or name == ROUTE_PREFIX.rstrip("/"):
+        raise InvalidProvider(f"providers: {name!r} is no name: small letters, digits and -, and not `fairlead`")
+    parts = urlsplit(provider.base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
+        raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
+    if provider.key_env is not None and provider.key_file is not None:
+        raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+    for header, value in provider.headers.items():
+        if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
+            raise InvalidProvider(f"providers: {name}: the header {header!r} cannot be set here")
+        if not value.isascii() or not value.isprintable():
+            raise InvalidProvider(f"providers: {name}: the header {header} must be printable ASCII")
+
+
+def _model_of(choice: ModelChoice | str) -> str:
+    return choice if isinstance(choice, str) else choice.model

@@ -1,0 +1,144 @@
+"""A streamed answer: chunks of the provider flow on as they come, in every round, and tools run in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any, Final
+
+import msgspec
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead_gateway.core.identity import Identity
+from fairlead_llm.chat.request import ChatRequest
+from fairlead_llm.chat.stream import BadStream, ChatStream
+from fairlead_llm.conversation import Conversation
+from fairlead_llm.errors import LlmError, of_problem, said_by
+from fairlead_llm.turns import OpenTurns
+from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
+from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.sse import EventParser
+from fairlead_rest.problems import Problem
+
+KEEP_ALIVE: Final = 10.0
+"""Seconds of silence after which a comment is sent: the SDKs take it for nothing, and proxies see a live stream."""
+MAX_EVENT: Final = 8 << 20
+_COMMENT: Final = b": still at work\n\n"
+_HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+_encode: Final = msgspec.json.Encoder().encode
+log = logging.getLogger(__name__)
+
+
+class StreamedAnswer(Response):
+    """The response to a request with `stream`."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        chat: ChatRequest,
+        answer: ProviderAnswer,
+        turns: OpenTurns,
+        identity: Identity,
+    ) -> None:
+        super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
+        del self.headers["content-length"]
+        self._conversation = conversation
+        self._chat = chat
+        self._answer = answer
+        self._turns = turns
+        self._identity = identity
+        self._stream = ChatStream(conversation.theirs)
+        self._written_at = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write until all is said, or the client is gone: then the provider and tools at work are told so."""
+        self._send = send
+        pump = asyncio.ensure_future(self._pump())
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if pump.done():
+                pump.result()
+        finally:
+            gone.cancel()
+            pump.cancel()
+            await asyncio.wait({pump, gone})
+            self._answer.close()
+
+    async def _pump(self) -> None:
+        await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        alive = asyncio.ensure_future(self._keep_alive())
+        try:
+            async with asyncio.timeout(self._conversation.left()):
+                await self._rounds()
+            more = {"fairlead": self._conversation.report()}
+            await self._write(self._stream.finish(usage=self._chat.include_usage, more=more))
+        except TimeoutError:
+            await self._fail(LlmError(504, "the time for this request is over", "timeout").member)
+        except BadStream as error:
+            member: Any = msgspec.Raw(error.error) if error.error else LlmError(502, str(error), "bad_answer").member
+            await self._fail(member)
+        except (ProviderUnavailable, TooLarge) as error:
+            await self._fail(LlmError(502, str(error), "provider_unavailable").member)
+        except Problem as problem:
+            await self._fail(of_problem(problem).member)
+        except LlmError as error:
+            await self._fail(error.member)
+        finally:
+            alive.cancel()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _rounds(self) -> None:
+        """All rounds but for the end of the last one. Raises what can go wrong."""
+        held = self._conversation
+        while True:
+            await self._one()
+            message = self._stream.message
+            mine, theirs = held.split(message)
+            if not mine or held.final:
+                return
+            results = await held.run(message)
+            said = _encode(message)
+            if theirs:
+                await self._turns.keep(self._identity, theirs, said, results)
+                return
+            held.go_on(said, results)
+            self._stream.next_round()
+            self._answer.close()
+            self._answer = await held.ask()
+            if self._answer.status != 200 or not self._answer.streams:
+                raise said_by(self._answer.status, await self._answer.whole())
+
+    async def _one(self) -> None:
+        """One answer of the model, to its end."""
+        parser = EventParser(MAX_EVENT)
+        async for piece in self._answer.pieces():
+            out = b"".join([self._stream.feed(event.data) for event in parser.feed(piece)])
+            if out:
+                await self._write(out)
+        if self._stream.finish_reason is None:
+            raise BadStream("the provider ended its answer too early")
+        await self._write(self._stream.end_round())
+
+    async def _write(self, out: bytes) -> None:
+        if out:
+            self._written_at = time.monotonic()
+            await self._send({"type": "http.response.body", "body": out, "more_body": True})
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_ALIVE)
+            if self._stream.started and time.monotonic() - self._written_at >= KEEP_ALIVE:
+                await self._write(_COMMENT)
+
+    async def _fail(self, error: Any) -> None:
+        """Say in the stream that it is broken; there is no other end then."""
+        log.info("A streamed answer broke off: %s", error.get("message", "") if isinstance(error, dict) else "")
+        await self._write(b"data: " + _encode({"error": error}) + b"\n\n")
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,122 @@
+"""Requests to providers of models, over HTTP: answers come as they are, in pieces, bounded in time and size.
+
+Nothing is tried again here: the SDKs of clients do so, and `completions` goes on to the next model of a route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from fairlead_llm.providers import Provider
+
+MAX_ANSWER: Final = 32 << 20
+"""Bytes of an answer that comes whole."""
+EVENT_STREAM: Final = "text/event-stream"
+_PASSED_ON: Final = frozenset(
+    {"retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version"}
+)
+_RATES: Final = "x-ratelimit-"
+
+
+class ProviderUnavailable(Exception):
+    """No answer, or one that broke off. The message says why, without address or key."""
+
+
+class ProviderAnswer:
+    """The answer to one request. Close it."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self.status = answer.status
+        self.streams = answer.content_type == EVENT_STREAM
+        self.headers: Mapping[str, str] = {
+            name.lower(): value
+            for name, value in answer.headers.items()
+            if name.lower() in _PASSED_ON or name.lower().startswith(_RATES)
+        }
+        """Those that a client of the same kind of API understands."""
+
+    async def whole(self) -> bytes:
+        """The body. Raises ProviderUnavailable."""
+        found = bytearray()
+        async for piece in self.pieces():
+            found += piece
+            if len(found) > MAX_ANSWER:
+                raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
+        return bytes(found)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises ProviderUnavailable where it breaks off."""
+        try:
+            async for piece in self._answer.content.iter_any():
+                yield piece
+        except TimeoutError as error:
+            raise ProviderUnavailable("the provider went silent in its answer") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ProviderUnavailable(f"the provider's answer broke off: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        """Give the connection up unless the body was read to its end."""
+        self._answer.close()
+
+
+class ProviderClient:
+    """Sends requests to all providers. `aclose` it."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
+        """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **provider.headers}
+        key = await key_of(provider)
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
+        )
+        url = provider.base_url.rstrip("/") + path
+        try:
+            return ProviderAnswer(
+                await self._opened().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+            )
+        except TimeoutError as error:
+            raise ProviderUnavailable("the provider did not answer in time") from error
+        except aiohttp.ClientConnectorError as error:
+            number = error.os_error.errno  # its text names the address
+            why = os.strerror(number) if number else type(error.os_error).__name__
+            raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
+        return self._session
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def key_of(provider: Provider) -> str:
+    """The key as it is now; empty without one. Raises ProviderUnavailable."""
+    if provider.key_env is not None:
+        key = os.environ.get(provider.key_env, "")
+        if not key:
+            raise ProviderUnavailable(f"the environment variable {provider.key_env} with its key is not set")
+        return key
+    if provider.key_file is None:
+        return ""
+    try:
+        return (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProviderUnavailable("the file with the provider's key cannot be read") from error

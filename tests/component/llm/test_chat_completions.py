@@ -1,0 +1,259 @@
+"""Chat completions in front of a scripted model: what the model, the tools and the client get."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from gatewayworld import Ask, Wire
+from llmworld import PATH, chunks, llm_world, theirs
+from ports import free_port
+from waiting import eventually
+
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+
+
+async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as world:
+        answer = await world.chat("What is 2 + 40?")
+    assert answer.status == 200
+    first, second = world.model.requests
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["demo__add", "demo__fail"]
+    assert world.called[0]["arguments"] == {"a": 2, "b": 40}
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+    assert second["messages"][2]["content"] == "42"
+    message = answer.message["choices"][0]["message"]
+    assert message["content"] == "Let me see.\n\nIt is 42."
+    assert "tool_calls" not in message
+    assert answer.message["choices"][0]["finish_reason"] == "stop"
+
+
+async def test_usage_is_the_sum_of_all_rounds(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
+        whole = (await world.chat("Add")).message
+    assert whole["usage"] == {
+        "prompt_tokens": 200, "completion_tokens": 30, "total_tokens": 230,
+        "prompt_tokens_details": {"cached_tokens": 80},
+    }  # fmt: skip
+
+
+async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as world:
+        answer = await world.chat("Add", stream=True, stream_options={"include_usage": True})
+    found = chunks(answer)
+    assert found[-1] == "[DONE]"
+    assert {chunk["id"] for chunk in found[:-1]} == {"chatcmpl-1"}
+    deltas = [chunk["choices"][0]["delta"] for chunk in found[:-1] if chunk["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == "Let me see.\n\nIt is 42."
+    assert sum("role" in delta for delta in deltas) == 1
+    assert not any("tool_calls" in delta for delta in deltas)
+    assert [c["choices"][0]["finish_reason"] for c in found[:-1] if c["choices"]].count("stop") == 1
+    assert found[-2]["usage"]["total_tokens"] == 230
+
+
+async def test_usage_is_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
+        found = chunks(await world.chat("Hi", stream=True))
+    assert world.model.requests[0]["stream_options"] == {"include_usage": True}
+    assert not any(chunk.get("usage") for chunk in found[:-1])
+
+
+async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
+    mine = ScriptedCall("theirs", {"q": 1})
+    for stream in (False, True):
+        async with llm_world(tmp_path, ScriptedTurn("", [mine])) as world:
+            answer = await world.chat("Ask", tools=[theirs()], stream=stream)
+        if stream:
+            calls = [c for chunk in chunks(answer)[:-1] for c in chunk["choices"][0]["delta"].get("tool_calls", [])]
+            assert [call["index"] for call in calls] == [0] * len(calls)
+            assert (calls[0]["id"], calls[0]["function"]["name"]) == ("call_1_0", "theirs")
+            assert json.loads("".join(call["function"]["arguments"] for call in calls)) == {"q": 1}
+            assert chunks(answer)[-2]["choices"][0]["finish_reason"] == "tool_calls"
+        else:
+            choice = answer.message["choices"][0]
+            assert choice["finish_reason"] == "tool_calls"
+            assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_1_0"]
+        assert not world.called
+
+
+async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
+    mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
+    for stream in (False, True):
+        async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
+            answer = await world.chat("Ask", tools=[theirs()], stream=stream)
+            seen = {"id": "call_1_1", "type": "function", "function": {"name": "theirs", "arguments": '{"q": 1}'}}
+            if not stream:
+                assert answer.message["choices"][0]["message"]["tool_calls"] == [seen]
+            said = {"role": "assistant", "content": "Both.", "tool_calls": [seen]}
+            result = {"role": "tool", "tool_call_id": "call_1_1", "content": "theirs said so"}
+            last = await world.chat("Ask", said, result, tools=[theirs()])
+        assert last.message["choices"][0]["message"]["content"] == "Done."
+        messages = world.model.requests[1]["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"]
+        assert [call["id"] for call in messages[1]["tool_calls"]] == ["call_1_0", "call_1_1"]
+        assert [message["tool_call_id"] for message in messages[2:]] == ["call_1_0", "call_1_1"]
+        assert messages[2]["content"] == "42"
+
+
+async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Done.")) as world:
+        seen = {"id": "call_x", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
+        said = {"role": "assistant", "content": None, "tool_calls": [seen]}
+        await world.chat("Ask", said, {"role": "tool", "tool_call_id": "call_x", "content": "1"}, tools=[theirs()])
+    assert world.model.requests[0]["messages"][1] == said
+
+
+async def test_the_callers_tool_counts_where_ours_has_its_name(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("", [ADD])) as world:
+        answer = await world.chat("Add", tools=[theirs("demo__add")])
+    assert [tool["function"]["name"] for tool in world.model.requests[0]["tools"]] == ["demo__add", "demo__fail"]
+    assert world.model.requests[0]["tools"][0] == theirs("demo__add")
+    assert answer.message["choices"][0]["finish_reason"] == "tool_calls"
+    assert answer.message["fairlead"]["tools"]["shadowed"] == ["demo__add"]
+    assert not world.called
+
+
+async def test_a_tool_that_there_is_not_is_answered_with_an_error(tmp_path: Path) -> None:
+    wrong = ScriptedCall("demo__ad", {"a": 1, "b": 2})
+    async with llm_world(tmp_path, ScriptedTurn("", [wrong]), ScriptedTurn("Sorry.")) as world:
+        answer = await world.chat("Add")
+    assert "Did you mean demo__add?" in world.model.requests[1]["messages"][2]["content"]
+    assert answer.message["fairlead"]["calls"][0]["is_error"] is True
+
+
+async def test_two_rounds_of_nothing_but_errors_end_the_calls(tmp_path: Path) -> None:
+    fails = ScriptedTurn("", [ScriptedCall("demo__fail")])
+    async with llm_world(tmp_path, fails, fails, ScriptedTurn("I give up.")) as world:
+        answer = await world.chat("Try")
+    assert [request.get("tool_choice") for request in world.model.requests] == [None, None, "none"]
+    assert answer.message["choices"][0]["message"]["content"] == "I give up."
+    assert answer.message["fairlead"]["stopped"] is True
+
+
+async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
+    again = ScriptedTurn("", [ADD])
+    for stream in (False, True):
+        async with llm_world(tmp_path, *[again] * 9, llm_rounds=3) as world:
+            answer = await world.chat("Add", stream=stream)
+        assert answer.status == 200
+        assert len(world.model.requests) == 4
+        assert len(world.called) == 3
+        assert world.model.requests[3]["tool_choice"] == "none"
+
+
+async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
+        await world.chat("Add", tool_choice="required")
+    assert [request["tool_choice"] for request in world.model.requests] == ["required", "auto"]
+
+
+async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+    odd = {"x_vendor": {"z": 1.0, "a": [1e30, 12345678901234567890123]}, "seed": 7}
+    async with llm_world(tmp_path, ScriptedTurn("Hi")) as world:
+        await world.chat("Hi", **odd, fairlead={"tags": []})
+    sent = world.model.bodies[0]
+    assert b'"z": 1.0' in sent
+    assert b"12345678901234567890123" in sent
+    assert "fairlead" not in world.model.requests[0]
+
+
+async def test_no_tools_are_injected_for_whom_wants_none(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, *[ScriptedTurn("Hi")] * 3) as world:
+        await world.chat("Hi", fairlead={"tools": "none"})
+        await world.chat("Hi", headers={"x-fairlead-tools": "none"})
+        await world.chat("Hi", n=2)
+    assert not any("tools" in request for request in world.model.requests)
+
+
+async def test_tools_that_the_window_does_not_hold_are_left_out_and_told(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hi"), windows={"scripted": 8_000}) as world:
+        answer = await world.chat("Hi", fairlead={"maxTools": 1})
+    assert len(world.model.requests[0]["tools"]) == 1
+    assert answer.message["fairlead"]["tools"]["cut"] == 1
+
+
+async def test_the_next_model_of_a_route_is_asked_where_one_fails(tmp_path: Path) -> None:
+    broken = [ScriptedTurn("overloaded", status=503)]
+    async with llm_world(tmp_path, broken, [ScriptedTurn("I am here.")]) as world:
+        answer = await world.chat("Hi", model="fairlead/all")
+    assert answer.message["choices"][0]["message"]["content"] == "I am here."
+    assert answer.message["fairlead"]["model"] == "script1/scripted-1"
+
+
+async def test_a_providers_refusal_comes_as_it_said_it(tmp_path: Path) -> None:
+    limited = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-secret": "no"})
+    async with llm_world(tmp_path, limited) as world:
+        answer = await world.chat("Hi")
+    assert answer.status == 429
+    assert answer.message["error"]["message"] == "slow down"
+    assert answer.headers["retry-after"] == "7"
+    assert "x-secret" not in answer.headers
+    assert "x-should-retry" not in answer.headers
+
+
+async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=500)) as world:
+        answer = await world.chat("Add")
+    assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")
+
+
+async def test_a_stream_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Half a sen", cut=True)) as world:
+        found = chunks(await world.chat("Hi", stream=True))
+    assert found[-1]["error"]["code"] == "bad_answer"
+    assert not any(chunk == "[DONE]" for chunk in found)
+
+
+async def test_errors_have_the_form_that_sdks_read(tmp_path: Path) -> None:
+    async with llm_world(tmp_path) as world:
+        unknown = await world.chat("Hi", model="nobody-has-it")
+        empty = await world.chat(model="scripted")
+    assert (unknown.status, unknown.message["error"]["code"]) == (404, "model_not_found")
+    assert "nobody-has-it" in unknown.message["error"]["message"]
+    assert (empty.status, empty.message["error"]["param"]) == (400, "messages")
+
+
+async def test_callers_without_a_key_are_told_so_in_that_form(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, anonymous="deny") as world:
+        answer = await world.chat("Hi")
+    assert answer.status == 401
+    assert answer.message["error"]["code"] == "UNAUTHENTICATED"
+
+
+async def test_the_provider_gets_its_own_key_and_never_that_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPTED_KEY", "sk-provider")
+    async with llm_world(tmp_path, ScriptedTurn("Hi"), provider={"keyEnv": "SCRIPTED_KEY"}) as world:
+        await world.chat("Hi", headers={"authorization": "Bearer fl-caller", "x-api-key": "fl-caller"})
+    assert world.model.headers[0]["authorization"] == "Bearer sk-provider"
+    assert "fl-caller" not in str(world.model.headers)
+
+
+async def test_a_key_that_is_not_set_is_told_by_its_variable_alone(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hi"), provider={"keyEnv": "NOBODY_SET_THIS"}) as world:
+        answer = await world.chat("Hi")
+    assert answer.status == 502
+    assert "NOBODY_SET_THIS" in answer.message["error"]["message"]
+
+
+async def test_a_provider_that_cannot_be_reached_is_told_without_its_address(tmp_path: Path) -> None:
+    gone = {"baseUrl": f"http://127.0.0.1:{free_port()}/v1"}
+    async with llm_world(tmp_path, ScriptedTurn("Hi"), provider=gone) as world:
+        answer = await world.chat("Hi")
+    assert (answer.status, answer.message["error"]["code"]) == (502, "provider_unavailable")
+    assert "127.0.0.1" not in answer.message["error"]["message"]
+
+
+async def test_a_client_that_leaves_ends_the_providers_answer(tmp_path: Path) -> None:
+    endless = ScriptedTurn("x" * 4_000_000)
+    async with llm_world(tmp_path, endless) as world:
+        wire = await Wire.connect(world.gateway)
+        body = json.dumps({"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "Hi"}]})
+        wire.send(Ask(target=PATH, body=body.encode(), headers={"content-type": "application/json"}))
+        await eventually(lambda: world.model.answering)
+        wire.close()
+        await eventually(lambda: not world.model.answering)

@@ -1,0 +1,114 @@
+"""A gateway in front of a scripted model, with an MCP server that adds numbers, and a client of the chat API.
+
+async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
+    answer = await world.chat("Say hello")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.tokens.routes import read_routes
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.configuration import Models
+from fairlead_llm.providers import read_providers
+from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
+from gatewayworld import Answer, catalog, running
+from restworld import post
+from toolservers import Request, modern_server, serve_asgi, tool
+
+PATH = "/v1/chat/completions"
+ADDS = tool(
+    "add",
+    description="Add two numbers",
+    inputSchema={
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    },
+)
+FAILS = tool("fail", description="Always fail")
+
+
+def theirs(name: str = "theirs") -> dict[str, Any]:
+    """A tool of the caller's own."""
+    function = {"name": name, "description": "The caller's", "parameters": {"type": "object", "properties": {}}}
+    return {"type": "function", "function": function}
+
+
+@dataclass
+class LlmWorld:
+    """All that runs, with what it saw."""
+
+    gateway: Gateway
+    models: Sequence[ScriptedModel]
+    called: list[dict[str, Any]]
+    """Parameters of the calls that the MCP server got."""
+
+    @property
+    def model(self) -> ScriptedModel:
+        return self.models[0]
+
+    async def chat(self, *messages: str | Mapping[str, Any], **members: Any) -> Answer:
+        """One request; a text is a message of the user's. `headers` are the request's."""
+        headers = members.pop("headers", {})
+        said = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
+        return await post(self.gateway, PATH, {"model": "scripted", "messages": said, **members}, **headers)
+
+
+def chunks(answer: Answer) -> list[Any]:
+    """Data of a streamed answer's events, decoded; `[DONE]` as it is."""
+    lines = answer.body.decode().split("\n")
+    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [each if each == "[DONE]" else json.loads(each) for each in data]
+
+
+def _called(seen: list[dict[str, Any]]) -> Any:
+    def call(request: Request) -> dict[str, Any]:
+        params = request.message["params"]
+        seen.append(params)
+        if params["name"] == "fail":
+            return {"content": [{"type": "text", "text": "it failed"}], "isError": True}
+        total = sum(params["arguments"].values())
+        return {"content": [{"type": "text", "text": str(total)}]}
+
+    return call
+
+
+@contextlib.asynccontextmanager
+async def llm_world(
+    folder: Path,
+    *scripts: ScriptedTurn | Sequence[ScriptedTurn],
+    windows: Mapping[str, int] | None = None,
+    provider: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> AsyncIterator[LlmWorld]:
+    """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
+    `provider`: more members of all providers.
+    """
+    lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
+    models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
+    seen: list[dict[str, Any]] = []
+    async with contextlib.AsyncExitStack() as stack:
+        ports = [await stack.enter_async_context(serve_asgi(model)) for model in models]
+        server = await stack.enter_async_context(modern_server([ADDS, FAILS], call=_called(seen)))
+        names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
+        routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
+        providers = read_providers(
+            {
+                f"script{number}": {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {})}
+                for number, (port, name) in enumerate(zip(ports, names, strict=True))
+            },
+            routes,
+        )
+        known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
+        configured = Models(routes, known, None, providers)
+        demo = catalog("demo", server.url, [ADDS, FAILS])
+        gateway = await stack.enter_async_context(running(folder, demo, models=configured, **settings))
+        yield LlmWorld(gateway, models, seen)

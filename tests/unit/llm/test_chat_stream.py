@@ -1,0 +1,123 @@
+"""Chunks of several rounds become one stream."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_llm.chat.stream import MAX_CALLS, BadStream, ChatStream
+
+
+def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return json.dumps({"id": "a", "object": "chat.completion.chunk", "choices": [choice], **more}).encode()
+
+
+def call(name: str | None, arguments: str | None, *, index: int | None = 0, ident: str | None = None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"function": {"name": name, "arguments": arguments}, "type": "function"}
+    if index is not None:
+        entry["index"] = index
+    if ident is not None:
+        entry["id"] = ident
+    return {"tool_calls": [entry]}
+
+
+def shown(out: bytes) -> list[Any]:
+    return [json.loads(line[6:]) for line in out.decode().split("\n") if line.startswith("data: {")]
+
+
+def calls_in(out: bytes) -> list[Any]:
+    return [entry for each in shown(out) for entry in each["choices"][0]["delta"].get("tool_calls", [])]
+
+
+def test_what_holds_no_call_passes_byte_for_byte() -> None:
+    stream = ChatStream({"theirs"})
+    data = b'{"id": "a",  "choices": [{"delta": {"content": "x"}, "index": 0}]}'
+    assert stream.feed(data) == b"data: " + data + b"\n\n"
+
+
+def test_calls_of_servers_that_give_every_call_the_same_index_are_told_apart_by_their_ids() -> None:
+    stream = ChatStream({"one", "two"})
+    out = stream.feed(chunk(call("one", "{}", ident="a"))) + stream.feed(chunk(call("two", "{}", ident="b")))
+    out += stream.end_round()
+    assert [(entry["index"], entry["id"]) for entry in calls_in(out)] == [(0, "a"), (1, "b")]
+
+
+def test_calls_without_an_index_are_one_after_the_other() -> None:
+    stream = ChatStream({"one", "two"})
+    for name in ("one", "two"):
+        stream.feed(chunk(call(name, '{"a":', index=None, ident=name)))
+        stream.feed(chunk(call(None, "1}", index=None)))
+    stream.end_round()
+    assert [made["function"]["arguments"] for made in stream.message["tool_calls"]] == ['{"a":1}', '{"a":1}']
+
+
+def test_a_name_that_comes_in_pieces_is_whole_before_it_is_decided_whose_it_is() -> None:
+    stream = ChatStream({"theirs_long"})
+    out = stream.feed(chunk(call("theirs", None, ident="a"))) + stream.feed(chunk(call("_long", None)))
+    assert calls_in(out) == []
+    out = stream.feed(chunk(call(None, "{}")))
+    assert calls_in(out)[0]["function"] == {"name": "theirs_long", "arguments": "{}"}
+
+
+def test_a_name_that_is_repeated_stands_once() -> None:
+    stream = ChatStream({"theirs"})
+    stream.feed(chunk(call("theirs", "", ident="a")))
+    out = stream.feed(chunk(call("theirs", "{}", ident="a")))
+    assert calls_in(out)[0]["function"]["name"] == "theirs"
+
+
+def test_a_call_without_arguments_gets_an_empty_object() -> None:
+    stream = ChatStream({"theirs"})
+    stream.feed(chunk(call("theirs", "", ident="a")))
+    stream.feed(chunk({}, "tool_calls"))
+    assert calls_in(stream.end_round())[0]["function"]["arguments"] == "{}"
+    assert stream.message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_the_callers_calls_count_from_zero_whatever_stands_before_them() -> None:
+    stream = ChatStream({"theirs"})
+    out = stream.feed(chunk(call("ours", "{}", index=0, ident="a")))
+    out += stream.feed(chunk(call("theirs", "{}", index=1, ident="b")))
+    assert [(entry["index"], entry["id"]) for entry in calls_in(out)] == [(0, "b")]
+    assert [made["id"] for made in stream.message["tool_calls"]] == ["a", "b"]
+
+
+def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
+    stream = ChatStream(set())
+    stream.feed(chunk({"role": "assistant", "content": "One."}))
+    stream.feed(chunk(call("ours", "{}", ident="a")))
+    stream.feed(chunk({}, "tool_calls", usage={"total_tokens": 3}))
+    stream.end_round()
+    stream.next_round()
+    data = json.loads(chunk({"role": "assistant", "content": "Two."})) | {"id": "b"}
+    (said,) = shown(stream.feed(json.dumps(data).encode()))
+    assert said["id"] == "a"
+    assert said["choices"][0]["delta"] == {"content": "\n\nTwo."}
+    stream.feed(chunk({}, "stop", usage={"total_tokens": 4}))
+    stream.end_round()
+    last = shown(stream.finish(usage=True, more={}))
+    assert last[0]["choices"][0]["finish_reason"] == "stop"
+    assert last[1]["usage"] == {"total_tokens": 7}
+
+
+@pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"choices": 1}', b'{"choices": [{"delta": []}]}', b"\xff"])
+def test_what_is_no_chunk_is_told(data: bytes) -> None:
+    with pytest.raises(BadStream):
+        ChatStream(set()).feed(data)
+
+
+def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
+    with pytest.raises(BadStream) as raised:
+        ChatStream(set()).feed(b'{"error": {"message": "gone", "code": 7}}')
+    assert json.loads(raised.value.error or b"") == {"message": "gone", "code": 7}
+
+
+def test_more_calls_than_any_model_makes_are_refused() -> None:
+    stream = ChatStream(set())
+    for number in range(MAX_CALLS):
+        stream.feed(chunk(call("ours", "{}", index=number, ident=str(number))))
+    with pytest.raises(BadStream, match="more than"):
+        stream.feed(chunk(call("ours", "{}", index=MAX_CALLS, ident="one more")))
