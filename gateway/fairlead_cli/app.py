@@ -85,6 +85,14 @@ def up(
     ] = None,
     tools: ToolsOption = None,
     routes: RoutesOption = None,
+    litellm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="FAIRLEAD_LITELLM_URL",
+            help="LiteLLM proxy whose MCP tools are served. Its key is in FAIRLEAD_LITELLM_KEY.",
+        ),
+    ] = None,
     tier: Annotated[
         str | None,
         typer.Option(
@@ -140,6 +148,7 @@ def up(
             paths=tuple(paths or ()),
             tools=tuple(tools or ()),
             routes=routes,
+            litellm=litellm,
             tier=tier,
             host=host,
             port=port,

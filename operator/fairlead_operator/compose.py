@@ -109,6 +109,7 @@ def composed(
         prober=prober,
         figures=timekeeper.figures,
         held_back=telemetry.hold_back,
+        tools_changed=telemetry.tools_changed,
         options=it.options,
         now=it.now,
         monotonic=it.monotonic,

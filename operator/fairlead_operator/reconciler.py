@@ -47,6 +47,7 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.publish.catalogs import Catalogs
+from fairlead_operator.publish.changes import ToolChanges
 from fairlead_operator.server.announcements import catalog_news, condition_news
 from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.entries import entry_for, entry_of_new
@@ -97,8 +98,8 @@ class _Reconcile:
 
 class Reconciler:
     """Reconciles McpServers, one look at a time. `changed(key)` is called when a server needs another look, `published`
-    with each catalog, `shown` with each condition Ready, and with None where the server is gone.
-    `entered` is called with the server's entry for gateways, None for one that is ready or gone.
+    with each catalog, `tools_changed` with what one changed, `shown` with each condition Ready, and with None where the
+    server is gone. `entered` is called with the server's entry for gateways, None for one that is ready or gone.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
     """
@@ -116,6 +117,7 @@ class Reconciler:
         prober: Prober | None = None,
         figures: Figures | None = None,
         held_back: Counted = uncounted,
+        tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
         options: ReconcilerOptions | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -138,7 +140,7 @@ class Reconciler:
         self._prefixes = Prefixes(options.prefix_style)
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
-        self.catalogs = Catalogs(documents, now)
+        self.catalogs = Catalogs(documents, now, tools_changed)
         self._definitions = PinnedDefinitions(documents, held_back, now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
@@ -355,8 +357,7 @@ class Reconciler:
             self._prober.drop(key)
 
     def _note(self, key: ServerKey, remarks: ListingFindings) -> None:
-        before = self._remarks.get(key, ListingFindings())
-        self._remarks[key] = remarks
+        before, self._remarks[key] = self._remarks.get(key, ListingFindings()), remarks
         if before != remarks:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)

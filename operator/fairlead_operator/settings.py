@@ -80,7 +80,7 @@ class Settings:
     """Namespaces, separated by commas, whose servers may set any field all the same."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
-    interval_floor: float = 30.0
+    interval_floor: float = 10.0
     """Shortest time between two discoveries of a server that answers, in seconds, whatever its spec says."""
     discovery_timeout: float = 60.0
     """Longest that one discovery may take, in seconds, all pages together."""

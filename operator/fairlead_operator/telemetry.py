@@ -19,6 +19,7 @@ from fairlead_api.v1alpha1.common import Condition
 from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.samples import AttemptOutcome
+from fairlead_operator.publish.changes import ToolChanges
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 NO_FIGURE: Final = "none"
@@ -95,6 +96,14 @@ class Telemetry:
             ["what"],
             registry=registry,
         )
+        self._tool_changes = Counter(
+            "fairlead_operator_tool_changes",
+            "Tools added, removed or modified when the catalog of their server was published.",
+            ["change"],
+            registry=registry,
+        )
+        for change in ToolChanges._fields:
+            self._tool_changes.labels(change)
         self.enforced = Gauge(
             "fairlead_operator_network_policies_enforced",
             "1 where a probe found that the cluster enforces NetworkPolicies in a direction, 0 where not; else absent.",
@@ -111,6 +120,11 @@ class Telemetry:
         else:
             with contextlib.suppress(KeyError):
                 self.held.remove(*key)
+
+    def tools_changed(self, changes: ToolChanges) -> None:
+        """A catalog was published whose tools differ so from those before."""
+        for change, number in changes._asdict().items():
+            self._tool_changes.labels(change).inc(number)
 
     def enforce(self, answer: Enforcement) -> None:
         """A probe found that of the cluster's network, or one before it."""

@@ -38,6 +38,7 @@ SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/litellm.md": ["tests/component/up/test_litellm.py"],
     "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
     "docs/plans.md": ["tests/component/rest/test_exposure.py"],

@@ -29,6 +29,7 @@ from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders
 from fairlead_cli.up.gateways import OwnGateway
+from fairlead_cli.up.litellm import WithServer, litellm_server
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
@@ -74,6 +75,8 @@ class UpOptions:
     metrics_port: int = 9464
     tools: tuple[str, ...] = ()
     routes: Path | None = None
+    litellm: str | None = None
+    """URL of a LiteLLM proxy that is one of the servers."""
     tier: str | None = None
     state_dir: Path | None = None
     probe: bool = False
@@ -248,8 +251,13 @@ def _gateway(
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
+    scanner: Scanner = Sources(options.paths, os.environ, is_own=lambda url: leads_here(url, options))
+    if options.litellm:
+        if leads_here(options.litellm, options):
+            raise Failure("--litellm: this is the gateway's own address: --port gives it another", code=USED_WRONGLY)
+        return WithServer(scanner, litellm_server(options.litellm, os.environ)), ()
     if options.paths:
-        return Sources(options.paths, os.environ, is_own=lambda url: leads_here(url, options)), ()
+        return scanner, ()
     contents, skipped = quick_start(Path.cwd())
     return Fixed(contents), skipped
 

@@ -22,7 +22,7 @@ from fairlead_api.documents.catalog import (
     search_hash,
 )
 from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
-from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLimits, ToolOverride
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, ToolLimits, ToolOverride
 from fairlead_mcp import eras
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.judging import (
@@ -38,6 +38,8 @@ from fairlead_operator.discovery.judging import (
 from fairlead_operator.discovery.listing import RawListing
 
 NOTES_LIMIT: Final = 20
+TAG_LENGTH: Final = 63
+"""Characters of a tag, as where it is declared."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
     modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
     sieve = DefinitionFilter(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools, unusable = _tools(found, overrides, sieve, trusted=server.spec.trusts_annotations)
+    tools, unusable = _tools(found, overrides, sieve, server.spec)
     notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
@@ -107,14 +109,16 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
 
 
 def _tools(
-    found: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, *, trusted: bool
+    found: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, spec: McpServerSpec
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
     """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
     tools, notes = [], []
     for name, raw in sieve.usable(found.tools, TOOL):
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
-        tool = _tool(name, raw, overrides.get(name), authored, trusted=trusted)
+        override = overrides.get(name)
+        tags = _tags(name, override, spec.discovery.tag_separator)
+        tool = _tool(name, raw, override, authored, tags=tags, trusted=spec.trusts_annotations)
         tools.append(msgspec.structs.replace(tool, requires=found.requires.get(name, ())))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
@@ -130,8 +134,17 @@ def _asks_for_trust(tool: ToolEntry) -> bool:
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
-def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: Authored, *, trusted: bool) -> ToolEntry:
-    tags = tuple(override.tags) if override else ()
+def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
+    """Tags that the spec gives a tool, and the one that its name does."""
+    declared = tuple(override.tags) if override else ()
+    before, _, rest = name.partition(separator) if separator else ("", "", "")
+    names = before and rest and len(before) <= TAG_LENGTH
+    return (*declared, before) if names and before not in declared else declared
+
+
+def _tool(
+    name: str, raw: Raw, override: ToolOverride | None, authored: Authored, *, tags: tuple[str, ...], trusted: bool
+) -> ToolEntry:
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
     limits = override.limits if override and override.limits else ToolLimits()

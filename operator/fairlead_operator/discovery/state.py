@@ -90,7 +90,7 @@ class DiscoveryOptions:
     """
 
     timeout: float = 60.0
-    floor: float = 30.0
+    floor: float = 10.0
     prompt: float = 0.25
     burst: int = 8
     jitter: float = 0.1

@@ -16,6 +16,7 @@ from fairlead_api.documents.pins import PINS
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID, ServerKey, label_value
 from fairlead_operator.ports import Documents
+from fairlead_operator.publish.changes import ToolChanges, tool_changes
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +38,19 @@ class _Stamped(NamedTuple):
 
 
 class Catalogs:
-    """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with."""
+    """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with; `counted` is
+    called with the tools that a publication changed.
+    """
 
-    def __init__(self, documents: Documents, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        counted: Callable[[ToolChanges], None] = lambda changes: None,
+    ) -> None:
         self._documents = documents
         self._now = now
+        self._counted = counted
         self._last: dict[ServerKey, _Stamped] = {}
 
     async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
@@ -73,6 +82,8 @@ class Catalogs:
         if not changed and await self._documents.holds(blobs):
             return catalog
         await self._documents.publish(blobs)
+        if changed:
+            self._counted(tool_changes(stored, catalog))
         logger.info(
             "catalog of %s published: %d tools%s",
             catalog.key,

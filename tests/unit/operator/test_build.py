@@ -256,6 +256,29 @@ def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_
     assert search({"name": "a", "description": "d"}, tools=[{"name": "a", "tags": ["t"]}]) != base
 
 
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        ("stock-read_item", ("stock",)),
+        ("stock-read-item", ("stock",)),
+        ("read_item", ()),
+        ("-read", ()),
+        ("stock-", ()),
+        (f"{'s' * 64}-read", ()),
+    ],
+)
+def test_the_name_of_a_server_behind_a_gateway_is_a_tag_of_its_tools(name: str, tags: tuple[str, ...]) -> None:
+    catalog, _ = built({"name": name}, discovery={"tagSeparator": "-"})
+    assert catalog.tools[0].tags == tags
+    assert built({"name": name})[0].tools[0].tags == ()
+
+
+def test_a_tag_from_the_name_stands_behind_those_of_the_spec_and_once() -> None:
+    declared = [{"name": "a-x", "tags": ["own"]}, {"name": "b-x", "tags": ["b"]}]
+    catalog, _ = built({"name": "a-x"}, {"name": "b-x"}, tools=declared, discovery={"tagSeparator": "-"})
+    assert [tool.tags for tool in catalog.tools] == [("own", "a"), ("b",)]
+
+
 def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
     catalog, _ = built(
         {"name": "a"},

@@ -16,11 +16,14 @@ from fairlead_api.v1alpha1.moved import MovedField
 class Discovery(Model):
     """When the server's tools are listed, and what becomes of them when it is gone."""
 
-    interval: Annotated[Duration, duration_rule("30s", "10m")] = Duration("10m")
-    """Time between two listings of a server that does not announce changes by itself; at least `30s`."""
+    interval: Annotated[Duration, duration_rule("10s", "10m")] = Duration("10m")
+    """Time between two listings of a server that does not announce changes by itself; at least `10s`."""
     on_disconnect: Literal["MarkOffline", "Remove"] = "MarkOffline"
     """`MarkOffline`: its tools stay listed and a call is refused at once.
     `Remove`: they leave every list at the first loss."""
+    tag_separator: str | None = Field(default=None, min_length=1, max_length=8)
+    """For a server that is a gateway to others and puts their names before those of tools: what stands between the two,
+    such as `-` at a LiteLLM proxy. The text before the first one is a tag of the tool. Absent: names give no tags."""
 
 
 ProbePolicy = Literal["Never", "Declared", "ReadOnly"]

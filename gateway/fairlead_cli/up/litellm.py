@@ -1,0 +1,89 @@
+"""A LiteLLM proxy as one server of `fairlead up`, beside those of the files.
+
+Its MCP endpoint is read, and not its REST list (`/mcp-rest/tools/list`): there names of tools are not unique, and calls
+report no progress.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import ValidationError
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.load import ManifestProblem
+from fairlead_api.problems import complaints
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_operator.local.inventory import DeclaredServer
+from fairlead_operator.local.localoperator import Scanner
+from fairlead_operator.local.sources import Scan
+
+OPTION: Final = "--litellm"
+KEY: Final = "FAIRLEAD_LITELLM_KEY"
+INTERVAL: Final = "FAIRLEAD_LITELLM_INTERVAL"
+NAME: Final = "litellm"
+DEFAULT_INTERVAL: Final = "30s"
+SEPARATOR: Final = "-"
+"""Stands between server and tool in its names of tools; names of servers do not have it."""
+_VARIABLES: Final = {"spec.url": OPTION, "spec.discovery.interval": INTERVAL}
+
+
+def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
+    """The proxy at `url`, with key and interval from the environment. Raises Failure, which does not quote the key."""
+    spec = {
+        "url": mcp_endpoint(url),
+        "discovery": {"interval": environ.get(INTERVAL) or DEFAULT_INTERVAL, "tagSeparator": SEPARATOR},
+    }
+    try:
+        server = McpServer.model_validate({"metadata": {"name": NAME, "namespace": "default"}, "spec": spec})
+    except ValidationError as error:
+        found = complaints(error, McpServer)[0]
+        raise Failure(f"{_VARIABLES.get(found.field, OPTION)}: {found.message}", code=USED_WRONGLY) from error
+    return DeclaredServer(server, _credential(environ.get(KEY, "").strip()), origin=OPTION)
+
+
+def mcp_endpoint(url: str) -> str:
+    """Address of the MCP endpoint of the proxy at `url`, which may be that endpoint already. Raises Failure."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise Failure(f"{OPTION}: not a URL: {error}", code=USED_WRONGLY) from error
+    path = parts.path.rstrip("/")
+    if "mcp" not in path.split("/"):
+        path += "/mcp"
+    return urlunsplit(parts._replace(path=path))
+
+
+class WithServer:
+    """Scanner that adds a server to what another one declares. A namesake that is declared there comes first."""
+
+    def __init__(self, scanner: Scanner, server: DeclaredServer) -> None:
+        self._scanner = scanner
+        self._server = server
+
+    def scan(self) -> Scan | None:
+        """Implements Scanner."""
+        scan = self._scanner.scan()
+        if scan is None:
+            return None
+        key = self._server.key
+        first = scan.contents.servers.get(key)
+        if first is not None:
+            message = f"a server called {key.name} stands in {first.origin} already, and this one is left out"
+            problem = ManifestProblem(self._server.origin, 0, "", message)
+            return replace(scan, problems=(*scan.problems, problem))
+        servers = {**scan.contents.servers, key: self._server}
+        return replace(scan, contents=replace(scan.contents, servers=servers))
+
+
+def _credential(key: str) -> Credential:
+    if not key:
+        return Credential()
+    if re.fullmatch(r"[!-~]+", key) is None:
+        raise Failure(f"{KEY}: has characters that no key has, such as spaces", code=USED_WRONGLY)
+    return Credential(headers={"Authorization": f"Bearer {key}"})

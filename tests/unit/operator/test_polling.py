@@ -1,0 +1,81 @@
+"""A server that announces no changes, such as another gateway, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fairlead_api.meta import ServerKey
+from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.controller import World
+from fairlead_operator.discovery.state import DiscoveryOptions
+from fairlead_operator.reconciler import ReconcilerOptions
+from fairlead_operator.telemetry import Telemetry
+from operatorfakes import (
+    NOW,
+    MemoryDeclarations,
+    MemoryDocuments,
+    MemoryPlatform,
+    Script,
+    ScriptedConnector,
+    mcp_server,
+    tool_named,
+)
+
+pytestmark = pytest.mark.looptime(start=0)
+
+
+class Polled:
+    """An operator with one server, `team/demo`."""
+
+    def __init__(self, *tools: str, **spec: Any) -> None:
+        self.documents = MemoryDocuments()
+        self.script = Script(tools=[tool_named(name) for name in tools])
+        self._telemetry = Telemetry()
+        self._platform = MemoryPlatform()
+        self._platform.declare(mcp_server(**spec))
+
+    def counted(self) -> tuple[float | None, ...]:
+        """Tools added, removed and modified, as the metric has them."""
+        value = self._telemetry.registry.get_sample_value
+        name = "fairlead_operator_tool_changes_total"
+        return tuple(value(name, {"change": change}) for change in ("added", "removed", "modified"))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        connector = ScriptedConnector({ServerKey("team", "demo"): self.script})
+        world = World(self._platform, self.documents, connector, MemoryDeclarations())
+        installation = InstallationOptions(
+            options=ReconcilerOptions(pace=DiscoveryOptions(jitter=0)),
+            now=lambda: NOW,
+            monotonic=asyncio.get_running_loop().time,
+        )
+        task = asyncio.create_task(composed(world, installation, telemetry=self._telemetry).run())
+        await asyncio.sleep(0.5)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_server_that_is_polled_and_answers_the_same_costs_no_write() -> None:
+    polled = Polled("a", "b", discovery={"interval": "10s"})
+    async with polled.running():
+        writes, asked = polled.documents.writes, polled.script.asked
+        await asyncio.sleep(60)
+        assert (polled.script.asked, polled.documents.writes) == (asked + 6, writes)
+        assert polled.counted() == (2, 0, 0)
+
+
+async def test_tools_that_a_poll_finds_changed_are_published_in_one_write_and_counted() -> None:
+    polled = Polled("kept", "gone", "changed", discovery={"interval": "10s"})
+    async with polled.running():
+        writes = polled.documents.writes
+        polled.script.tools = [tool_named("kept"), {**tool_named("changed"), "description": "New."}, tool_named("new")]
+        await asyncio.sleep(10)
+        assert (polled.documents.writes, polled.counted()) == (writes + 1, (4, 1, 1))
