@@ -23,7 +23,7 @@ from typing import Any, Final
 from fairlead_rest.kept_results import document
 from fairlead_search.index import K1, B
 from fairlead_search.passages import best, written
-from fairlead_search.text import REQUEST_WORDS, terms
+from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 from rig.harness import Cell, Goal, Report
 
@@ -36,17 +36,6 @@ OVERLAP: Final = 50
 GOALS: Final = (("shared", 0.95), ("paraphrased", 0.85))
 MARGIN: Final = 0.05
 """Part of the facts by which the better of the two others has to be exceeded."""
-STOP_WORDS: Final = REQUEST_WORDS | {
-    "about", "after", "all", "already", "also", "another", "any", "anybody", "at", "before", "between", "but",
-    "did", "each", "either", "ever", "every", "first", "further", "get", "given", "go", "got", "ha", "had", "have",
-    "he", "her", "him", "his", "if", "into", "it", "its", "just", "last", "like", "long", "made", "make", "many",
-    "may", "might", "more", "most", "much", "must", "never", "no", "none", "nor", "not", "nothing", "off", "often",
-    "old", "once", "one", "only", "other", "out", "over", "own", "per", "say", "see", "should", "since", "so",
-    "some", "somebody", "something", "still", "such", "take", "tell", "than", "their", "them", "then", "there",
-    "these", "they", "thing", "those", "though", "through", "thus", "till", "too", "under", "until", "up", "upon",
-    "use", "used", "very", "wa", "were", "when", "where", "whether", "while", "who", "whom", "whose", "why",
-    "within", "without",
-}  # fmt: skip
 Compressor = Callable[[object, str, int], str]
 """From a document, a question and a number of tokens to what is left."""
 
@@ -178,7 +167,7 @@ def _mean(found: list[bool]) -> float:
 
 
 def _content(text: str) -> set[str]:
-    return set(terms(text)) - STOP_WORDS
+    return set(terms(text)) - QUESTION_WORDS
 
 
 def _normal(text: str) -> str:
