@@ -48,7 +48,14 @@ class _Completion(msgspec.Struct):
 class ChatCompressor:
     """Asks the model, checks what it says, and remembers it."""
 
-    def __init__(self, config: CompressorConfig, counts: SearchCounts, worker: WorkerThread) -> None:
+    def __init__(
+        self,
+        config: CompressorConfig,
+        counts: SearchCounts,
+        worker: WorkerThread,
+        max_cached_bytes: int = MAX_CACHED_BYTES,
+    ) -> None:
+        self._max_cached_bytes = max_cached_bytes
         self._worker = worker
         self.model = config.model
         self._api = guarded_api(config, seconds=config.seconds, max_bytes=MAX_ANSWER_BYTES)
@@ -115,9 +122,10 @@ class ChatCompressor:
         return found
 
     def _remember(self, key: bytes, found: dict[str, str]) -> None:
+        before = self._known.pop(key, None)  # of an equal request at the same time
         self._known[key] = found
-        self._known_bytes += _size(found)
-        while self._known_bytes > MAX_CACHED_BYTES:
+        self._known_bytes += _size(found) - (_size(before) if before is not None else 0)
+        while self._known_bytes > self._max_cached_bytes:
             _, oldest = self._known.popitem(last=False)
             self._known_bytes -= _size(oldest)
 

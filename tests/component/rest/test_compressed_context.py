@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from fairlead_search.token_estimate import BYTES_PER_TOKEN
 from gatewayworld import ask, calling, catalog, running, scraped
 from routercalls import ROUTER, execute, kept_of
 from toolservers import modern_server, tool
+from waiting import until_async
 
 MANY = "\n".join(f"crate {number} holds {number * 3} ropes and weighs {number} kg" for number in range(900))
 ORDERS = (
@@ -179,3 +181,39 @@ async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
     with pytest.raises(CompressionFailed, match="did not answer"):
         await refused.compress("keel", {"one": "A keel of oak"}, 200)
     assert counts.compressed["failed"] == 1
+
+
+async def test_what_was_asked_for_longest_ago_is_forgotten_first_and_equal_questions_count_once() -> None:
+    async with chatting(lambda _: "[1] A keel of oak.") as endpoint:
+        config = CompressorConfig(endpoint.url, "small")
+        counts = SearchCounts()
+        asked = chat_compressor.ChatCompressor(config, counts, WorkerThread(), max_cached_bytes=500)
+        source = {"one": "A keel of oak"}
+        await asyncio.gather(*(asked.compress("first", source, 200) for _ in range(4)))
+        for query in ("second", "first", "third", "first", "second"):
+            assert await asked.compress(query, source, 200) == {"one": "A keel of oak."}
+        assert counts.compressed == {"model": 4 + 3, "cache": 2, "failed": 0}
+
+
+async def test_a_busy_endpoint_is_not_waited_for() -> None:
+    async with chatting() as endpoint:
+        endpoint.hangs = True
+        config = CompressorConfig(endpoint.url, "small")
+        asked = chat_compressor.ChatCompressor(config, SearchCounts(), WorkerThread())
+        source = {"one": "A keel of oak"}
+        running_ = [
+            asyncio.ensure_future(asked.compress(f"question {number}", source, 200))
+            for number in range(chat_compressor.MAX_AT_ONCE)
+        ]
+
+        async def all_asked() -> bool:
+            return len(endpoint.seen) == len(running_)
+
+        await until_async("all are asked", all_asked)
+        with pytest.raises(CompressionFailed, match="is busy"):
+            await asked.compress("one more", source, 200)
+        for each in running_:
+            each.cancel()
+        await asyncio.gather(*running_, return_exceptions=True)
+        endpoint.hangs, endpoint.says = False, lambda _: "[1] A keel of oak."
+        assert await asked.compress("one more", source, 200) == {"one": "A keel of oak."}
