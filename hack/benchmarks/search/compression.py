@@ -20,7 +20,7 @@ from math import log1p
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_rest.kept_results import document
+from fairlead_rest.kept_results import OVERHEAD_TOKENS, document
 from fairlead_search.index import K1, B
 from fairlead_search.passages import best, written
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
@@ -57,6 +57,12 @@ def ours(whole: object, question: str, budget_tokens: int) -> str:
     return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
 
 
+def shown(whole: object, question: str, budget_tokens: int) -> str:
+    """The passages that are picked where the tool, time and score that stand beside each count, too."""
+    found, _ = best({"": whole}, question, budget_tokens, OVERHEAD_TOKENS)
+    return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
+
+
 def head(whole: object, question: str, budget_tokens: int) -> str:
     """The beginning."""
     del question
@@ -85,10 +91,11 @@ def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
     return "\n".join(left)
 
 
+OTHERS: Final[dict[str, Compressor]] = {"BM25 over chunks": plain_bm25, "the beginning": head}
 COMPRESSORS: Final[dict[str, Compressor]] = {
     "passages (ours)": ours,
-    "BM25 over chunks": plain_bm25,
-    "the beginning": head,
+    "passages with what stands beside them": shown,
+    **OTHERS,
 }
 
 
@@ -141,7 +148,7 @@ def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
         row = {"shared": _mean(shared), "paraphrased": _mean(paraphrased), "facts": _mean(both)}
         shares[name] = row
         report.rows.append({**columns, "what": f"compression: {name}", "queries": half, **row})
-    mine, *others = shares.values()
+    mine, others = next(iter(shares.values())), [shares[name] for name in OTHERS]
     for column, least in GOALS:
         report.goals.append(Goal(f"facts kept, {column}, {half}", mine[column], "", at_least=least))
         above = mine[column] - max(other[column] for other in others)
