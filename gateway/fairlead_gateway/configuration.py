@@ -18,6 +18,7 @@ from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_llm.providers import InvalidProvider, Providers, read_providers
+from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, EmbeddingConfig, missing_modules
 
 Tokens = Annotated[int, Meta(ge=1)]
@@ -109,16 +110,32 @@ def certificates(settings: Settings) -> Certificates | None:
 
 
 def _endpoint(settings: Settings) -> EmbeddingConfig:
-    parts = urlsplit(settings.embedder_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise BadSetting("FAIRLEAD_EMBEDDER_URL must be an http or https URL without credentials, such as …:8000/v1")
-    if not settings.embedder_model:
-        raise BadSetting("FAIRLEAD_EMBEDDER_URL needs FAIRLEAD_EMBEDDER_MODEL: the name of the model there")
+    _check_model_api("FAIRLEAD_EMBEDDER", settings.embedder_url, settings.embedder_model)
     return EmbeddingConfig(
         settings.embedder_url, settings.embedder_model, settings.embedder_key, settings.embedder_dimensions,
         settings.embedder_instruction, settings.allowed_urls, settings.denied_networks, settings.egress.confined,
         settings.release_namespace,
     )  # fmt: skip
+
+
+def compression(settings: Settings) -> CompressorConfig | None:
+    """Who compresses results; None for nobody. Raises BadSetting."""
+    if not settings.compressor_url:
+        return None
+    _check_model_api("FAIRLEAD_COMPRESSOR", settings.compressor_url, settings.compressor_model)
+    return CompressorConfig(
+        settings.compressor_url, settings.compressor_model, settings.compressor_key, settings.compressor_seconds,
+        settings.allowed_urls, settings.denied_networks, settings.egress.confined, settings.release_namespace,
+    )  # fmt: skip
+
+
+def _check_model_api(name: str, url: str, model: str) -> None:
+    """Raises BadSetting."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise BadSetting(f"{name}_URL must be an http or https URL without credentials, such as …:8000/v1")
+    if not model:
+        raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
 
 
 def _window(size: int | WindowSetting) -> ContextWindow:

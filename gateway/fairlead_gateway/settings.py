@@ -220,6 +220,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
     llm_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
     """For such a request, with all that the model and its tools do."""
+    compressor_url: str = ""
+    """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
+    It may be where servers may be. Without it passages are picked word for word.
+    """
+    compressor_model: str = ""
+    """Model that is asked for there."""
+    compressor_key: str = ""
+    """Bearer token for it."""
+    compressor_seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
+    """Seconds for one answer with all attempts; after that passages are picked word for word."""
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None

@@ -36,6 +36,7 @@ from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
 from fairlead_rest.catalog_changes import CatalogChanges
+from fairlead_rest.compressor import compressor
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
 from fairlead_rest.pool import ProcessPool
@@ -49,6 +50,7 @@ from fairlead_rest.tool_search import ToolSearch
 from fairlead_rest.tool_vectors import embedder
 from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
 from fairlead_rest.worker import MissingInput, WorkerThread
+from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
 
 UNISSUED: Final = Issuers()
@@ -110,6 +112,7 @@ class RestContext:
         outputs: ProcessOutputs | None = None,
         recorder: ContextRecorder,
         embedding: EmbeddingConfig | None = None,
+        compression: CompressorConfig | None = None,
         counts: SearchCounts,
     ) -> None:
         self._selection = selection
@@ -141,7 +144,9 @@ class RestContext:
         self.counts = counts
         """Counts of searches."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
-        self.kept = SessionContext(recorder, self.worker, process=processes > 0)
+        self.kept = SessionContext(
+            recorder, self.worker, process=processes > 0, compressor=compressor(compression, counts, self.worker)
+        )
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""

@@ -7,10 +7,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import HttpRefused, ProtocolError
-from fairlead_mcp.http.dial import resolve_by_dns
-from fairlead_rest.model_api import ModelApi, decoded
+from fairlead_rest.model_api import decoded, guarded_api
 from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest
 from fairlead_search.vectors import encoded
 
@@ -35,9 +33,7 @@ class EmbeddingsApi:
     """The endpoint itself."""
 
     def __init__(self, config: EmbeddingConfig, *, seconds: float = SECONDS) -> None:
-        egress = Egress.of(config.allowed_urls, config.denied_networks, confined=config.confined)
-        resolve = egress.guarded(resolve_by_dns, config.namespace)
-        self._api = ModelApi(config.url, config.key, resolve, seconds=seconds, max_bytes=MAX_BYTES)
+        self._api = guarded_api(config, seconds=seconds, max_bytes=MAX_BYTES)
         self._config = config
         self._cuts = False
         """Whether the server refuses to cut vectors to the dimensions that are wanted: then it is done here."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from fairlead_search import passages
+from fairlead_search.compression import cut_to
 from fairlead_search.passages import written
+from fairlead_search.token_estimate import tokens
 
 ANSWER_TOKENS: Final = 40
 """Tokens of an answer beside its passages."""
 OVERHEAD_TOKENS: Final = 60
 """Tokens of what a passage is shown with beside its place: its entry, tool, time, arguments and score."""
+
+COMPRESSED_TOKENS: Final = 6
+"""Tokens that say of a passage that a model wrote it."""
 
 
 class KeptResult(msgspec.Struct, frozen=True):
@@ -57,6 +62,15 @@ def read(work: bytes) -> ReadPassages:
         found, more = passages.best(sources, asked.query, asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS)
         return ReadPassages(found, cut=more)
     return _one(asked, asked.results[0])
+
+
+def compressed(wide: ReadPassages, made: Mapping[str, str], budget: int) -> ReadPassages:
+    """Texts that a model made of passages, one for each result that it said something of, within a number of tokens."""
+    first = {part.source: part for part in reversed(wide.passages)}
+    longest = max((tokens(part.where) for part in first.values()), default=0)
+    texts, cut = cut_to(made, budget - ANSWER_TOKENS, OVERHEAD_TOKENS + COMPRESSED_TOKENS + longest)
+    shown = [msgspec.structs.replace(first[source], text=text) for source, text in texts.items() if source in first]
+    return ReadPassages(shown, cut=cut or wide.cut)
 
 
 def document(result: bytes) -> object:

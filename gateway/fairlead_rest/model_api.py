@@ -8,19 +8,49 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, ProtocolError, Timeout, TooLarge
-from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.retries import next_delay
 
 RETRIES: Final = 2
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class ModelEndpoint(Protocol):
+    """Where an API is, with the rules of where it may be, as `fairlead_mcp.egress` has them."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def allowed_urls(self) -> tuple[str, ...]: ...
+
+    @property
+    def denied_networks(self) -> tuple[str, ...]: ...
+
+    @property
+    def confined(self) -> bool | None: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+def guarded_api(endpoint: ModelEndpoint, *, seconds: float, max_bytes: int) -> ModelApi:
+    """The API of an endpoint, which is connected to only at addresses where it may be."""
+    egress = Egress.of(endpoint.allowed_urls, endpoint.denied_networks, confined=endpoint.confined)
+    resolve = egress.guarded(resolve_by_dns, endpoint.namespace)
+    return ModelApi(endpoint.url, endpoint.key, resolve, seconds=seconds, max_bytes=max_bytes)
 
 
 class ModelApi:

@@ -15,9 +15,22 @@ WEIGHT: Final = 0.5
 
 @cache
 def lexicon() -> Mapping[str, frozenset[str]]:
-    """Related terms by term, of the file `lexicon.txt`."""
-    lines = files(__package__).joinpath("lexicon.txt").read_text(encoding="utf-8").splitlines()
-    return related(line for line in lines if line and not line.startswith("#"))
+    """Related terms of catalogs of tools by term, of the file `lexicon.txt`."""
+    return related(_groups("lexicon.txt"))
+
+
+@cache
+def synonyms() -> Mapping[str, frozenset[str]]:
+    """Related terms of questions and results by term: those of `lexicon.txt`, and of `synonyms.txt`."""
+    tools, results = lexicon(), related(_groups("synonyms.txt"))
+    return {
+        term: tools.get(term, frozenset()) | results.get(term, frozenset()) for term in tools.keys() | results.keys()
+    }
+
+
+def _groups(name: str) -> list[str]:
+    lines = files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def related(groups: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 import re2
 
-from fairlead_search.index import Bm25Index
-from fairlead_search.text import terms
+from fairlead_search.relevance import scores
 from fairlead_search.token_estimate import tokens, within
+from fairlead_search.units import MAX_DEPTH, Unit, units
 
+UNIT: Final = 100
+"""Characters of the least part that is picked by itself, about."""
+WIDENED: Final = 6
+"""Characters that a passage has where there are as many, for each token beside it: twice as much text as that."""
 PASSAGE: Final = 600
-"""Characters of a passage, about."""
-MAX_PASSAGES: Final = 50_000
-"""Passages of one search; what comes after them is not searched."""
-MAX_DEPTH: Final = 64
+"""Characters of a part where there are too many."""
+MAX_UNITS: Final = 50_000
+"""Parts of one search; what comes after them is not searched."""
+RANGE_TOKENS: Final = 3
+"""Tokens by which the place of several lines is longer than that of one."""
 PATTERN_BYTES: Final = 8 << 20
 """Memory of a compiled expression, and of the states of its search."""
 LEAST_PART: Final = 4
@@ -41,30 +46,32 @@ class Passage(msgspec.Struct, frozen=True):
     """Comparable within one answer only."""
 
 
-def passages(source: str, document: object) -> Iterator[Passage]:
-    """Parts of a text, or of a decoded JSON document, in their order."""
-    if isinstance(document, str):
-        yield from _of_text(source, document)
-    else:
-        yield from _of_json(source, document, "$", 0)
-
-
 def best(
     sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0
 ) -> tuple[list[Passage], bool]:
     """The passages that fit a query, the best first, as many as the budget has room for, and whether there are more;
-    `overhead` tokens are reckoned for each beside its text and place. The last one may be cut at its end.
+    `overhead` tokens are reckoned for each beside its text and place. The first one may be cut at its end.
     """
-    found: list[Passage] = []
-    for source, document in sources.items():
-        for passage in passages(source, document):
-            if len(found) == MAX_PASSAGES:
-                break
-            found.append(passage)
-    index = Bm25Index({str(number): Counter(_terms(passage)) for number, passage in enumerate(found)})
-    hits = index.search(query, min(len(found), budget_tokens)) if found else []
-    ranked = [msgspec.structs.replace(found[int(hit.key)], score=round(hit.score, 3)) for hit in hits]
-    return fitting(ranked, budget_tokens, overhead)
+    found = _units(sources)
+    rated = scores(found, query)
+    ranked = sorted((place for place, score in enumerate(rated) if score > 0), key=lambda place: (-rated[place], place))
+    if ranked and _cost(found, ranked[0], (), overhead) > budget_tokens:
+        return fitting([_passage([found[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
+    chosen: set[int] = set()
+    left = budget_tokens
+    for place in ranked:
+        if place in chosen:
+            continue
+        for part in _grown(found, place, WIDENED * overhead):
+            cost = _cost(found, part, chosen, overhead)
+            if part not in chosen and cost <= left:
+                chosen.add(part)
+                left -= cost
+        if left <= overhead:
+            break
+    taken = [_passage([found[place] for place in run], max(rated[place] for place in run))
+             for run in _runs(found, chosen)]  # fmt: skip
+    return sorted(taken, key=lambda passage: -passage.score), not chosen.issuperset(ranked)
 
 
 def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
@@ -124,63 +131,71 @@ def written(document: object) -> str:
     return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, indent=1)
 
 
-def _terms(passage: Passage) -> Iterator[str]:
-    yield from terms(passage.text)
-    yield from terms(passage.where)
+def _units(sources: Mapping[str, object]) -> list[Unit]:
+    """Units of all sources; of many long ones lines are taken together."""
+    found: list[Unit] = []
+    for least in (0, UNIT * 2, PASSAGE):
+        every = chain.from_iterable(
+            units(source, document, max(UNIT, least), least) for source, document in sources.items()
+        )
+        found = [*islice(every, MAX_UNITS + 1)]
+        if len(found) <= MAX_UNITS:
+            break
+    return found[:MAX_UNITS]
 
 
-def _of_text(source: str, text: str) -> Iterator[Passage]:
-    start, size = 1, 0
-    held: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if held and (size + len(line) > PASSAGE or (not line.strip() and size > PASSAGE // 2)):
-            yield Passage(source, _lines(start, number - 1), "\n".join(held))
-            start, held, size = number, [], 0
-        if len(line) > PASSAGE:
-            yield from (Passage(source, _lines(number, number), part) for part in _pieces(line))
-            start = number + 1
-        else:
-            held.append(line)
-            size += len(line)
-    if any(line.strip() for line in held):
-        yield Passage(source, _lines(start, start + len(held) - 1), "\n".join(held))
+def _grown(found: Sequence[Unit], place: int, size: int) -> list[int]:
+    """A unit, and those beside it that are shown with it, up to a number of characters, as a place costs much."""
+    run = [place]
+    length = len(found[place].text)
+    while length < size:
+        beside = [
+            (len(found[other].text), other)
+            for other, end in ((run[-1] + 1, run[-1]), (run[0] - 1, run[0]))
+            if 0 <= other < len(found) and _is_beside(found[min(other, end)], found[max(other, end)])
+        ]
+        if not beside:
+            break
+        length += beside[0][0]
+        if length > size * 2:
+            break
+        run = sorted([*run, beside[0][1]])
+    return sorted(run, key=lambda other: abs(other - place))
 
 
-def _lines(first: int, last: int) -> str:
-    return f"line {first}" if first == last else f"lines {first}-{last}"
+def _is_beside(first: Unit, second: Unit) -> bool:
+    """Whether the second unit is shown in the passage of the first, which it follows."""
+    return first.source == second.source and first.path == second.path and bool(first.line) == bool(second.line)
 
 
-def _pieces(line: str) -> Iterator[str]:
-    """Parts of a long line, cut behind a sentence or a word where there is one."""
-    place = 0
-    while place < len(line):
-        end = place + PASSAGE
-        if end < len(line):
-            behind = max(line.rfind(mark, place + PASSAGE // 2, end) for mark in (". ", "。", "; ", " ", ","))
-            end = end if behind < 0 else behind + 1
-        yield line[place:end]
-        place = end
+def _cost(found: Sequence[Unit], place: int, chosen: Collection[int], overhead: int) -> int:
+    """Tokens that a unit adds: its text, and its place where it begins a passage."""
+    unit = found[place]
+    for other in (place - 1, place + 1):
+        if other in chosen and _is_beside(found[min(other, place)], found[max(other, place)]):
+            return tokens(unit.text) + 1
+    return tokens(unit.text) + overhead + tokens(unit.where) + RANGE_TOKENS
 
 
-def _of_json(source: str, value: object, path: str, depth: int) -> Iterator[Passage]:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if len(text) <= PASSAGE or depth == MAX_DEPTH or not isinstance(value, dict | list):
-        whole = value if isinstance(value, str) else text
-        if len(whole) <= PASSAGE:
-            yield Passage(source, path, whole)
-        else:
-            yield from (Passage(source, f"{path} {part.where}", part.text) for part in _of_text(source, whole))
-        return
-    small: dict[str, object] = {}
-    named = value.items() if isinstance(value, dict) else ((f"[{place}]", item) for place, item in enumerate(value))
-    for name, item in named:
-        own = f"{path}{name}" if isinstance(value, list) else f"{path}.{name}"
-        if isinstance(item, dict | list) or (isinstance(item, str) and len(item) > PASSAGE // 2):
-            yield from _of_json(source, item, own, depth + 1)
-            continue
-        small[name] = item
-        if len(small) == 8:
-            yield Passage(source, path, json.dumps(small, ensure_ascii=False))
-            small = {}
-    if small:
-        yield Passage(source, path, json.dumps(small, ensure_ascii=False))
+def _runs(found: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]:
+    """Chosen units that stand in one passage each."""
+    run: list[int] = []
+    for place in sorted(chosen):
+        if run and (run[-1] != place - 1 or not _is_beside(found[place - 1], found[place])):
+            yield run
+            run = []
+        run.append(place)
+    if run:
+        yield run
+
+
+def _passage(run: Sequence[Unit], score: float) -> Passage:
+    """One passage of units that follow each other, with the blank lines between them."""
+    first, text, end = run[0], "", 0
+    for unit in run:
+        breaks = unit.line - end if unit.line else 1
+        text += ("\n" * breaks if text else "") + unit.text
+        end = unit.line + unit.text.count("\n")
+    lines_ = f"line {first.line}" if first.line == end else f"lines {first.line}-{end}"
+    where = " ".join(part for part in (first.path, lines_ if first.line else "") if part)
+    return Passage(first.source, where, text, round(score, 3))

@@ -25,6 +25,18 @@ REQUEST_WORDS: Final = frozenset({
     "the", "this", "to", "us", "want", "we", "what", "which", "will", "with", "would", "you", "your",
 })  # fmt: skip
 """Words of a request that say nothing of the tool; left out of queries, not of tools."""
+QUESTION_WORDS: Final = REQUEST_WORDS | {
+    "about", "after", "all", "already", "also", "another", "any", "anybody", "at", "before", "between", "but",
+    "did", "each", "either", "ever", "every", "first", "further", "get", "given", "go", "got", "ha", "had", "have",
+    "he", "her", "him", "his", "if", "into", "it", "its", "just", "last", "like", "long", "made", "make", "many",
+    "may", "might", "more", "most", "much", "must", "never", "no", "none", "nor", "not", "nothing", "off", "often",
+    "old", "once", "one", "only", "other", "out", "over", "own", "per", "say", "see", "should", "since", "so",
+    "some", "somebody", "something", "still", "such", "take", "tell", "than", "their", "them", "then", "there",
+    "these", "they", "thing", "those", "though", "through", "thus", "till", "too", "under", "until", "up", "upon",
+    "use", "used", "very", "wa", "were", "when", "where", "whether", "while", "who", "whom", "whose", "why",
+    "within", "without",
+}  # fmt: skip
+"""Words of a question to a result that say nothing of its answer."""
 
 
 def terms(text: str) -> Iterator[str]:

@@ -286,12 +286,13 @@ def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm
         }
 
 
-def test_the_token_of_the_embedder_comes_from_its_secret(helm: Helm) -> None:
-    url = "gateway.settings.embedderUrl=http://vllm.models:8000/v1"
-    found = environment(helm.template("--set", f"embedder.existingSecret=vllm,{url}"), "gateway")
-    assert found["FAIRLEAD_EMBEDDER_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
-    assert found["FAIRLEAD_EMBEDDER_URL"] == "http://vllm.models:8000/v1"
-    assert "FAIRLEAD_EMBEDDER_KEY" not in environment(helm.template("--set", url), "gateway")
+@pytest.mark.parametrize("part", ["embedder", "compressor"])
+def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -> None:
+    url, name = f"gateway.settings.{part}Url=http://vllm.models:8000/v1", f"FAIRLEAD_{part.upper()}"
+    found = environment(helm.template("--set", f"{part}.existingSecret=vllm,{url}"), "gateway")
+    assert found[f"{name}_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
+    assert found[f"{name}_URL"] == "http://vllm.models:8000/v1"
+    assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
 
 
 def test_pods_of_stdio_servers_take_busybox_from_the_image_itself(helm: Helm) -> None:

@@ -1,4 +1,5 @@
-"""Counts of searches: how they were ranked, which of their hits were called later, and what changed in between.
+"""Counts of searches: how they were ranked, which of their hits were called later, what changed in between, and who
+compressed the results that were searched.
 
 Pure module. That a hit is called is the best sign that it was the right one: a recall measured on real requests.
 """
@@ -25,7 +26,13 @@ class SearchCounts:
         """Hits of which `execute_tool` was asked, by their place in the search: `1`, `2-5`, `6-`."""
         self.changes = dict.fromkeys(("added", "removed", "modified"), 0)
         """Tools that were `added`, `removed` or `modified` in what is searched."""
+        self.compressed = dict.fromkeys(("model", "cache", "failed"), 0)
+        """Answers that a model was wanted for: it compressed them now (`model`) or before (`cache`), or `failed`."""
         self._hits: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+
+    def compressions(self, outcome: str) -> None:
+        """Count an answer that a model was wanted for: `model`, `cache` or `failed`."""
+        self.compressed[outcome] += 1
 
     def searched(self, principal: str, ranking: str, names: Sequence[str]) -> None:
         """Count a search, and remember the tools that it found, the best first."""

@@ -168,6 +168,12 @@ def _searches(counts: SearchCounts) -> Iterable[Metric]:
             "change",
             counts.changes,
         ),
+        (
+            "fairlead_context_compressions",
+            "Answers from kept results that a model was wanted to compress: by it, from memory of it, or failed",
+            "outcome",
+            counts.compressed,
+        ),
     ):
         family = CounterMetricFamily(name, text, labels=[label])
         for value, count in list(counted.items()):

@@ -3,7 +3,7 @@
 Quality is measured on the project's own labelled queries (`--only own`: the half for tuning; `--only held`, which no
 other run opens: the half that nothing was tuned on) and on those of a folder that TOOLSEARCH names (`labelled`). A
 figure of a set is the mean over its sources. `--only account` counts tokens of whole tasks instead, with a list and
-with search.
+with search; `compression` and `compression-held` which facts are left of results at ten times fewer tokens.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from fairlead_search.index import Bm25Index
 from fairlead_search.record import IndexedTool, record
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings
+from search import compression
 from search.account import account
 from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, public
 from search.peers import fastmcp_rank
 
-PARTS = ("own", "held", "public", "speed", "account")
+PARTS = ("own", "held", "public", "speed", "account", "compression", "compression-held")
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
+FACTS: Final = ("shared", "paraphrased", "facts")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
-EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "queries", *COLUMNS, *TIMES))
+EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "queries", *COLUMNS, *FACTS, *TIMES))
 OURS: Final = "bm25 and related words"
 VECTORS: Final = "vectors of the built-in encoder"
 BOTH: Final = "hybrid of both"
@@ -132,6 +134,9 @@ def run(settings: Settings) -> Report:
     if "account" in settings.only:
         account(report, quick=settings.quick)
         return report
+    for part, half in (("compression", "tuning"), ("compression-held", "held")):
+        if part in settings.only:
+            compression.measured(half, report, EMPTY)
     if settings.wants("own"):
         quality(own("tuning"), report)
     if "held" in settings.only:

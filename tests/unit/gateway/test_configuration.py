@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_formats.tokens.models import LiveSource
 from fairlead_gateway import configuration
-from fairlead_gateway.configuration import embedding, load_models
+from fairlead_gateway.configuration import compression, embedding, load_models
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_search.embedding import EmbeddingConfig
 
@@ -107,3 +107,16 @@ def test_an_endpoint_for_vectors_needs_a_url_without_credentials_and_a_model(
     found = embedding(Settings(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours"))
     assert found is not None
     assert (found.url, found.model, found.namespace) == ("http://models:8000/v1", "qwen", "ours")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("models:8000", "http or https"), ("http://user:word@models/v1", "credentials"), ("http://models/v1", "R_MODEL")],
+)
+def test_an_endpoint_that_compresses_needs_a_url_without_credentials_and_a_model(url: str, says: str) -> None:
+    assert compression(Settings()) is None
+    with pytest.raises(BadSetting, match=says):
+        compression(Settings(compressor_url=url))
+    found = compression(Settings(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k"))
+    assert found is not None
+    assert (found.url, found.model, found.key, found.seconds) == ("http://m:8000/v1", "qwen", "k", 10)

@@ -42,6 +42,9 @@
 {{- if .Values.embedder.existingSecret }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_EMBEDDER_KEY" "secret" .Values.embedder.existingSecret "key" "key") | nindent 0 }}
 {{- end }}
+{{- if .Values.compressor.existingSecret }}
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_COMPRESSOR_KEY" "secret" .Values.compressor.existingSecret "key" "key") | nindent 0 }}
+{{- end }}
 {{- with .Values.identity.apiKeySecrets }}
 - name: FAIRLEAD_API_KEY_SECRETS
   value: {{ join "," . | quote }}

@@ -1,0 +1,33 @@
+"""The compressor of results that a configuration names, without the HTTP client of its endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_rest.worker import WorkerThread
+from fairlead_search.compression import CompressorConfig
+
+
+class CompressionFailed(Exception):
+    """The model compressed nothing; the message says why, as the end of a sentence."""
+
+
+class Compressor(Protocol):
+    """Compresses texts for a question."""
+
+    model: str
+
+    async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
+        """Facts of texts that help with a question, by source. Raises CompressionFailed."""
+        ...
+
+
+def compressor(config: CompressorConfig | None, counts: SearchCounts, worker: WorkerThread) -> Compressor | None:
+    """The compressor of a configuration; `worker` checks what the model says."""
+    if config is None:
+        return None
+    from fairlead_rest.chat_compressor import ChatCompressor  # with the HTTP client
+
+    return ChatCompressor(config, counts, worker)

@@ -1,0 +1,200 @@
+"""Compressing results of tools: which facts are left of them, at ten times fewer tokens.
+
+`results.jsonl.xz` has 58 real results of 5 to 94 kB, each with what printed it, at commit e444b6a0 of this repository;
+`tuning.jsonl` and `held.jsonl` have questions to them, each with the words of its result that have to be left. The
+questions were written before any compressor was measured, and halved by a hash of their result's name. Whether question
+and answer share a word is found here: a content word of the question in the line, or in the scalar members of the JSON
+object, that holds the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import log1p
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead_rest.kept_results import OVERHEAD_TOKENS, document
+from fairlead_search.index import K1, B
+from fairlead_search.passages import best, written
+from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
+from fairlead_search.token_estimate import tokens, within
+from rig.harness import Cell, Goal, Report
+
+FOLDER: Final = Path(__file__).parent / "compression"
+RATIO: Final = 10
+"""Tokens of a result for each that is left of it."""
+CHUNK: Final = 500
+"""Characters of the chunks that plain BM25 picks, with `OVERLAP` of the one before."""
+OVERLAP: Final = 50
+GOALS: Final = (("shared", 0.95), ("paraphrased", 0.85))
+MARGIN: Final = 0.05
+"""Part of the facts by which the better of the two others has to be exceeded."""
+Compressor = Callable[[object, str, int], str]
+"""From a document, a question and a number of tokens to what is left."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A question to one result, and what has to be left for it."""
+
+    result: str
+    question: str
+    answer: str
+    shared: bool
+    """Whether the question has a content word of the place where the answer is."""
+
+
+def ours(whole: object, question: str, budget_tokens: int) -> str:
+    """The passages that `retrieve_context` picks, with their places, which count."""
+    found, _ = best({"": whole}, question, budget_tokens)
+    return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
+
+
+def shown(whole: object, question: str, budget_tokens: int) -> str:
+    """The passages that are picked where the tool, time and score that stand beside each count, too."""
+    found, _ = best({"": whole}, question, budget_tokens, OVERHEAD_TOKENS)
+    return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
+
+
+def head(whole: object, question: str, budget_tokens: int) -> str:
+    """The beginning."""
+    del question
+    return within(written(whole), budget_tokens)
+
+
+def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
+    """The chunks of one size that BM25 ranks first."""
+    text = written(whole)
+    chunks = [text[place : place + CHUNK] for place in range(0, len(text), CHUNK - OVERLAP)]
+    counts = [Counter(terms(chunk)) for chunk in chunks]
+    mean = sum(count.total() for count in counts) / len(counts)
+    scores = [0.0] * len(chunks)
+    for term in set(terms(question)) - REQUEST_WORDS:
+        holders = sum(1 for count in counts if term in count)
+        rarity = log1p((len(chunks) - holders + 0.5) / (holders + 0.5))
+        for place, count in enumerate(counts):
+            norm = count[term] + K1 * (1 - B + B * count.total() / mean)
+            scores[place] += rarity * count[term] * (K1 + 1) / norm
+    left: list[str] = []
+    for place in sorted(range(len(chunks)), key=lambda place: (-scores[place], place)):
+        room = budget_tokens - tokens("\n".join(left))
+        if room <= 1:
+            break
+        left.append(within(chunks[place], room - 1))
+    return "\n".join(left)
+
+
+OTHERS: Final[dict[str, Compressor]] = {"BM25 over chunks": plain_bm25, "the beginning": head}
+COMPRESSORS: Final[dict[str, Compressor]] = {
+    "passages (ours)": ours,
+    "passages with what stands beside them": shown,
+    **OTHERS,
+}
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Results as they were printed, by name."""
+    lines = lzma.decompress((FOLDER / "results.jsonl.xz").read_bytes()).decode().split("\n")
+    return {one["name"]: one["text"] for one in map(json.loads, filter(None, lines))}
+
+
+@cache
+def results() -> dict[str, object]:
+    """Documents by name, as the gateway reads them: text, or JSON decoded."""
+    return {
+        name: document(json.dumps({"content": [{"type": "text", "text": text}]}).encode())
+        for name, text in texts().items()
+    }
+
+
+def facts(half: str) -> list[Fact]:
+    """Questions of `tuning` or `held`. Raises ValueError for an answer that its result does not have."""
+    found = []
+    for line in (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        places = [place for place in _places(results()[one["result"]]) if kept(one["answer"], place)]
+        if not places:
+            raise ValueError(f"{one['result']} does not have {one['answer']!r}")
+        asked = _content(one["question"])
+        found.append(Fact(**one, shared=any(asked & _content(place) for place in places)))
+    return found
+
+
+def kept(answer: str, text: str) -> bool:
+    """Whether a text has the answer, as words of its own; blanks around marks of JSON do not count."""
+    wanted, found = _normal(answer), _normal(text)
+    before = r"(?<!\w)" if wanted[:1].isalnum() else ""
+    behind = r"(?!\w)" if wanted[-1:].isdigit() else ""
+    return re.search(f"{before}{re.escape(wanted)}{behind}", found) is not None
+
+
+def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
+    """A row for each compressor, and the goals of ours."""
+    asked = facts(half)
+    shares: dict[str, dict[str, float]] = {}
+    for name, compress in COMPRESSORS.items():
+        found = [(fact.shared, _left(compress, fact)) for fact in asked]
+        shared = [left for is_shared, left in found if is_shared]
+        paraphrased = [left for is_shared, left in found if not is_shared]
+        both = [left for _, left in found]
+        row = {"shared": _mean(shared), "paraphrased": _mean(paraphrased), "facts": _mean(both)}
+        shares[name] = row
+        report.rows.append({**columns, "what": f"compression: {name}", "queries": half, **row})
+    mine, others = next(iter(shares.values())), [shares[name] for name in OTHERS]
+    for column, least in GOALS:
+        report.goals.append(Goal(f"facts kept, {column}, {half}", mine[column], "", at_least=least))
+        above = mine[column] - max(other[column] for other in others)
+        report.goals.append(Goal(f"above the better of the others, {column}, {half}", above, "", at_least=MARGIN))
+    count = sum(fact.shared for fact in asked)
+    report.notes.append(
+        f"compression, {half}: {len(asked)} questions to {len({fact.result for fact in asked})} results, "
+        f"{count} share a word with their answer's place, {len(asked) - count} do not"
+    )
+
+
+def _left(compress: Compressor, fact: Fact) -> bool:
+    whole = results()[fact.result]
+    budget = tokens(written(whole)) // RATIO
+    left = compress(whole, fact.question, budget)
+    if tokens(left) > budget + 4:
+        raise AssertionError(f"{fact.result}: {tokens(left)} tokens are left, and {budget} may be")
+    return kept(fact.answer, left)
+
+
+def _mean(found: list[bool]) -> float:
+    return sum(found) / len(found) if found else 0.0
+
+
+def _content(text: str) -> set[str]:
+    return set(terms(text)) - QUESTION_WORDS
+
+
+def _normal(text: str) -> str:
+    plain = text.replace("\\n", " ").replace('\\"', '"')
+    return re.sub(r' ?([":,{}\[\]]) ?', r"\1", " ".join(plain.split()))
+
+
+def _places(whole: Any) -> Iterator[str]:
+    """Lines of a text, and the scalar members of each object of a JSON document."""
+    if isinstance(whole, str):
+        yield from whole.splitlines()
+    elif isinstance(whole, list):
+        for item in whole:
+            yield from _places(item) if isinstance(item, dict | list) else [json.dumps(item, ensure_ascii=False)]
+    else:
+        scalars = {name: item for name, item in whole.items() if not isinstance(item, dict | list)}
+        lines = [item for item in scalars.values() if isinstance(item, str) and "\n" in item]
+        for text in lines:
+            yield from text.splitlines()
+        yield json.dumps({name: item for name, item in scalars.items() if item not in lines}, ensure_ascii=False)
+        for item in whole.values():
+            if isinstance(item, dict | list):
+                yield from _places(item)
