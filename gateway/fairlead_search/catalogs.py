@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.index import Hit
 from fairlead_search.record import IndexedTool, record
+from fairlead_search.search_index import MemoryBackend, SearchBackend, SearchIndex
 
-if TYPE_CHECKING:  # need numpy, which only vectors take
-    from fairlead_search.hybrid import VectorView
-    from fairlead_search.vectors import Matrix, VectorStore
+if TYPE_CHECKING:  # needs numpy, which only vectors take
+    from fairlead_search.vectors import Matrix
 
 WORDS: Final = "bm25"
 HYBRID: Final = "hybrid"
 """Rankings: by words alone, or by words and vectors."""
 MAX_CATALOGS: Final = 16
 """Catalogs that are kept; the one that was searched longest ago goes first."""
-LEAST_SWEPT: Final = 4096
-"""Vectors that are kept in any case, of tools of no catalog too: those of one that is still to come."""
 
 log = logging.getLogger(__name__)
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -95,31 +93,22 @@ class SearchResult(msgspec.Struct, frozen=True):
 class IndexedCatalogs:
     """The indices of the last catalogs that were searched, and the vectors of their tools."""
 
-    def __init__(self, limit: int = MAX_CATALOGS) -> None:
+    def __init__(self, limit: int = MAX_CATALOGS, backend: SearchBackend | None = None) -> None:
+        """Without a `backend`, all is in memory."""
         self._limit = limit
-        self._indices: OrderedDict[str, Bm25Index] = OrderedDict()
-        self._store: VectorStore | None = None
-        self._views: dict[str, VectorView] = {}
+        self._backend = MemoryBackend() if backend is None else backend
+        self._indices: OrderedDict[str, SearchIndex] = OrderedDict()
 
     def put(self, new: NewVectors) -> int:
-        """Take vectors; how many there are then. Vectors of no catalog go when they are as many as the others."""
+        """Take vectors; how many there are then."""
         if new.vectors:
-            self._store_of().put(new.vectors)
-        store = self._store
-        if store is None:
-            return 0
-        if len(store) > LEAST_SWEPT and self._indices:
-            used = {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
-            if len(store) > 2 * len(used):
-                store.keep(used)
-        return len(store)
+            self._backend.put(new.vectors)
+        if self._indices:
+            self._backend.sweep(self._used)
+        return len(self._backend)
 
-    def _store_of(self) -> VectorStore:
-        from fairlead_search.vectors import VectorStore
-
-        if self._store is None:
-            self._store = VectorStore()
-        return self._store
+    def _used(self) -> set[str]:
+        return {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The hits of each query, or what is known here where neither the catalog nor its base is."""
@@ -131,42 +120,28 @@ class IndexedCatalogs:
         self._keep(request.catalog, index)
         self.put(NewVectors({tool.key: tool.vector for tool in request.added if tool.vector is not None}))
         among = None if request.among is None else frozenset(request.among)
-        view = self._view(request.catalog, index)
-        vectors = [None] * len(request.queries) if view is None or not view.covers else _vectors(request)
+        vectors = _vectors(request) if index.covers else [None] * len(request.queries)
         hits = [
-            index.search(query, request.limit, among)
-            if view is None or vector is None
-            else view.search(index, query, vector, request.limit, among)
+            index.search(query, vector, request.limit, among)
             for query, vector in zip(request.queries, vectors, strict=True)
         ]
         ranking = WORDS if all(vector is None for vector in vectors) else HYBRID
-        return SearchResult(hits, ranking=ranking, vectors=0 if view is None else len(view))
+        return SearchResult(hits, ranking=ranking, vectors=index.vectors)
 
-    def _view(self, catalog: str, index: Bm25Index) -> VectorView | None:
-        if self._store is None:
-            return None
-        from fairlead_search.hybrid import VectorView
-
-        view = self._views.get(catalog)
-        if view is None:
-            view = self._views[catalog] = VectorView(self._store, index.keys())
-        return view
-
-    def _made(self, request: SearchRequest) -> Bm25Index | None:
+    def _made(self, request: SearchRequest) -> SearchIndex | None:
         if request.base is None:
             return None
         records = (tool.record() for tool in request.added)
         if not request.base:
-            return Bm25Index.of(records)
+            return self._backend.index(records)
         base = self._indices.get(request.base)
         return None if base is None else base.with_changes(records, request.removed)
 
-    def _keep(self, name: str, index: Bm25Index) -> None:
+    def _keep(self, name: str, index: SearchIndex) -> None:
         self._indices[name] = index
         self._indices.move_to_end(name)
         while len(self._indices) > self._limit:
-            gone, _ = self._indices.popitem(last=False)
-            self._views.pop(gone, None)
+            self._indices.popitem(last=False)
 
 
 def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:

@@ -13,7 +13,7 @@ from fairlead_search.record import record, vector_key
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 
-from fairlead_search import catalogs as catalogs_module  # behind the skip, as all that needs numpy
+from fairlead_search import search_index  # behind the skip, as all that needs numpy
 from fairlead_search.vectors import VectorStore, decoded, encoded
 
 EAST, NORTH, NORTHEAST = encoded([1, 0]), encoded([0, 1]), encoded([1, 1])
@@ -72,7 +72,7 @@ def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both() -> None:
 
 
 def test_vectors_of_no_catalog_go_when_they_are_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogs_module, "LEAST_SWEPT", 4)
+    monkeypatch.setattr(search_index, "LEAST_SWEPT", 4)
     catalogs = IndexedCatalogs()
     search(catalogs, "x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
     assert catalogs.put(NewVectors({"c": EAST, "d": EAST})) == 4
