@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_search.index import Hit
+from fairlead_search.query_vectors import QueryVectors
 from fairlead_search.record import IndexedTool, record
 from fairlead_search.search_index import MemoryBackend, SearchBackend, SearchIndex
 
@@ -98,6 +99,7 @@ class IndexedCatalogs:
         self._limit = limit
         self._backend = MemoryBackend() if backend is None else backend
         self._indices: OrderedDict[str, SearchIndex] = OrderedDict()
+        self._encoded = QueryVectors()
 
     def put(self, new: NewVectors) -> int:
         """Take vectors; how many there are then."""
@@ -120,7 +122,7 @@ class IndexedCatalogs:
         self._keep(request.catalog, index)
         self.put(NewVectors({tool.key: tool.vector for tool in request.added if tool.vector is not None}))
         among = None if request.among is None else frozenset(request.among)
-        vectors = _vectors(request) if index.covers else [None] * len(request.queries)
+        vectors = _vectors(request, self._encoded) if index.covers else [None] * len(request.queries)
         hits = [
             index.search(query, vector, request.limit, among)
             for query, vector in zip(request.queries, vectors, strict=True)
@@ -144,8 +146,10 @@ class IndexedCatalogs:
             self._indices.popitem(last=False)
 
 
-def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:
-    """A vector per query; None where the query is ranked by its words."""
+def _vectors(request: SearchRequest, known: QueryVectors) -> Sequence[Matrix | None]:
+    """A vector per query; None where the query is ranked by its words. The built-in encoder's are taken from `known`,
+    which gets those that are new.
+    """
     if len(request.vectors) == len(request.queries):
         from fairlead_search.vectors import decoded
 
@@ -153,13 +157,12 @@ def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:
     if not request.encodes:
         return [None] * len(request.queries)
     try:
-        from fairlead_search.encoder import encoder, understands
+        from fairlead_search.encoder import encoded_queries
 
-        made = encoder().encode(request.queries)
+        return encoded_queries(request.queries, known)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         log.warning("the built-in encoder fails, and words alone rank: %s", error)
         return [None] * len(request.queries)
-    return [made[place] if understands(query) else None for place, query in enumerate(request.queries)]
 
 
 def interleaved(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
