@@ -16,7 +16,7 @@ from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, EmbeddingConfig, missing_modules
+from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
 Tokens = Annotated[int, Meta(ge=1)]
 
@@ -86,6 +86,22 @@ def embedding(settings: Settings) -> EmbeddingConfig | None:
             f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: install fairlead[search]{wheel}"
         )
     return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings)
+
+
+def vector_folder(settings: Settings) -> Path | None:
+    """Folder that keeps vectors of tools; None: memory does. Raises BadSetting."""
+    folder = settings.search_directory
+    if folder is None:
+        return None
+    missing = missing_modules(NEEDED_ON_DISK)
+    if missing:
+        raise BadSetting(
+            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, and {', '.join(missing)} is not installed: "
+            "install fairlead[lancedb]"
+        )
+    if not settings.rest_processes:
+        raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY is for a process of its own: set FAIRLEAD_REST_PROCESSES above 0")
+    return folder
 
 
 def _endpoint(settings: Settings) -> EmbeddingConfig:

@@ -216,6 +216,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
     embedder_instruction: str = ""
     """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
+    search_directory: Path | None = None
+    """Folder of a LanceDB that keeps the vectors of tools through a restart, so that none is made again. One gateway
+    alone may use it. Needs the extra `lancedb`.
+    """
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -30,15 +30,17 @@ from fairlead_search.embedding import (
     VectorText,
     vector_text,
 )
+from fairlead_search.search_index import ToolVector
 
 BATCH: Final = 32
 """Tools of one piece of work: about 0.2 s of one core."""
 EMBED_SECONDS: Final = 600.0
 """For one piece: a process of lowest priority may wait long for a core."""
+STORED: Final = 1_000
+"""Tools that are asked for at once whether their vectors are stored."""
 MAX_BYTES: Final = 128 << 20
 """Bytes of all vectors that are kept; beyond them tools are ranked by words alone."""
 
-Vectors: TypeAlias = Mapping[str, bytes]
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -99,12 +101,23 @@ class ToolVectors:
     its first use.
     """
 
-    def __init__(self, embedder: Embedder, push: Callable[[Vectors], Awaitable[None]], limit: int = MAX_BYTES) -> None:
-        """`push` takes new vectors, by the key of their tool, to where tools are searched; `limit` is in bytes."""
+    def __init__(
+        self,
+        embedder: Embedder,
+        push: Callable[[Mapping[str, ToolVector]], Awaitable[None]],
+        stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
+        limit: int = MAX_BYTES,
+    ) -> None:
+        """`push` takes new vectors, by the key of their tool, to where tools are searched; `stored` has those that were
+        kept through a restart, by the key of their texts; `limit` is in bytes.
+        """
         self.embedder = embedder
         self.made = 0
         """Vectors that were made since the start."""
         self._push = push
+        self._stored = stored
+        self._asked: set[str] = set()
+        """Keys of texts that were looked for in `stored`."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """By the key of their texts."""
@@ -116,9 +129,11 @@ class ToolVectors:
         self._full = False
         self._task: asyncio.Task[None] | None = None
 
-    def get(self, tool: str) -> bytes | None:
+    def get(self, tool: str) -> ToolVector | None:
         """The vector of a tool, where there is one."""
-        return self._vectors.get(self._texts.get(tool, ""))
+        text = self._texts.get(tool, "")
+        vector = self._vectors.get(text)
+        return None if vector is None else ToolVector(vector, text)
 
     def lacking(self, tools: Iterable[str]) -> list[str]:
         """Tools that have no vector, and of which none is being made; none where there is no room for more."""
@@ -143,7 +158,7 @@ class ToolVectors:
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
         while self._wanted:
-            batch = list(self._wanted.items())[:BATCH]
+            batch = await self._batch()
             missing = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
                 made = await self.embedder.tools([*missing.values()]) if missing else []
@@ -159,13 +174,28 @@ class ToolVectors:
             for tool, text in batch:
                 self._wanted.pop(tool, None)
                 self._texts[tool] = text.key
-            await self._push({tool: self._vectors[text.key] for tool, text in batch})
+            await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in batch})
+
+    async def _batch(self) -> list[tuple[str, VectorText]]:
+        """The next tools: those whose vectors are stored, many at once, else a few to make."""
+        if self._stored is not None:
+            new = [text.key for text in self._wanted.values() if text.key not in self._asked][:STORED]
+            if new:
+                self._asked.update(new)
+                found = await self._stored(new)
+                self._vectors.update(found)
+                self._bytes += sum(map(len, found.values()))
+            here = [(tool, text) for tool, text in self._wanted.items() if text.key in self._vectors]
+            if here:
+                return here[:STORED]
+        return list(self._wanted.items())[:BATCH]
 
     def _sweep(self, current: Collection[str]) -> None:
         self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
         used = {*self._texts.values(), *(text.key for text in self._wanted.values())}
         self._vectors = {key: vector for key, vector in self._vectors.items() if key in used}
         self._bytes = sum(map(len, self._vectors.values()))
+        self._asked &= used
         if self._bytes > self._limit:
             log.warning("vectors of %d tools fill their room: further tools are found by words", len(self._vectors))
             self._full = True

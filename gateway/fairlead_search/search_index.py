@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.record import IndexedTool
 
@@ -14,6 +16,19 @@ if TYPE_CHECKING:  # need numpy, which only vectors take
 
 LEAST_SWEPT: Final = 4096
 """Vectors that are kept in any case, of tools of no catalog too: those of one that is still to come."""
+
+
+class BackendFault(Exception):
+    """The place of the vectors cannot be used; the message names it and says why."""
+
+
+class ToolVector(msgspec.Struct, frozen=True):
+    """The vector of a tool."""
+
+    vector: bytes
+    """In the form of `vectors.WIRE`."""
+    text: str = ""
+    """Key of the texts that it was made of (`record.vector_key`)."""
 
 
 class SearchIndex(Protocol):
@@ -59,12 +74,20 @@ class SearchBackend(Protocol):
         """An index of these tools."""
         ...
 
-    def put(self, vectors: Mapping[str, bytes]) -> None:
-        """Add or replace vectors in the form of `vectors.WIRE`, by the key of their tool."""
+    def put(self, vectors: Mapping[str, ToolVector]) -> None:
+        """Add or replace vectors, by the key of their tool."""
+        ...
+
+    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+        """Vectors that were kept through a restart, by the key of their texts."""
         ...
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
         """Drop the vectors of tools that are not `used`, where there are too many."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what others may use."""
         ...
 
 
@@ -80,17 +103,23 @@ class MemoryBackend:
     def index(self, records: Iterable[IndexedTool]) -> MemoryIndex:
         return MemoryIndex(self, Bm25Index.of(records))
 
-    def put(self, vectors: Mapping[str, bytes]) -> None:
+    def put(self, vectors: Mapping[str, ToolVector]) -> None:
         from fairlead_search.vectors import VectorStore
 
         if self._store is None:
             self._store = VectorStore()
-        self._store.put(vectors)
+        self._store.put({tool: each.vector for tool, each in vectors.items()})
+
+    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+        return {}
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
         """They go when they are as many as the others."""
         if self._store is not None and len(self._store) > LEAST_SWEPT and len(self._store) > 2 * len(keys := used()):
             self._store.keep(keys)
+
+    def close(self) -> None:
+        """Nobody else uses memory."""
 
     def view(self, keys: Collection[str]) -> VectorView | None:
         """The vectors of these tools; None while there are none of any."""
