@@ -61,7 +61,7 @@ def best(
             if len(found) == MAX_PASSAGES:
                 break
             found.append(passage)
-    index = Bm25Index({str(number): Counter(_terms(passage)) for number, passage in enumerate(found)})
+    index = Bm25Index({str(number): Counter(_terms(passage)) for number, passage in enumerate(found)}, once=True)
     hits = index.search(query, min(len(found), budget_tokens)) if found else []
     ranked = [msgspec.structs.replace(found[int(hit.key)], score=round(hit.score, 3)) for hit in hits]
     return fitting(ranked, budget_tokens, overhead)
