@@ -103,11 +103,11 @@ class LanceIndex:
         by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, among)}
         vectors, numbers = self._backend.vectors, self._numbers
         allowed = self._tools.keys() if among is None else {numbers[key] for key in among if key in numbers}
-        near = vectors.cosines(vector, allowed, DEPTH)
+        near = vectors.nearest(vector, allowed, DEPTH)
         others = {numbers[key] for key in by_words if key in numbers} - near.keys()
         cosines = {key: cosine for number, cosine in near.items() for key in self._tools[number]}
         if among is not None:
             cosines = {key: cosine for key, cosine in cosines.items() if key in among}
-        far = vectors.cosines(vector, others, len(others))
+        far = vectors.cosines(vector, others)
         cosines |= {key: far[numbers[key]] for key in by_words if numbers.get(key) in far}
         return [Hit(key, score) for key, score in fused(by_words, cosines, limit)]

@@ -147,28 +147,41 @@ class LanceVectors:
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """The vectors that are there, by the key of their texts. Raises BackendFault."""
         known = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
-        if not known:
-            return {}
-        with self._told("cannot be read"):
-            asked = self._table.search().where(condition("number", ranges(known))).select(["number", "vector"])
-            found = asked.limit(len(self.numbers)).to_arrow()
-            rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
-            places = zip(found["number"].to_pylist(), rows, strict=True)
-            return {known[number]: encoded(row) for number, row in places if number in known}
+        found, rows = self._rows(known)
+        return {known[number]: encoded(row) for number, row in zip(found, rows, strict=True) if number in known}
 
-    def cosines(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
+    def nearest(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
         """The largest cosines of a query of length 1 with the vectors of these numbers. Raises BackendFault."""
         if not numbers or len(query) != self._dimensions:
             return {}
-        runs = ranges(numbers)
-        depth = limit if len(runs) <= MAX_PARTS else len(self.numbers)
+        runs, depth = ranges(numbers), limit
+        if len(runs) > MAX_PARTS:  # rows between them are found too
+            depth = len(self.numbers)
         with self._told("cannot be searched"):
             asked = self._table.search(query, vector_column_name="vector").distance_type("dot")
-            asked = asked.where(condition("number", runs), prefilter=True).select(["number", "_distance"])
-            found = asked.limit(depth).to_arrow()
+            if len(numbers) < len(self.numbers):  # a condition takes half as long as the search itself
+                asked = asked.where(condition("number", runs), prefilter=True)
+            found = asked.select(["number", "_distance"]).limit(depth).to_arrow()
         pairs = zip(found["number"].to_pylist(), found["_distance"].to_pylist(), strict=True)
         near = [(number, 1 - distance) for number, distance in pairs if depth == limit or number in numbers]
         return dict(near[:limit])
+
+    def cosines(self, query: Matrix, numbers: Collection[int]) -> dict[int, float]:
+        """The cosines of a query of length 1 with the vectors of a few numbers. Raises BackendFault."""
+        if not numbers or len(query) != self._dimensions:
+            return {}
+        found, rows = self._rows(numbers)
+        return dict(zip(found, (rows @ query).tolist(), strict=True))
+
+    def _rows(self, numbers: Collection[int]) -> tuple[list[int], Matrix]:
+        """Numbers and vectors of at least these rows; of those between them too where they are many."""
+        if not numbers:
+            return [], np.zeros((0, 0), np.float32)
+        with self._told("cannot be read"):
+            asked = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
+            found = asked.limit(len(self.numbers)).to_arrow()
+            rows: Matrix = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
+            return found["number"].to_pylist(), rows
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
         """Drop vectors that are not `used`, by the keys of their texts, where there are more than `MAX_ROWS`. Raises

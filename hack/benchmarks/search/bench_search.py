@@ -180,6 +180,7 @@ def speeds(report: Report, settings: Settings) -> None:
 
 def run(settings: Settings) -> Report:
     """A row per ranking and set, and per size."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the process that searches has it, before numpy is loaded
     report = Report("search")
     if "account" in settings.only:
         account(report, quick=settings.quick)

@@ -134,7 +134,8 @@ def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path:
     vectors.add(of_circle(3))
     vectors.add({"new": encoded([1, 2, 3])})
     assert list(vectors.numbers) == ["new"]
-    assert vectors.cosines(decoded(EAST), [0, 1, 2, 3], 5) == {}
+    assert vectors.nearest(decoded(EAST), [0, 1, 2, 3], 5) == {}
+    assert vectors.cosines(decoded(EAST), [0]) == {}
     with pytest.raises(BackendFault, match="dimensions came together"):
         vectors.add({"a": EAST, "b": encoded([1, 2, 3])})
     vectors.close()
@@ -154,10 +155,11 @@ def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> N
 def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
     vectors.add(of_circle(3 * MAX_PARTS))
     even = [number for number in vectors.numbers.values() if number % 2 == 0]
-    found = vectors.cosines(decoded(EAST), even, 3)
+    found = vectors.nearest(decoded(EAST), even, 3)
     assert list(found) == [0, 2, 4]
     assert found[2] == pytest.approx(5**-0.5, abs=1e-3)
-    assert list(vectors.cosines(decoded(EAST), [1, 3], 3)) == [1, 3]
+    assert list(vectors.nearest(decoded(EAST), [1, 3], 3)) == [1, 3]
+    assert vectors.cosines(decoded(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
 
 
 def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(
