@@ -11,6 +11,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -36,7 +37,7 @@ BATCH: Final = 32
 """Tools of one piece of work: about 0.2 s of one core."""
 EMBED_SECONDS: Final = 600.0
 """For one piece: a process of lowest priority may wait long for a core."""
-STORED: Final = 1_000
+STORED: Final = 250
 """Tools that are asked for at once whether their vectors are stored."""
 MAX_BYTES: Final = 128 << 20
 """Bytes of all vectors that are kept; beyond them tools are ranked by words alone."""
@@ -116,8 +117,8 @@ class ToolVectors:
         """Vectors that were made since the start."""
         self._push = push
         self._stored = stored
-        self._asked: set[str] = set()
-        """Keys of texts that were looked for in `stored`."""
+        self._new: dict[str, VectorText] = {}
+        """Those of `_wanted` that were not looked for in `stored`."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """By the key of their texts."""
@@ -150,6 +151,8 @@ class ToolVectors:
         `current` stay.
         """
         self._wanted.update(texts)
+        if self._stored is not None:
+            self._new.update(texts)
         if self._bytes > self._limit:
             self._sweep(current)
         if self._wanted and (self._task is None or self._task.done()):
@@ -158,7 +161,9 @@ class ToolVectors:
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
         while self._wanted:
-            batch = await self._batch()
+            if self._stored is not None:
+                await self._recall(self._stored)
+            batch = [*islice(self._wanted.items(), BATCH)]
             missing = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
                 made = await self.embedder.tools([*missing.values()]) if missing else []
@@ -171,35 +176,38 @@ class ToolVectors:
             self._vectors.update(zip(missing, made, strict=True))
             self._bytes += sum(map(len, made))
             self.made += len(made)
-            for tool, text in batch:
-                self._wanted.pop(tool, None)
-                self._texts[tool] = text.key
-            await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in batch})
+            await self._have(batch)
 
-    async def _batch(self) -> list[tuple[str, VectorText]]:
-        """The next tools: those whose vectors are stored, many at once, else a few to make."""
-        if self._stored is not None:
-            new = [text.key for text in self._wanted.values() if text.key not in self._asked][:STORED]
-            if new:
-                self._asked.update(new)
-                found = await self._stored(new)
-                self._vectors.update(found)
-                self._bytes += sum(map(len, found.values()))
-            here = [(tool, text) for tool, text in self._wanted.items() if text.key in self._vectors]
+    async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+        """Take what was kept through a restart of the tools that are new."""
+        while self._new:
+            piece = dict(islice(self._new.items(), STORED))
+            found = await stored([text.key for text in piece.values() if text.key not in self._vectors])
+            self._vectors.update(found)
+            self._bytes += sum(map(len, found.values()))
+            for tool in piece:
+                self._new.pop(tool, None)
+            here = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
             if here:
-                return here[:STORED]
-        return list(self._wanted.items())[:BATCH]
+                await self._have(here)
+
+    async def _have(self, tools: Collection[tuple[str, VectorText]]) -> None:
+        """Tell of tools whose vectors are there now."""
+        for tool, text in tools:
+            self._wanted.pop(tool, None)
+            self._texts[tool] = text.key
+        await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in tools})
 
     def _sweep(self, current: Collection[str]) -> None:
         self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
         used = {*self._texts.values(), *(text.key for text in self._wanted.values())}
         self._vectors = {key: vector for key, vector in self._vectors.items() if key in used}
         self._bytes = sum(map(len, self._vectors.values()))
-        self._asked &= used
         if self._bytes > self._limit:
             log.warning("vectors of %d tools fill their room: further tools are found by words", len(self._vectors))
             self._full = True
             self._wanted.clear()
+            self._new.clear()
 
     async def aclose(self) -> None:
         """Make no more."""

@@ -3,7 +3,7 @@
 Quality is measured on the project's own labelled queries (`--only own`: the half for tuning; `--only held`, which no
 other run opens: the half that nothing was tuned on) and on those of a folder that TOOLSEARCH names (`labelled`). A
 figure of a set is the mean over its sources. `--only account` counts tokens of whole tasks instead, with a list and
-with search.
+with search; `--only beside` the p99 of calls while tools are indexed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from fairlead_search.search_index import MemoryBackend, SearchBackend
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings
 from search.account import account
+from search.beside import beside
 from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, public
 from search.peers import fastmcp_rank
 
-PARTS = ("own", "held", "public", "speed", "account")
+PARTS = ("own", "held", "public", "speed", "account", "beside")
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
 EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "queries", *COLUMNS, *TIMES))
@@ -184,6 +185,9 @@ def run(settings: Settings) -> Report:
     report = Report("search")
     if "account" in settings.only:
         account(report, quick=settings.quick)
+        return report
+    if "beside" in settings.only:
+        beside(report, settings)
         return report
     if settings.wants("own"):
         quality(own("tuning"), report)
