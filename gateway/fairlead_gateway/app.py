@@ -38,7 +38,7 @@ from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import Models, certificates, compression, embedding
+from fairlead_gateway.configuration import Models, certificates, compression, embedding, vector_folder
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
@@ -361,6 +361,7 @@ def build(
         recorder=recorder,
         embedding=embedding(settings),
         compression=compression(settings),
+        vectors=vector_folder(settings),
         counts=book.search,
     )
     snapshots = SnapshotStore(

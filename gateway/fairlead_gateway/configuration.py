@@ -19,7 +19,7 @@ from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_llm.providers import InvalidProvider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
-from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, EmbeddingConfig, missing_modules
+from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
 Tokens = Annotated[int, Meta(ge=1)]
 
@@ -107,6 +107,22 @@ def certificates(settings: Settings) -> Certificates | None:
         return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     except BadCertificate as error:
         raise BadSetting(str(error)) from error
+
+
+def vector_folder(settings: Settings) -> Path | None:
+    """Folder that keeps vectors of tools; None: memory does. Raises BadSetting."""
+    folder = settings.search_directory
+    if folder is None:
+        return None
+    missing = missing_modules(NEEDED_ON_DISK)
+    if missing:
+        raise BadSetting(
+            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, and {', '.join(missing)} is not installed: "
+            "install fairlead[lancedb]"
+        )
+    if not settings.rest_processes:
+        raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY is for a process of its own: set FAIRLEAD_REST_PROCESSES above 0")
+    return folder
 
 
 def _endpoint(settings: Settings) -> EmbeddingConfig:

@@ -230,6 +230,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bearer token for it."""
     compressor_seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
     """Seconds for one answer with all attempts; after that passages are picked word for word."""
+    search_directory: Path | None = None
+    """Folder of a LanceDB that keeps the vectors of tools through a restart, so that none is made again. One gateway
+    alone may use it. Needs the extra `lancedb`.
+    """
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None

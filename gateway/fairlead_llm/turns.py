@@ -36,14 +36,14 @@ class _Id(msgspec.Struct):
     id: str = ""
 
 
-class _Message(msgspec.Struct):
+class _CallsOfMessage(msgspec.Struct):
     role: str = ""
     tool_calls: list[_Id] | None = None
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _turn: Final = msgspec.msgpack.Decoder(_Turn).decode
-_message: Final = msgspec.json.Decoder(_Message).decode
+_message: Final = msgspec.json.Decoder(_CallsOfMessage).decode
 
 
 class OpenTurns:

@@ -30,6 +30,7 @@ def main() -> None:
     """Do jobs until the gateway closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the gateway's to end this
     _give_way(bulk=BULK in sys.argv[1:])
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's: two wait for each other where calls take the cores
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but answers goes there
     work: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
 
@@ -113,6 +114,7 @@ class RestContext:
         recorder: ContextRecorder,
         embedding: EmbeddingConfig | None = None,
         compression: CompressorConfig | None = None,
+        vectors: Path | None = None,
         counts: SearchCounts,
     ) -> None:
         self._selection = selection
@@ -140,7 +142,7 @@ class RestContext:
         self.counting = ProcessPool(processes) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, process=processes > 0)
-        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes)
+        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
         self.counts = counts
         """Counts of searches."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -18,11 +17,10 @@ from fairlead_rest.jobs import EMBED
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.process import NotDone
 from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest, VectorText
+from fairlead_search.query_vectors import QueryVectors
 
 QUERY_SECONDS: Final = 3.0
 """Seconds for the vector of a query, which somebody waits for; after that words alone rank."""
-MAX_QUERIES: Final = 2_000
-"""Queries whose vectors are remembered."""
 COOL_DOWN: Final = 10.0
 """Seconds after a failure in which queries are not sent: searches do not wait for an endpoint that is away."""
 PIECE_SECONDS: Final = 600.0
@@ -42,7 +40,7 @@ class EndpointEmbedder:
         self._config = config
         self._pool = ProcessPool(1, bulk=True, seconds=PIECE_SECONDS) if process else None
         self._queries = EmbeddingsApi(config, seconds=QUERY_SECONDS)
-        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._known = QueryVectors()
         self._failed_at = float("-inf")
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
@@ -55,7 +53,7 @@ class EndpointEmbedder:
             raise NotDone(str(error)) from error
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        new = [query for query in dict.fromkeys(queries) if query not in self._known]
+        new = self._known.lacking(queries)
         if new and time.monotonic() - self._failed_at < COOL_DOWN:
             return ()
         instruction = self._config.instruction
@@ -66,13 +64,7 @@ class EndpointEmbedder:
             self._failed_at = time.monotonic()
             log.warning("%s made no vector of a query, and words alone rank: %s", self.name, error)
             return ()
-        self._known.update(zip(new, made, strict=True))
-        found = [self._known[query] for query in queries]
-        for query in queries:
-            self._known.move_to_end(query)
-        while len(self._known) > MAX_QUERIES:
-            self._known.popitem(last=False)
-        return found
+        return self._known.take(queries, dict(zip(new, made, strict=True)))
 
     async def aclose(self) -> None:
         if self._pool is not None:

@@ -27,7 +27,14 @@ from fairlead_gateway.core.long_results import ShownResult
 from fairlead_mcp import members
 from fairlead_rest.kept_results import ReadPassages, read
 from fairlead_rest.shortened_results import shorten
-from fairlead_search.catalogs import IndexedCatalogs, NewVectors, SearchRequest, SearchResult
+from fairlead_search.catalogs import (
+    IndexedCatalogs,
+    NewVectors,
+    SearchRequest,
+    SearchResult,
+    StoredRequest,
+    StoredVectors,
+)
 from fairlead_search.embedding import Embedded, EmbedRequest, embedded
 
 CONVERT: Final = "convert"
@@ -38,6 +45,7 @@ MEASURE: Final = "measure"
 REPEATS: Final = "repeats"
 SEARCH: Final = "search"
 VECTORS: Final = "vectors"
+STORED: Final = "stored"
 EMBED: Final = "embed"
 READ: Final = "read"
 SHORTEN: Final = "shorten"
@@ -225,14 +233,22 @@ def repeats(body: bytes) -> bool:
         return False
 
 
-def search(work: bytes) -> SearchResult:
-    """`SearchRequest` to what was found. The tools of a search stay in the process, for the next one."""
-    return _CATALOGS.search(_decode_search(work))
+def search(work: bytes, *, disk: bool = True) -> SearchResult:
+    """`SearchRequest` to what was found. The tools of a search stay in the process, for the next one. Without `disk`
+    its folder is left alone.
+    """
+    request = _decode_search(work)
+    return _CATALOGS.search(request if disk else msgspec.structs.replace(request, folder=""))
 
 
 def take_vectors(work: bytes) -> int:
     """`NewVectors` of tools that are searched, now or soon, to how many there are."""
     return _CATALOGS.put(msgspec.json.decode(work, type=NewVectors))
+
+
+def stored(work: bytes) -> StoredVectors:
+    """`StoredRequest` to the vectors that were kept through a restart."""
+    return _CATALOGS.stored(msgspec.json.decode(work, type=StoredRequest))
 
 
 def embed(work: bytes) -> Embedded:
@@ -257,6 +273,7 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     REPEATS: repeats,
     SEARCH: search,
     VECTORS: take_vectors,
+    STORED: stored,
     EMBED: embed,
     READ: read,
     SHORTEN: shorten,
@@ -270,6 +287,7 @@ ANSWERS: Final[dict[str, Any]] = {
     REPEATS: bool,
     SEARCH: SearchResult,
     VECTORS: int,
+    STORED: StoredVectors,
     EMBED: Embedded,
     READ: ReadPassages,
     SHORTEN: ShownResult,

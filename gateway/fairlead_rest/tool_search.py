@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
-from fairlead_rest.jobs import SEARCH, VECTORS, search, take_vectors
+from fairlead_rest.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.process import NotDone, Overloaded
-from fairlead_rest.tool_vectors import Embedder, ToolVectors, Vectors
+from fairlead_rest.tool_vectors import Embedder, ToolVectors
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 from fairlead_rest.worker import WorkerThread, breathing
 from fairlead_search.catalogs import (
@@ -27,8 +28,11 @@ from fairlead_search.catalogs import (
     NewVectors,
     SearchRequest,
     SearchResult,
+    StoredRequest,
+    StoredVectors,
     interleaved,
 )
+from fairlead_search.search_index import ToolVector
 
 MAX_SEARCHES: Final = 100_000
 """Searches of one process before another takes its place."""
@@ -45,17 +49,23 @@ class RankedTools:
     ranking: str
     """`bm25` or `hybrid`."""
     note: str = ""
-    """Why words alone ranked although vectors are wanted."""
+    """Why words alone ranked although vectors are wanted, or why these are not kept where they should be."""
 
 
 class ToolSearch:
     """Searches catalogs as subjects see them."""
 
-    def __init__(self, worker: WorkerThread, *, process: bool, embedder: Embedder | None = None) -> None:
-        """Without an `embedder` words alone rank."""
+    def __init__(
+        self, worker: WorkerThread, *, process: bool, embedder: Embedder | None = None, folder: Path | None = None
+    ) -> None:
+        """Without an `embedder` words alone rank. The process keeps vectors in the `folder`."""
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES) if process else None
-        self.vectors = None if embedder is None else ToolVectors(embedder, self._push)
+        keeps = process and embedder is not None and folder is not None
+        self._folder = str(folder) if keeps else ""
+        self.vectors = None
+        if embedder is not None:
+            self.vectors = ToolVectors(embedder, self._push, self._stored if keeps else None)
         self._keys: OrderedDict[str, frozenset[str]] = OrderedDict()
         """Tools of the catalogs that were searched, by the hash over them."""
 
@@ -71,14 +81,16 @@ class ToolSearch:
         vectors = self.vectors
         made = () if vectors is None else await vectors.embedder.queries(queries)
         encodes = vectors is not None and vectors.embedder.encodes
-        request = await self._worker.do(lambda: _wished(tools, queries, limit, among, made, encodes=encodes))
+        request = await self._worker.do(
+            lambda: _wished(tools, queries, limit, among, made, self._folder, encodes=encodes)
+        )
         found = await self._asked([_encode(request)])
         known = found.known
         if known is not None:
             found = await self._asked(await self._worker.do(lambda: self._told(request, tools.by_key, known)))
         note = await self._embed(tools, found) if vectors is not None else ""
         hits = [(tools.by_key[hit.key], hit.score) for hit in interleaved(found.hits, limit)]
-        return RankedTools(hits, found.ranking, note)
+        return RankedTools(hits, found.ranking, "; ".join(filter(None, (found.note, note))))
 
     async def _embed(self, tools: VisibleTools, found: SearchResult) -> str:
         """Have vectors made that the catalog lacks; what that means for this search."""
@@ -95,8 +107,8 @@ class ToolSearch:
             return f"the query has no vector by {vectors.embedder.name}; words alone ranked"
         return f"{found.vectors} of {len(every)} tools have vectors by {vectors.embedder.name}; words alone ranked"
 
-    async def _push(self, new: Vectors) -> None:
-        work = _encode(NewVectors({**new}))
+    async def _push(self, new: Mapping[str, ToolVector]) -> None:
+        work = _encode(NewVectors({**new}, self._folder))
         if self._pool is None:
             await self._worker.do(lambda: take_vectors(work))
             return
@@ -104,6 +116,15 @@ class ToolSearch:
             await self._pool.do(VECTORS, work)
         except NotDone as error:  # one that takes its place gets them with the first catalog
             log.warning("The process that searches took no vectors: %s", error)
+
+    async def _stored(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        assert self._pool is not None
+        try:
+            work = _encode(StoredRequest([*texts], self._folder))
+            return cast("StoredVectors", await self._pool.do(STORED, work)).vectors
+        except NotDone as error:
+            log.warning("The process that searches told of no stored vectors, and they are made anew: %s", error)
+            return {}
 
     async def _asked(self, work: list[bytes]) -> SearchResult:
         if self._pool is not None:
@@ -113,7 +134,7 @@ class ToolSearch:
                 raise
             except NotDone as error:
                 log.warning("The process that searches failed, and the search is done in the gateway itself: %s", error)
-        return await self._worker.do(lambda: search(b"".join(work)))
+        return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
     def _told(self, request: SearchRequest, tools: dict[str, VisibleTool], known: Sequence[str]) -> list[bytes]:
         """The search with the tools that the process lacks: by the nearest catalog that it knows, or all of them. In
@@ -147,12 +168,13 @@ def _wished(
     limit: int,
     among: Collection[VisibleTool] | None,
     vectors: Sequence[bytes],
+    folder: str,
     *,
     encodes: bool,
 ) -> SearchRequest:
     keys = None if among is None else [entry.key for entry in among]
-    return SearchRequest(tools.catalog, queries, limit, keys, encodes=encodes, vectors=vectors)
+    return SearchRequest(tools.catalog, queries, limit, keys, encodes=encodes, vectors=vectors, folder=folder)
 
 
-def _new(key: str, tool: VisibleTool, vector: bytes | None = None) -> NewTool:
+def _new(key: str, tool: VisibleTool, vector: ToolVector | None = None) -> NewTool:
     return NewTool(key, tool.entry.name, tool.prefix or tool.server.name, msgspec.Raw(tool.definition), vector)

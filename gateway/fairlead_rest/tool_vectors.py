@@ -11,7 +11,8 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, cast
+from itertools import islice
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -30,15 +31,17 @@ from fairlead_search.embedding import (
     VectorText,
     vector_text,
 )
+from fairlead_search.search_index import ToolVector
 
 BATCH: Final = 32
 """Tools of one piece of work: about 0.2 s of one core."""
 EMBED_SECONDS: Final = 600.0
 """For one piece: a process of lowest priority may wait long for a core."""
+STORED: Final = 250
+"""Tools that are asked for at once whether their vectors are stored."""
 MAX_BYTES: Final = 128 << 20
 """Bytes of all vectors that are kept; beyond them tools are ranked by words alone."""
 
-Vectors: TypeAlias = Mapping[str, bytes]
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -99,12 +102,23 @@ class ToolVectors:
     its first use.
     """
 
-    def __init__(self, embedder: Embedder, push: Callable[[Vectors], Awaitable[None]], limit: int = MAX_BYTES) -> None:
-        """`push` takes new vectors, by the key of their tool, to where tools are searched; `limit` is in bytes."""
+    def __init__(
+        self,
+        embedder: Embedder,
+        push: Callable[[Mapping[str, ToolVector]], Awaitable[None]],
+        stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
+        limit: int = MAX_BYTES,
+    ) -> None:
+        """`push` takes new vectors, by the key of their tool, to where tools are searched; `stored` has those that were
+        kept through a restart, by the key of their texts; `limit` is in bytes.
+        """
         self.embedder = embedder
         self.made = 0
         """Vectors that were made since the start."""
         self._push = push
+        self._stored = stored
+        self._new: dict[str, VectorText] = {}
+        """Those of `_wanted` that were not looked for in `stored`."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """By the key of their texts."""
@@ -116,9 +130,11 @@ class ToolVectors:
         self._full = False
         self._task: asyncio.Task[None] | None = None
 
-    def get(self, tool: str) -> bytes | None:
+    def get(self, tool: str) -> ToolVector | None:
         """The vector of a tool, where there is one."""
-        return self._vectors.get(self._texts.get(tool, ""))
+        text = self._texts.get(tool, "")
+        vector = self._vectors.get(text)
+        return None if vector is None else ToolVector(vector, text)
 
     def lacking(self, tools: Iterable[str]) -> list[str]:
         """Tools that have no vector, and of which none is being made; none where there is no room for more."""
@@ -135,6 +151,8 @@ class ToolVectors:
         `current` stay.
         """
         self._wanted.update(texts)
+        if self._stored is not None:
+            self._new.update(texts)
         if self._bytes > self._limit:
             self._sweep(current)
         if self._wanted and (self._task is None or self._task.done()):
@@ -143,7 +161,9 @@ class ToolVectors:
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
         while self._wanted:
-            batch = list(self._wanted.items())[:BATCH]
+            if self._stored is not None:
+                await self._recall(self._stored)
+            batch = [*islice(self._wanted.items(), BATCH)]
             missing = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
                 made = await self.embedder.tools([*missing.values()]) if missing else []
@@ -156,10 +176,27 @@ class ToolVectors:
             self._vectors.update(zip(missing, made, strict=True))
             self._bytes += sum(map(len, made))
             self.made += len(made)
-            for tool, text in batch:
-                self._wanted.pop(tool, None)
-                self._texts[tool] = text.key
-            await self._push({tool: self._vectors[text.key] for tool, text in batch})
+            await self._have(batch)
+
+    async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+        """Take what was kept through a restart of the tools that are new."""
+        while self._new:
+            piece = dict(islice(self._new.items(), STORED))
+            found = await stored([text.key for text in piece.values() if text.key not in self._vectors])
+            self._vectors.update(found)
+            self._bytes += sum(map(len, found.values()))
+            for tool in piece:
+                self._new.pop(tool, None)
+            here = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
+            if here:
+                await self._have(here)
+
+    async def _have(self, tools: Collection[tuple[str, VectorText]]) -> None:
+        """Tell of tools whose vectors are there now."""
+        for tool, text in tools:
+            self._wanted.pop(tool, None)
+            self._texts[tool] = text.key
+        await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in tools})
 
     def _sweep(self, current: Collection[str]) -> None:
         self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
@@ -170,6 +207,7 @@ class ToolVectors:
             log.warning("vectors of %d tools fill their room: further tools are found by words", len(self._vectors))
             self._full = True
             self._wanted.clear()
+            self._new.clear()
 
     async def aclose(self) -> None:
         """Make no more."""

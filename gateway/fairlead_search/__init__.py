@@ -1,1 +1,1 @@
-"""Search among tools by what they do: text, an index in memory, and the ranking. Pure; needs no gateway."""
+"""Search among tools by what they do: text, indices, and the ranking. Needs no gateway."""

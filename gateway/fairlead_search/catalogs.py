@@ -8,28 +8,30 @@ made from that one, so that a changed tool costs no more than itself.
 from __future__ import annotations
 
 import logging
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.backends import Backends
+from fairlead_search.index import Hit
+from fairlead_search.query_vectors import QueryVectors
 from fairlead_search.record import IndexedTool, record
+from fairlead_search.search_index import BackendFault, SearchIndex, ToolVector
 
-if TYPE_CHECKING:  # need numpy, which only vectors take
-    from fairlead_search.hybrid import VectorView
-    from fairlead_search.vectors import Matrix, VectorStore
+if TYPE_CHECKING:  # needs numpy, which only vectors take
+    from fairlead_search.vectors import Matrix
 
 WORDS: Final = "bm25"
 HYBRID: Final = "hybrid"
 """Rankings: by words alone, or by words and vectors."""
 MAX_CATALOGS: Final = 16
 """Catalogs that are kept; the one that was searched longest ago goes first."""
-LEAST_SWEPT: Final = 4096
-"""Vectors that are kept in any case, of tools of no catalog too: those of one that is still to come."""
 
+Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -42,8 +44,7 @@ class NewTool(msgspec.Struct, frozen=True):
     """As its server calls it."""
     server: str
     definition: Raw
-    vector: bytes | None = None
-    """In the form of `vectors.WIRE`, where there is one."""
+    vector: ToolVector | None = None
 
     def record(self) -> IndexedTool:
         """The record of it; by the name alone where the definition cannot be read."""
@@ -72,10 +73,28 @@ class SearchRequest(msgspec.Struct, frozen=True):
     """Whether the built-in encoder makes the vectors of the queries."""
     vectors: Sequence[bytes] = ()
     """Vectors of the queries, made elsewhere."""
+    folder: str = ""
+    """Folder of the LanceDB that keeps the vectors of tools; empty: memory does."""
 
 
 class NewVectors(msgspec.Struct, frozen=True):
-    """Vectors of tools, by their keys, in the form of `vectors.WIRE`."""
+    """Vectors of tools, by their keys."""
+
+    vectors: dict[str, ToolVector]
+    folder: str = ""
+    """As in `SearchRequest`."""
+
+
+class StoredRequest(msgspec.Struct, frozen=True):
+    """Asks for vectors that were kept through a restart."""
+
+    texts: list[str]
+    """Keys of the texts that they were made of."""
+    folder: str
+
+
+class StoredVectors(msgspec.Struct, frozen=True):
+    """Vectors in the form of `vectors.WIRE`, by the key of their texts."""
 
     vectors: dict[str, bytes]
 
@@ -90,87 +109,101 @@ class SearchResult(msgspec.Struct, frozen=True):
     ranking: str = WORDS
     vectors: int = 0
     """Tools of the catalog that have a vector."""
+    note: str = ""
+    """Why vectors are not kept where they should be."""
 
 
 class IndexedCatalogs:
     """The indices of the last catalogs that were searched, and the vectors of their tools."""
 
-    def __init__(self, limit: int = MAX_CATALOGS) -> None:
+    def __init__(self, limit: int = MAX_CATALOGS, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
-        self._indices: OrderedDict[str, Bm25Index] = OrderedDict()
-        self._store: VectorStore | None = None
-        self._views: dict[str, VectorView] = {}
+        self._backends = Backends(clock)
+        self._indices: OrderedDict[str, SearchIndex] = OrderedDict()
+        self._encoded = QueryVectors()
 
     def put(self, new: NewVectors) -> int:
-        """Take vectors; how many there are then. Vectors of no catalog go when they are as many as the others."""
-        if new.vectors:
-            self._store_of().put(new.vectors)
-        store = self._store
-        if store is None:
-            return 0
-        if len(store) > LEAST_SWEPT and self._indices:
-            used = {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
-            if len(store) > 2 * len(used):
-                store.keep(used)
-        return len(store)
+        """Take vectors; how many there are then."""
 
-    def _store_of(self) -> VectorStore:
-        from fairlead_search.vectors import VectorStore
+        def taken() -> int:
+            self._put(new.vectors)
+            return len(self._backends.current)
 
-        if self._store is None:
-            self._store = VectorStore()
-        return self._store
+        return self._done(new.folder, taken)
+
+    def stored(self, request: StoredRequest) -> StoredVectors:
+        """Vectors that were kept through a restart, of those that are asked for."""
+        return self._done(request.folder, lambda: StoredVectors(self._backends.current.stored(request.texts)))
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The hits of each query, or what is known here where neither the catalog nor its base is."""
+        return self._done(request.folder, lambda: self._searched(request))
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._indices.clear()
+        self._backends.choose("")
+
+    def _done(self, folder: str, work: Callable[[], Result]) -> Result:
+        """Do `work` with the backend of a folder, and once more in memory where that fails. Indices of another backend
+        go, and are made anew by what the next search brings.
+        """
+        if self._backends.choose(folder):
+            self._indices.clear()
+        try:
+            return work()
+        except BackendFault as error:
+            self._backends.fail(error)
+            self._indices.clear()
+            return work()
+
+    def _put(self, vectors: Mapping[str, ToolVector]) -> None:
+        backend = self._backends.current
+        if vectors:
+            backend.put(vectors)
+        if self._indices:
+            backend.sweep(self._used)
+
+    def _used(self) -> set[str]:
+        return {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
+
+    def _searched(self, request: SearchRequest) -> SearchResult:
         index = self._indices.get(request.catalog)
         if index is None:
             index = self._made(request)
         if index is None:
             return SearchResult(known=list(reversed(self._indices)))
         self._keep(request.catalog, index)
-        self.put(NewVectors({tool.key: tool.vector for tool in request.added if tool.vector is not None}))
+        self._put({tool.key: tool.vector for tool in request.added if tool.vector is not None})
         among = None if request.among is None else frozenset(request.among)
-        view = self._view(request.catalog, index)
-        vectors = [None] * len(request.queries) if view is None or not view.covers else _vectors(request)
+        vectors = _vectors(request, self._encoded) if index.covers else [None] * len(request.queries)
         hits = [
-            index.search(query, request.limit, among)
-            if view is None or vector is None
-            else view.search(index, query, vector, request.limit, among)
+            index.search(query, vector, request.limit, among)
             for query, vector in zip(request.queries, vectors, strict=True)
         ]
         ranking = WORDS if all(vector is None for vector in vectors) else HYBRID
-        return SearchResult(hits, ranking=ranking, vectors=0 if view is None else len(view))
+        return SearchResult(hits, ranking=ranking, vectors=index.vectors, note=self._backends.fault)
 
-    def _view(self, catalog: str, index: Bm25Index) -> VectorView | None:
-        if self._store is None:
-            return None
-        from fairlead_search.hybrid import VectorView
-
-        view = self._views.get(catalog)
-        if view is None:
-            view = self._views[catalog] = VectorView(self._store, index.keys())
-        return view
-
-    def _made(self, request: SearchRequest) -> Bm25Index | None:
+    def _made(self, request: SearchRequest) -> SearchIndex | None:
         if request.base is None:
             return None
         records = (tool.record() for tool in request.added)
         if not request.base:
-            return Bm25Index.of(records)
+            return self._backends.current.index(records)
         base = self._indices.get(request.base)
         return None if base is None else base.with_changes(records, request.removed)
 
-    def _keep(self, name: str, index: Bm25Index) -> None:
+    def _keep(self, name: str, index: SearchIndex) -> None:
         self._indices[name] = index
         self._indices.move_to_end(name)
         while len(self._indices) > self._limit:
-            gone, _ = self._indices.popitem(last=False)
-            self._views.pop(gone, None)
+            self._indices.popitem(last=False)
 
 
-def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:
-    """A vector per query; None where the query is ranked by its words."""
+def _vectors(request: SearchRequest, known: QueryVectors) -> Sequence[Matrix | None]:
+    """A vector per query; None where the query is ranked by its words. The built-in encoder's are taken from `known`,
+    which gets those that are new.
+    """
     if len(request.vectors) == len(request.queries):
         from fairlead_search.vectors import decoded
 
@@ -178,13 +211,12 @@ def _vectors(request: SearchRequest) -> Sequence[Matrix | None]:
     if not request.encodes:
         return [None] * len(request.queries)
     try:
-        from fairlead_search.encoder import encoder, understands
+        from fairlead_search.encoder import encoded_queries
 
-        made = encoder().encode(request.queries)
+        return encoded_queries(request.queries, known)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         log.warning("the built-in encoder fails, and words alone rank: %s", error)
         return [None] * len(request.queries)
-    return [made[place] if understands(query) else None for place, query in enumerate(request.queries)]
 
 
 def interleaved(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:

@@ -14,6 +14,7 @@ from fairlead_search.record import vector_key
 NEEDED: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
 """Modules of the built-in encoder."""
 NEEDED_BY_ENDPOINTS: Final = ("numpy",)
+NEEDED_ON_DISK: Final = ("numpy", "lancedb", "pyarrow")
 BUILT_IN: Final = "all-MiniLM-L6-v2-int8"
 BUILT_IN_DIMENSIONS: Final = 384
 

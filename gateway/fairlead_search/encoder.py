@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from fairlead_search.embedding import BUILT_IN_DIMENSIONS
+from fairlead_search.query_vectors import QueryVectors
 from fairlead_search.text import CJK
 
 PACKAGE: Final = "fairlead_search_model"
@@ -63,3 +64,13 @@ def understands(query: str) -> bool:
     """
     foreign = sum(map(len, CJK.findall(query)))
     return foreign * 2 < sum(map(str.isalnum, query)) or not foreign
+
+
+def encoded_queries(queries: Sequence[str], known: QueryVectors) -> list[NDArray[Any] | None]:
+    """A vector per query, of those in `known` without encoding them; None where the model does not know the script."""
+    usable = [query for query in queries if understands(query)]
+    lacking = known.lacking(usable)
+    made = encoder().encode(lacking) if lacking else ()
+    found = known.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, made, strict=True)})
+    vectors = dict(zip(usable, found, strict=True))
+    return [np.frombuffer(vectors[query], np.float32) if query in vectors else None for query in queries]

@@ -1,27 +1,21 @@
-"""Ranks tools by BM25 over their text, widened by related words. Pure module.
-
-Lucene's form of BM25 (k1 1.2, b 0.75). The weights of a query's term are worked out at its first use and kept, so that
-a query adds up a few tables.
-"""
+"""Ranks tools by BM25 over their text, widened by related words. Pure module; of many tools with numpy, where it is."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, KeysView, Mapping
-from heapq import nsmallest
+from functools import cache
+from importlib.util import find_spec
 from typing import Final
 
 import msgspec
 
-from fairlead_search.lexicon import WEIGHT, lexicon
 from fairlead_search.record import IndexedTool
+from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 
-K1: Final = 1.2
-B: Final = 0.75
-MAX_CACHED_TERMS: Final = 2_000
-"""Terms of queries whose weights are kept; then they are dropped together."""
+MANY: Final = 512
+"""Tools from which on arrays are worth loading numpy."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -39,7 +33,7 @@ class Bm25Index:
         self._counts = dict(counts)
         self._postings: dict[str, dict[str, int]] = {}
         self._lengths: dict[str, int] = {}
-        self._weights: dict[str, dict[str, float]] = {}
+        self._scores: TermScores | None = None
         for key, found in self._counts.items():
             self._insert(key, found)
         self._total = sum(self._lengths.values())
@@ -80,36 +74,9 @@ class Bm25Index:
 
     def search(self, query: str, limit: int, among: Collection[str] | None = None) -> list[Hit]:
         """At most `limit` tools, the best first; of the keys in `among` alone where that is given."""
-        scores: dict[str, float] = {}
-        for term in query_terms(query):
-            for key, weight in self._weighed(term).items():
-                scores[key] = scores.get(key, 0.0) + weight
-        chosen = scores.items() if among is None else ((key, scores[key]) for key in scores.keys() & among)
-        return [Hit(key, score) for key, score in nsmallest(limit, chosen, key=lambda pair: (-pair[1], pair[0]))]
-
-    def _weighed(self, term: str) -> dict[str, float]:
-        """Weights of a term by tool, related words included: of these the best counts, once."""
-        known = self._weights.get(term)
-        if known is not None:
-            return known
-        found = self._bm25(term, 1.0)
-        for other in lexicon().get(term, ()):
-            for key, weight in self._bm25(other, WEIGHT).items():
-                if weight > found.get(key, 0.0):
-                    found[key] = weight
-        if len(self._weights) >= MAX_CACHED_TERMS:
-            self._weights.clear()
-        self._weights[term] = found
-        return found
-
-    def _bm25(self, term: str, share: float) -> dict[str, float]:
-        holders = self._postings.get(term)
-        if not holders:
-            return {}
-        rarity = math.log(1 + (len(self._counts) - len(holders) + 0.5) / (len(holders) + 0.5))
-        top, base, slope = share * rarity * (K1 + 1), K1 * (1 - B), K1 * B * len(self._counts) / self._total
-        lengths = self._lengths
-        return {key: top * times / (times + base + slope * lengths[key]) for key, times in holders.items()}
+        if self._scores is None:
+            self._scores = scores_of(TermTable(self._postings, self._lengths, self._total))
+        return [Hit(key, score) for key, score in self._scores.best(query_terms(query), limit, among)]
 
     def _insert(self, key: str, counts: Counter[str]) -> None:
         self._lengths[key] = counts.total()
@@ -130,3 +97,17 @@ class Bm25Index:
         if term not in copied:
             copied.add(term)
             self._postings[term] = dict(self._postings.get(term, ()))
+
+
+def scores_of(table: TermTable) -> TermScores:
+    """The faster way to rank these tools."""
+    if len(table.lengths) < MANY or not _has_numpy():
+        return DictScores(table)
+    from fairlead_search.array_scores import ArrayScores
+
+    return ArrayScores(table)
+
+
+@cache
+def _has_numpy() -> bool:
+    return find_spec("numpy") is not None

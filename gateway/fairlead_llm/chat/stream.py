@@ -47,13 +47,13 @@ class _CallDelta(msgspec.Struct):
     custom: _FunctionDelta | None = None
 
 
-class _Choice(msgspec.Struct):
+class _ChoiceDelta(msgspec.Struct):
     delta: dict[str, Raw] | None = None
     finish_reason: str | None = None
 
 
 class _Chunk(msgspec.Struct):
-    choices: list[_Choice] | None = None
+    choices: list[_ChoiceDelta] | None = None
     usage: dict[str, Any] | None = None
     error: Raw = _NULL
 

@@ -3,30 +3,35 @@
 Quality is measured on the project's own labelled queries (`--only own`: the half for tuning; `--only held`, which no
 other run opens: the half that nothing was tuned on) and on those of a folder that TOOLSEARCH names (`labelled`). A
 figure of a set is the mean over its sources. `--only account` counts tokens of whole tasks instead, with a list and
-with search; `compression` and `compression-held` which facts are left of results at ten times fewer tokens.
+with search; `compression` and `compression-held` which facts are left of results at ten times fewer tokens, `beside`
+the p99 of calls while tools are indexed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_search.embedding import missing_modules
+from fairlead_search.embedding import NEEDED_ON_DISK, missing_modules
 from fairlead_search.index import Bm25Index
 from fairlead_search.record import IndexedTool, record
+from fairlead_search.search_index import MemoryBackend, SearchBackend
 from rig.definitions import definition
 from rig.harness import Cell, Goal, Report, Sample, Settings
 from search import compression
 from search.account import account
+from search.beside import beside
 from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, public
 from search.peers import fastmcp_rank
 
-PARTS = ("own", "held", "public", "speed", "account", "compression", "compression-held")
+PARTS = ("own", "held", "public", "speed", "account", "beside", "compression", "compression-held")
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
 FACTS: Final = ("shared", "paraphrased", "facts")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
@@ -34,22 +39,47 @@ EMPTY: Final[dict[str, Cell]] = dict.fromkeys(("what", "queries", *COLUMNS, *FAC
 OURS: Final = "bm25 and related words"
 VECTORS: Final = "vectors of the built-in encoder"
 BOTH: Final = "hybrid of both"
+ON_DISK: Final = "hybrid of both, vectors in LanceDB"
 THEIRS: Final = "FastMCP's BM25SearchTransform"
+SIZES: Final = (1_300, 10_000)
+QUERY_MS: Final = {
+    (SIZES[0], OURS): 2, (SIZES[0], BOTH): 8, (SIZES[0], ON_DISK): 50,
+    (SIZES[1], OURS): 15, (SIZES[1], BOTH): 15, (SIZES[1], ON_DISK): 50,
+}  # fmt: skip
+"""Milliseconds that a query may take, p99."""
 SINGLE: Final = "authored-mcp"
 """Source of the public queries that need one tool."""
 QUERIES: Final = ("create an issue", "search the files of a user", "list branches by date", "update the city of a repo")
 
 
-def rankings(labelled: LabelledSet) -> dict[str, Rank]:
+@contextlib.contextmanager
+def backends() -> Iterator[dict[str, SearchBackend]]:
+    """Places for vectors that can be measured here, by the ranking that uses them."""
+    if missing_modules():
+        yield {}
+        return
+    if missing_modules(NEEDED_ON_DISK):
+        yield {BOTH: MemoryBackend()}
+        return
+    from fairlead_search.lance_index import LanceBackend
+
+    with tempfile.TemporaryDirectory() as folder:
+        on_disk = LanceBackend(folder)
+        yield {BOTH: MemoryBackend(), ON_DISK: on_disk}
+        on_disk.close()
+
+
+def rankings(labelled: LabelledSet, places: Mapping[str, SearchBackend]) -> dict[str, Rank]:
     """Every way to rank that can be measured here, by its name."""
     records = [record(tool["id"], tool["server"], tool) for tool in labelled.tools]
     index = Bm25Index.of(records)
     found: dict[str, Rank] = {OURS: partial(by_words, index)}
-    if not missing_modules():
-        from search.hybrid import HybridRanking
+    if places:
+        from search.hybrid import HybridRanking, made_vectors
 
-        ranking = HybridRanking(index, records)
-        found |= {VECTORS: ranking.by_vectors, BOTH: ranking.by_both}
+        vectors = made_vectors(records)
+        by_place = {name: HybridRanking(place, records, vectors) for name, place in places.items()}
+        found |= {VECTORS: by_place[BOTH].by_vectors, **{name: one.by_both for name, one in by_place.items()}}
     return {**found, THEIRS: fastmcp_rank(labelled.tools)}
 
 
@@ -60,7 +90,8 @@ def by_words(index: Bm25Index, query: str) -> list[str]:
 
 def quality(labelled: LabelledSet, report: Report) -> None:
     """Rows of a set: each ranking over all of it and by source, and the goals that hold on it."""
-    figures = {name: by_source(labelled.queries, rank) for name, rank in rankings(labelled).items()}
+    with backends() as places:
+        figures = {name: by_source(labelled.queries, rank) for name, rank in rankings(labelled, places).items()}
     for name, sources in figures.items():
         for source, row in {"": mean(sources.values()), **sources}.items():
             where = f"{labelled.name}{source and f', {source}'}"
@@ -68,6 +99,12 @@ def quality(labelled: LabelledSet, report: Report) -> None:
     ours, theirs = (mean(figures[name].values())["nDCG@10"] for name in (OURS, THEIRS))
     if BOTH not in figures:
         report.notes.append(f"no vectors were measured: {', '.join(missing_modules())} is not installed")
+    elif ON_DISK not in figures:
+        report.notes.append(f"no LanceDB was measured: {', '.join(missing_modules(NEEDED_ON_DISK))} is not installed")
+    else:
+        disk, memory = (mean(figures[name].values())["nDCG@10"] for name in (ON_DISK, BOTH))
+        what = f"nDCG@10 in LanceDB beside memory's, {labelled.name}"
+        report.goals.append(Goal(what, disk / memory, "×", at_least=0.995))
     report.notes.append(f"{labelled.name}: {len(labelled.queries)} queries among {len(labelled.tools):,} tools")
     report.goals.append(Goal(f"nDCG@10 beside FastMCP's, {labelled.name}", ours / theirs, "×", at_least=1))
     if labelled.name == "public":
@@ -103,17 +140,20 @@ def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
     records = [record(str(place), "server", definition(place, rng)) for place in range(count)]
     rounds = []
     for _ in range(settings.rounds):
-        begun = time.perf_counter()
-        index = Bm25Index.of(records)
-        built = (time.perf_counter() - begun) * 1000
-        search: Callable[[str], object] = partial(by_words, index)
-        if name == BOTH:
-            from search.hybrid import random_hybrid
+        with backends() as places:
+            begun = time.perf_counter()
+            index = Bm25Index.of(records)
+            built = (time.perf_counter() - begun) * 1000
+            search: Callable[[str], object] = partial(by_words, index)
+            swap: Callable[[], object] = partial(swapped, index, records[0])
+            if name in places:
+                from search.hybrid import HybridRanking, random_vectors
 
-            search = random_hybrid(index, records)
-        asked(search)
-        spent = timed(partial(asked, search), 20 if settings.quick else 200)
-        changed = timed(partial(swapped, index, records[0]), 5)
+                ranking = HybridRanking(places[name], records, random_vectors(records))
+                search, swap = ranking.by_both, ranking.swapping(records[0], "1", QUERIES[0])
+            asked(search)
+            spent = timed(partial(asked, search), 20 if settings.quick else 200)
+            changed = timed(swap, 5)
         p50, p99 = (spent[int(len(spent) * share)] / len(QUERIES) for share in (0.5, 0.99))
         rounds.append((p50, p99, built, changed[2]))
     return {
@@ -128,8 +168,23 @@ def swapped(index: Bm25Index, new: IndexedTool) -> None:
     index.with_changes([new], ["1"]).search(QUERIES[0], DEPTH)
 
 
+def speeds(report: Report, settings: Settings) -> None:
+    """Rows of each size and ranking, and the goals that hold on them."""
+    for (count, name), most in QUERY_MS.items():
+        if (name != OURS and missing_modules()) or (name == ON_DISK and missing_modules(NEEDED_ON_DISK)):
+            continue
+        row = speed(name, count, settings)
+        report.rows.append(row)
+        p99, changed = (row[column].median for column in (TIMES[1], TIMES[3]))
+        report.goals.append(Goal(f"a query among {count:,} tools by {name}, p99", p99, "ms", at_most=most))
+        if count == max(SIZES):
+            bound = 1000 if name == ON_DISK else 100
+            report.goals.append(Goal(f"1 of {count:,} tools changed, by {name}", changed, "ms", at_most=bound))
+
+
 def run(settings: Settings) -> Report:
     """A row per ranking and set, and per size."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the process that searches has it, before numpy is loaded
     report = Report("search")
     if "account" in settings.only:
         account(report, quick=settings.quick)
@@ -137,6 +192,9 @@ def run(settings: Settings) -> Report:
     for part, half in (("compression", "tuning"), ("compression-held", "held")):
         if part in settings.only:
             compression.measured(half, report, EMPTY)
+    if "beside" in settings.only:
+        beside(report, settings)
+        return report
     if settings.wants("own"):
         quality(own("tuning"), report)
     if "held" in settings.only:
@@ -146,11 +204,6 @@ def run(settings: Settings) -> Report:
         quality(public(Path(folder)), report)
     elif settings.wants("public"):
         report.notes.append("no public queries were measured: TOOLSEARCH names no folder with them")
-    for count, most, most_both in ((1_300, 2, 8), (10_000, 15, 15)) if settings.wants("speed") else ():
-        for name, bound in ((OURS, most), (BOTH, most_both)):
-            if name == OURS or not missing_modules():
-                row = speed(name, count, settings)
-                report.rows.append(row)
-                p99 = row["query ms, p99"].median
-                report.goals.append(Goal(f"a query among {count:,} tools by {name}, p99", p99, "ms", at_most=bound))
+    if settings.wants("speed"):
+        speeds(report, settings)
     return report

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_rest.kept_results import OVERHEAD_TOKENS, document
-from fairlead_search.index import K1, B
 from fairlead_search.passages import best, written
+from fairlead_search.term_scores import K1, B
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 from rig.harness import Cell, Goal, Report

@@ -1,48 +1,60 @@
-"""Rankings by vectors of the built-in encoder. Needs the extra `search` and its wheel."""
+"""Rankings by vectors of the built-in encoder, wherever they are kept. Needs the extra `search` and its wheel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from fairlead_search.embedding import VectorText, embedded
 from fairlead_search.encoder import encoder, understands
-from fairlead_search.hybrid import VectorView
-from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.record import IndexedTool
-from fairlead_search.vectors import VectorStore, encoded
+from fairlead_search.search_index import SearchBackend, ToolVector
+from fairlead_search.vectors import encoded
 from search.labelled import DEPTH
+
+
+def made_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
+    """Vectors of tools by the encoder."""
+    made = embedded([VectorText(record.key, *record.vector_texts()) for record in records])
+    return {record.key: ToolVector(vector, record.key) for record, vector in zip(records, made.vectors, strict=True)}
+
+
+def random_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
+    """Vectors that cost what others do, and mean nothing."""
+    rng = np.random.default_rng(7)
+    return {record.key: ToolVector(encoded(rng.normal(size=384)), record.key) for record in records}
 
 
 class HybridRanking:
     """Tools with their vectors, as the process that searches has them."""
 
-    def __init__(self, index: Bm25Index, records: Sequence[IndexedTool]) -> None:
-        made = embedded([VectorText(record.key, *record.vector_texts()) for record in records])
-        store = VectorStore()
-        store.put({record.key: vector for record, vector in zip(records, made.vectors, strict=True)})
-        self._index, self._nothing = index, Bm25Index({})
-        self._view = VectorView(store, index.keys())
+    def __init__(
+        self, backend: SearchBackend, records: Sequence[IndexedTool], vectors: Mapping[str, ToolVector]
+    ) -> None:
+        backend.put(vectors)
+        self._backend = backend
+        self._index = backend.index(records)
+        self._nameless = backend.index([IndexedTool(record.key, "", "") for record in records])
 
     def by_both(self, query: str) -> list[str]:
         """Ids by words and vectors."""
-        return [hit.key for hit in self._hits(self._index, query)]
+        vector = encoder().encode([query])[0] if understands(query) else None
+        return [hit.key for hit in self._index.search(query, vector, DEPTH)]
 
     def by_vectors(self, query: str) -> list[str]:
         """Ids by vectors alone."""
-        return [hit.key for hit in self._hits(self._nothing, query)]
+        return [hit.key for hit in self._nameless.search(query, encoder().encode([query])[0], DEPTH)]
 
-    def _hits(self, index: Bm25Index, query: str) -> list[Hit]:
-        if index is self._index and not understands(query):
-            return index.search(query, DEPTH)
-        return self._view.search(index, query, encoder().encode([query])[0], DEPTH, None)
+    def swapping(self, new: IndexedTool, removed: str, query: str) -> Callable[[], Any]:
+        """Adds a tool with another vector at each run, without the tool `removed`, and searches."""
+        rng = np.random.default_rng(8)
+        vector = encoder().encode([query])[0]
 
+        def swap() -> None:
+            made = encoded(rng.normal(size=384))
+            self._backend.put({new.key: ToolVector(made, f"{new.key} {made.hex()[:32]}")})
+            self._index.with_changes([new], [removed]).search(query, vector, DEPTH)
 
-def random_hybrid(index: Bm25Index, records: Sequence[IndexedTool]) -> Callable[[str], object]:
-    """A search among tools with random vectors, the encoding of the query included."""
-    rng = np.random.default_rng(7)
-    store = VectorStore()
-    store.put({record.key: encoded(rng.normal(size=384)) for record in records})
-    view = VectorView(store, index.keys())
-    return lambda query: view.search(index, query, encoder().encode([query])[0], DEPTH, None)
+        return swap

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from fairlead_mcp.errors import McpError
 from fairlead_search.embedding import EmbeddingConfig
 from gatewayworld import catalog, entry, publish, running, served
 from restworld import get
+from vectorplaces import WHY
+from waiting import until_async
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 embeddings = pytest.importorskip("fairlead_rest.embeddings_api")
 
+needs_lancedb = pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY)
 TOPICS = ("letter mail", "umbrella forecast", "chart graph")
 """Words that the endpoint takes for the same thing."""
 
@@ -96,10 +100,22 @@ async def search(gateway: Gateway, query: str) -> dict[str, Any]:
     return found
 
 
+async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
+    """The first answer that vectors rank. They are made by a process that gives way to everything else."""
+
+    async def ranked() -> dict[str, Any] | None:
+        found = await search(gateway, query)
+        assert found["ranking"] == "hybrid" or "have vectors by topics" in found["note"]
+        return found if found["ranking"] == "hybrid" else None
+
+    found = await until_async("a search is ranked by vectors", ranked, seconds=50)
+    assert found is not None
+    return found
+
+
 async def ranked_by_vectors(gateway: Gateway, query: str) -> list[str]:
     """Names that a search finds once vectors rank it."""
-    while (found := await search(gateway, query))["ranking"] != "hybrid":
-        assert "have vectors by topics" in found["note"]
+    found = await hybrid(gateway, query)
     assert "note" not in found
     return [one["tool"]["name"] for one in found["tools"]]
 
@@ -119,6 +135,32 @@ async def test_a_tool_is_found_in_other_words_and_so_is_one_that_comes_later(tmp
         assert gateway.rest.search.vectors.made == 2
         assert endpoint.queries == ["umbrella"]
     assert endpoint.keys == {"Bearer k"}
+
+
+@needs_lancedb
+async def test_a_restart_makes_no_vector_again_where_a_folder_keeps_them(tmp_path: Path) -> None:
+    async with listening() as endpoint:
+        more = by(endpoint, search_directory=tmp_path / "vectors", rest_processes=1)
+        for made in (2, 0):
+            async with running(tmp_path, *served_tools("f"), **more) as gateway:
+                assert await ranked_by_vectors(gateway, "umbrella") == ["fsky__get_forecast"]
+                assert gateway.rest.search.vectors is not None
+                assert gateway.rest.search.vectors.made == made
+        assert len([text for body in endpoint.seen for text in body["input"] if "." in text]) == 2
+
+
+@needs_lancedb
+async def test_a_second_gateway_of_one_folder_searches_in_memory_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    async with listening() as endpoint:
+        more = by(endpoint, search_directory=folder, rest_processes=1)
+        async with running(tmp_path, *served_tools("g"), **more) as first:
+            assert await ranked_by_vectors(first, "umbrella") == ["gsky__get_forecast"]
+            (tmp_path / "second").mkdir()
+            async with running(tmp_path / "second", *served_tools("h"), **more) as second:
+                found = await hybrid(second, "umbrella")
+                assert found["tools"][0]["tool"]["name"] == "hsky__get_forecast"
+                assert f"the folder {folder} is in use by another process" in found["note"]
 
 
 async def test_queries_carry_the_instruction_and_vectors_are_cut_here_where_the_server_does_not(tmp_path: Path) -> None:

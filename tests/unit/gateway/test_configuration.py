@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_formats.tokens.models import LiveSource
 from fairlead_gateway import configuration
-from fairlead_gateway.configuration import compression, embedding, load_models
+from fairlead_gateway.configuration import compression, embedding, load_models, vector_folder
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_search.embedding import EmbeddingConfig
 
@@ -120,3 +120,15 @@ def test_an_endpoint_that_compresses_needs_a_url_without_credentials_and_a_model
     found = compression(Settings(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k"))
     assert found is not None
     assert (found.url, found.model, found.key, found.seconds) == ("http://m:8000/v1", "qwen", "k", 10)
+
+
+def test_a_folder_for_vectors_needs_its_extra_and_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): [])
+    folder = Path("/vectors")
+    assert vector_folder(Settings()) is None
+    assert vector_folder(Settings(search_directory=folder)) == folder
+    with pytest.raises(BadSetting, match="set FAIRLEAD_REST_PROCESSES above 0"):
+        vector_folder(Settings(search_directory=folder, rest_processes=0))
+    monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["lancedb"])
+    with pytest.raises(BadSetting, match=r"lancedb is not installed: install fairlead\[lancedb\]"):
+        vector_folder(Settings(search_directory=folder))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead_search.query_vectors import QueryVectors
+
 WHY = "not installed: the extra `search`, and the wheel that `hack/model` builds"
 pytest.importorskip("fairlead_search_model", reason=WHY)
 encoding = pytest.importorskip("fairlead_search.encoder", reason=WHY, exc_type=ImportError)
@@ -25,3 +27,12 @@ def test_the_place_of_a_text_in_a_batch_and_its_length_change_nothing_and_none_i
 @pytest.mark.parametrize(("query", "known"), [("mail", True), ("查询天气", False), ("搜索 files", True), ("!!", True)])
 def test_queries_in_scripts_that_the_model_does_not_know_are_left_to_words(query: str, known: bool) -> None:
     assert encoding.understands(query) is known
+
+
+def test_a_query_that_is_asked_again_is_not_encoded_again() -> None:
+    known = QueryVectors()
+    first = encoding.encoded_queries(["mail", "查询天气", "mail"], known)
+    assert (first[1], len(known), known.lacking(["mail"])) == (None, 1, [])
+    again = encoding.encoded_queries(["mail"], known)
+    assert (again[0] == first[0]).all()
+    assert (first[2] == first[0]).all()

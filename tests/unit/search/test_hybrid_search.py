@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from msgspec import Raw
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
-from fairlead_search.catalogs import HYBRID, WORDS, IndexedCatalogs, NewTool, NewVectors, SearchRequest
+from fairlead_search.catalogs import HYBRID, WORDS
 from fairlead_search.fusion import fused
 from fairlead_search.record import record, vector_key
+from search.labelled import own
+from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 
-from fairlead_search import catalogs as catalogs_module  # behind the skip, as all that needs numpy
+import numpy as np  # behind the skip, as all that needs it
+
+from fairlead_search import search_index
 from fairlead_search.vectors import VectorStore, decoded, encoded
 
 EAST, NORTH, NORTHEAST = encoded([1, 0]), encoded([0, 1]), encoded([1, 1])
 
 
-def tool(key: str, name: str, vector: bytes | None = None) -> NewTool:
-    return NewTool(key, name, "s", Raw(b"{}"), vector)
-
-
-def search(
-    catalogs: IndexedCatalogs,
-    query: str,
-    vector: bytes,
-    new: list[NewTool] | None = None,
-    among: list[str] | None = None,
-) -> list[str]:
-    base = None if new is None else ""
-    request = SearchRequest("one", [query], 5, among, base, new or (), vectors=[vector])
-    return [hit.key for hit in catalogs.search(request).hits[0]]
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorPlace]:
+    found = VectorPlace(request.param, tmp_path / "vectors")
+    yield found
+    found.close()
 
 
 def test_scores_of_both_rankings_are_joined_and_a_tool_without_a_vector_goes_by_its_words() -> None:
@@ -42,42 +41,99 @@ def test_scores_of_both_rankings_are_joined_and_a_tool_without_a_vector_goes_by_
     assert fused({}, {}, 5) == []
 
 
-def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector() -> None:
-    catalogs = IndexedCatalogs()
+def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector(place: VectorPlace) -> None:
     tools = [tool("mail", "send_mail", EAST), tool("file", "list_files", NORTH)]
-    assert search(catalogs, "zebra", NORTH, tools)[0] == "file"
-    assert search(catalogs, "mail", NORTHEAST)[0] == "mail"
-    assert search(catalogs, "zebra", EAST, among=["file"]) == ["file"]
+    assert place.keys("zebra", NORTH, tools)[0] == "file"
+    assert place.keys("mail", NORTHEAST)[0] == "mail"
+    assert place.keys("zebra", EAST, among=["file"]) == ["file"]
+    assert place.keys("zebra", EAST, among=[]) == []
 
 
-def test_words_alone_rank_until_nine_of_ten_tools_have_a_vector() -> None:
-    catalogs = IndexedCatalogs()
-    request = SearchRequest("one", ["mail"], 5, base="", added=[tool(str(n), f"mail_{n}") for n in range(10)])
-    assert catalogs.search(request).ranking == WORDS
-    asked = SearchRequest("one", ["zebra"], 5, vectors=[EAST])
-    catalogs.put(NewVectors({str(n): EAST for n in range(8)}))
-    assert (catalogs.search(asked).ranking, catalogs.search(asked).vectors) == (WORDS, 8)
-    catalogs.put(NewVectors({"8": EAST}))
-    found = catalogs.search(asked)
+def test_words_alone_rank_until_nine_of_ten_tools_have_a_vector(place: VectorPlace) -> None:
+    tools = [tool(str(n), f"mail_{n}") for n in range(10)]
+    assert place.search("one", "mail", base="", added=tools).ranking == WORDS
+    place.put({str(n): EAST for n in range(8)})
+    found = place.search("one", "zebra", EAST)
+    assert (found.ranking, found.vectors) == (WORDS, 8)
+    place.put({"8": EAST})
+    found = place.search("one", "zebra", EAST)
     assert (found.ranking, found.vectors, len(found.hits[0])) == (HYBRID, 9, 5)
 
 
-def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both() -> None:
-    catalogs = IndexedCatalogs()
-    search(catalogs, "x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
-    request = SearchRequest("two", ["zebra"], 1, base="one", added=[tool("c", "cc", NORTHEAST)], removed=["b"])
-    assert catalogs.search(request).vectors == 2
-    again = SearchRequest("two", ["zebra"], 1, vectors=[NORTHEAST])
-    assert catalogs.search(again).hits[0][0].key == "c"
+def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both(place: VectorPlace) -> None:
+    place.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
+    new = [tool("c", "cc", NORTHEAST)]
+    assert place.search("two", "zebra", limit=1, base="one", added=new, removed=["b"]).vectors == 2
+    assert place.search("two", "zebra", NORTHEAST, 1).hits[0][0].key == "c"
+    assert place.keys("zebra", NORTH)[0] == "b"
+
+
+def test_tools_whose_texts_are_equal_are_found_with_one_vector(place: VectorPlace) -> None:
+    twins = [structs.replace(tool(key, "aa", EAST), vector=made("both", EAST)) for key in ("a", "b")]
+    place.keys("x", EAST, [*twins, tool("c", "cc", NORTH)])
+    assert set(place.keys("zebra", EAST, limit=2)) == {"a", "b"}
+    assert place.keys("zebra", EAST, among=["b"]) == ["b"]
+
+
+def test_a_query_of_another_model_ranks_by_words(place: VectorPlace) -> None:
+    place.keys("x", EAST, [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)])
+    assert place.keys("mail", encoded([1, 2, 3]))[0] == "a"
+
+
+def test_vectors_of_another_model_take_the_place_of_all(place: VectorPlace) -> None:
+    place.put({"a": EAST, "b": NORTH})
+    assert place.put({"c": encoded([1, 2, 3])}) == 1
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sets(st.integers(0, 299), max_size=60))
+@pytest.mark.parametrize("place", [PLACES[1]], indirect=True)
+def test_lancedb_ranks_as_memory_does(place: VectorPlace, seed: int, gone: set[int]) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = [encoded(each) for each in rng.normal(size=(300, 8))]
+    tools = [tool(f"{seed} {n}", f"mail_{n % 40}_{n % 7}", vector) for n, vector in enumerate(vectors)]
+    among = None if seed % 2 else [each.key for n, each in enumerate(tools) if n not in gone]
+    memory = VectorPlace(MEMORY, Path())
+    for query in ("mail 3", "send mail 17 5", "zebra"):
+        asked = encoded(rng.normal(size=8))
+        found = [
+            each.search(str(seed), query, asked, 20, base="", added=tools, among=among) for each in (memory, place)
+        ]
+        first, second = ([(hit.key, pytest.approx(hit.score, abs=1e-4)) for hit in each.hits[0]] for each in found)
+        assert first == second
+        assert {each.ranking for each in found} == {HYBRID}
+
+
+@pytest.mark.parametrize("place", [PLACES[1]], indirect=True)
+def test_lancedb_finds_for_labelled_queries_what_memory_does(place: VectorPlace) -> None:
+    labelled = own("tuning")
+    tools = [
+        structs.replace(
+            tool(each["id"], each["name"], bag(f"{each['name']} {each['description']}")), server=each["server"]
+        )
+        for each in labelled.tools
+    ]
+    memory = VectorPlace(MEMORY, Path())
+    for query in [each["query"] for each in labelled.queries][::3]:
+        first, second = (
+            each.search("own", query, bag(query), 10, base="", added=tools).hits[0] for each in (memory, place)
+        )
+        assert [hit.key for hit in first] == [hit.key for hit in second], query
+
+
+def bag(text: str) -> bytes:
+    """A vector that is the nearer to another's the more words they share."""
+    rows = [np.random.default_rng(list(word.encode())).normal(size=64) for word in text.lower().split()]
+    return encoded(np.sum(rows, axis=0))
 
 
 def test_vectors_of_no_catalog_go_when_they_are_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogs_module, "LEAST_SWEPT", 4)
-    catalogs = IndexedCatalogs()
-    search(catalogs, "x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
-    assert catalogs.put(NewVectors({"c": EAST, "d": EAST})) == 4
-    assert catalogs.put(NewVectors({"e": EAST})) == 2
-    assert search(catalogs, "zebra", NORTH)[0] == "b"
+    monkeypatch.setattr(search_index, "LEAST_SWEPT", 4)
+    memory = VectorPlace(MEMORY, Path())
+    memory.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
+    assert memory.put({"c": EAST, "d": EAST}) == 4
+    assert memory.put({"e": EAST}) == 2
+    assert memory.keys("zebra", NORTH)[0] == "b"
 
 
 def test_vectors_of_another_length_take_the_place_of_all() -> None:

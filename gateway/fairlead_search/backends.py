@@ -1,0 +1,69 @@
+"""Where vectors of tools are kept: in a folder, and in memory while that cannot be used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_search.search_index import BackendFault, MemoryBackend, SearchBackend
+
+RETRY_SECONDS: Final = 300.0
+"""Seconds after which a folder that could not be used is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class Backends:
+    """The backend in use."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.current: SearchBackend = MemoryBackend()
+        self.fault = ""
+        """Why this is not the folder that is wanted."""
+        self._folder = ""
+        self._clock = clock
+        self._failed_at = float("-inf")
+
+    def choose(self, folder: str) -> bool:
+        """Take the backend of a folder, or memory where that is empty or fails; whether it is another than before."""
+        waits = bool(self.fault) and self._clock() - self._failed_at < RETRY_SECONDS
+        if folder == self._folder and (not self.fault or waits):
+            return False
+        again = folder == self._folder
+        self._folder = folder
+        try:
+            opened = _opened(folder, again=again)
+        except BackendFault as error:
+            self._failed(error)
+            if again:
+                return False
+            opened = MemoryBackend()
+        else:
+            self.fault = ""
+        self.current.close()
+        self.current = opened
+        return True
+
+    def fail(self, error: BackendFault) -> None:
+        """Go on in memory."""
+        self._failed(error)
+        self.current.close()
+        self.current = MemoryBackend()
+
+    def _failed(self, error: BackendFault) -> None:
+        self._failed_at = self._clock()
+        self.fault = f"vectors of tools are in memory alone: {error}"
+        log.error("%s; tried again in %.0f s", self.fault, RETRY_SECONDS)
+
+
+def _opened(folder: str, *, again: bool) -> SearchBackend:
+    """Raises BackendFault."""
+    if not folder:
+        return MemoryBackend()
+    try:
+        from fairlead_search.lance_index import LanceBackend
+        from fairlead_search.lance_vectors import LOCK_SECONDS
+    except ImportError as error:
+        raise BackendFault(f"the extra `lancedb` cannot be loaded: {error}") from error
+    return LanceBackend(folder, 0.0 if again else LOCK_SECONDS)

@@ -1,0 +1,113 @@
+"""Indices whose vectors are in a LanceDB: words are ranked in memory, and both rankings are joined as there.
+
+LanceDB ranks words too, about as well, but by all rows of a table: a score would tell of tools that the subject cannot
+see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+
+from fairlead_search.fusion import DEPTH, fused
+from fairlead_search.hybrid import MIN_COVERED
+from fairlead_search.index import Bm25Index, Hit
+from fairlead_search.lance_vectors import LOCK_SECONDS, LanceVectors
+from fairlead_search.record import IndexedTool
+from fairlead_search.search_index import ToolVector
+from fairlead_search.vectors import Matrix
+
+
+class LanceBackend:
+    """`SearchBackend` over a folder. All but `index` and `len` raise BackendFault."""
+
+    def __init__(self, folder: str, patience: float = LOCK_SECONDS) -> None:
+        """Raises BackendFault, also where another process uses the folder for longer than `patience` in seconds."""
+        self.vectors = LanceVectors(folder, patience)
+        self.texts: dict[str, str] = {}
+        """Keys of texts by that of their tool."""
+        self.version = 0
+        """Changes with the vectors and with `texts`."""
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def index(self, records: Iterable[IndexedTool]) -> LanceIndex:
+        return LanceIndex(self, Bm25Index.of(records))
+
+    def put(self, vectors: Mapping[str, ToolVector]) -> None:
+        self.vectors.add({each.text: each.vector for each in vectors.values()})
+        self.texts.update({tool: each.text for tool, each in vectors.items()})
+        self.version += 1
+
+    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+        return self.vectors.get(texts)
+
+    def sweep(self, used: Callable[[], Collection[str]]) -> None:
+        self.vectors.sweep(lambda: self._texts_of(used()))
+
+    def _texts_of(self, tools: Collection[str]) -> set[str]:
+        self.texts = {tool: text for tool, text in self.texts.items() if tool in tools}
+        self.version += 1
+        return set(self.texts.values())
+
+    def close(self) -> None:
+        self.vectors.close()
+
+
+class LanceIndex:
+    """`SearchIndex` with vectors in a LanceDB. Its searches raise BackendFault."""
+
+    def __init__(self, backend: LanceBackend, words: Bm25Index) -> None:
+        self._backend = backend
+        self._words = words
+        self._version = -1
+        self._numbers: dict[str, int] = {}
+        """Numbers of vectors by the key of the tool."""
+        self._tools: dict[int, list[str]] = {}
+
+    def _read(self) -> None:
+        backend = self._backend
+        if self._version == backend.version:
+            return
+        texts, numbers = backend.texts, backend.vectors.numbers
+        found = ((key, numbers.get(texts.get(key, ""))) for key in self.keys())
+        self._numbers = {key: number for key, number in found if number is not None}
+        tools: defaultdict[int, list[str]] = defaultdict(list)
+        for key, number in self._numbers.items():
+            tools[number].append(key)
+        self._tools, self._version = dict(tools), backend.version
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    @property
+    def vectors(self) -> int:
+        self._read()
+        return len(self._numbers)
+
+    @property
+    def covers(self) -> bool:
+        return 0 < self.vectors >= MIN_COVERED * len(self)
+
+    def keys(self) -> KeysView[str]:
+        return self._words.keys()
+
+    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> LanceIndex:
+        return LanceIndex(self._backend, self._words.with_changes(added, removed))
+
+    def search(self, query: str, vector: Matrix | None, limit: int, among: Collection[str] | None = None) -> list[Hit]:
+        if vector is None:
+            return self._words.search(query, limit, among)
+        self._read()
+        by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, among)}
+        vectors, numbers = self._backend.vectors, self._numbers
+        allowed = self._tools.keys() if among is None else {numbers[key] for key in among if key in numbers}
+        near = vectors.nearest(vector, allowed, DEPTH)
+        others = {numbers[key] for key in by_words if key in numbers} - near.keys()
+        cosines = {key: cosine for number, cosine in near.items() for key in self._tools[number]}
+        if among is not None:
+            cosines = {key: cosine for key, cosine in cosines.items() if key in among}
+        far = vectors.cosines(vector, others)
+        cosines |= {key: far[numbers[key]] for key in by_words if numbers.get(key) in far}
+        return [Hit(key, score) for key, score in fused(by_words, cosines, limit)]

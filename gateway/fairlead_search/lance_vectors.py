@@ -1,0 +1,211 @@
+"""Vectors in a LanceDB on disk, which survive the process. Needs the extra `lancedb`; loading it takes 2 s and 130 MB.
+
+A vector is known by the key of the texts that it was made of (`record.vector_key`), and has a number, by which searches
+are narrowed. One process at a time may use a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from fairlead_search.row_filter import MAX_PARTS, condition, ranges
+from fairlead_search.search_index import BackendFault
+from fairlead_search.vectors import Matrix, decoded, encoded
+
+os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of each table that it makes
+import lancedb
+import pyarrow as pa
+
+MAX_ROWS: Final = 100_000
+"""Vectors above which those that no catalog uses are dropped."""
+WRITES: Final = 20
+"""Writes after which files are joined: each makes one of its own."""
+LOCK_SECONDS: Final = 2.0
+"""Seconds that a process which is being replaced may take to let go of the folder."""
+LOCK_FILE: Final = "fairlead.lock"
+NAME: Final = "vectors_"
+"""Beginning of a table's name; behind it are the dimensions of its vectors."""
+FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
+"""How LanceDB says that a disk is full or a file damaged."""
+
+
+class LanceVectors:
+    """Vectors of one number of dimensions, each of length 1."""
+
+    def __init__(self, folder: str, patience: float = LOCK_SECONDS) -> None:
+        """Raises BackendFault, also where another process uses the folder for longer than `patience` in seconds."""
+        self.folder = folder
+        self.numbers: dict[str, int] = {}
+        """Numbers by the key of the texts."""
+        self._table: Any = None
+        self._dimensions = 0
+        self._next = 0
+        self._writes = 0
+        with self._told("cannot be used"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
+        try:
+            self._take_lock(patience)
+            with self._told("cannot be read"):
+                self._database = lancedb.connect(folder)
+                self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_lock(self, patience: float) -> None:
+        end = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if time.monotonic() >= end:
+                    self._lock.seek(0)
+                    holder = self._lock.read(20) or "unknown"
+                    raise BackendFault(
+                        f"the folder {self.folder} is in use by another process ({holder}): "
+                        "give each gateway one of its own"
+                    ) from error
+                time.sleep(0.05)
+            else:
+                self._lock.truncate(0)
+                self._lock.write(str(os.getpid()))
+                self._lock.flush()
+                return
+
+    def _read(self) -> None:
+        names = [name for name in self._names() if name.startswith(NAME)]
+        if not names:
+            return
+        self._table = self._database.open_table(names[0])
+        self._dimensions = int(names[0].removeprefix(NAME))
+        count = self._table.count_rows()
+        if count:
+            found = self._table.search().select(["id", "number"]).limit(count).to_arrow()
+            self.numbers = dict(zip(found["id"].to_pylist(), found["number"].to_pylist(), strict=True))
+            self._next = max(self.numbers.values()) + 1
+
+    def _names(self) -> Sequence[str]:
+        tables: Sequence[str] = self._database.list_tables().tables
+        return tables
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, vectors: Mapping[str, bytes]) -> None:
+        """Add vectors in the form of `vectors.WIRE` that are not there yet. Those of another number of dimensions than
+        these are of another model, and go. Raises BackendFault.
+        """
+        new = {key: decoded(raw) for key, raw in vectors.items()}
+        if not new:
+            return
+        sizes = {len(vector) for vector in new.values()}
+        dimensions = sizes.pop()
+        if sizes:
+            raise BackendFault(f"vectors of {dimensions} and {sizes.pop()} dimensions came together")
+        with self._told("cannot be written"):
+            if dimensions != self._dimensions:
+                self._begin(dimensions)
+            new = {key: vector for key, vector in new.items() if key not in self.numbers}
+            if new:
+                self._write(new)
+
+    def _begin(self, dimensions: int) -> None:
+        for name in self._names():
+            self._database.drop_table(name)
+        vector = pa.list_(pa.float32(), dimensions)
+        schema = pa.schema([("id", pa.string()), ("number", pa.int64()), ("vector", vector)])
+        self._table = self._database.create_table(f"{NAME}{dimensions}", schema=schema)
+        self._dimensions, self.numbers = dimensions, {}
+
+    def _write(self, new: Mapping[str, Matrix]) -> None:
+        numbers = dict(zip(new, range(self._next, self._next + len(new)), strict=True))
+        values = pa.array(np.concatenate([*new.values()]), pa.float32())
+        rows = pa.FixedSizeListArray.from_arrays(values, self._dimensions)
+        self._table.add(pa.table({"id": [*new], "number": pa.array(numbers.values(), pa.int64()), "vector": rows}))
+        self._next += len(new)
+        self.numbers.update(numbers)
+        self._written()
+
+    def _written(self) -> None:
+        self._writes += 1
+        if self._writes % WRITES == 0:
+            with warnings.catch_warnings():  # it warns of other processes, and there are none
+                warnings.simplefilter("ignore", UserWarning)
+                self._table.optimize(cleanup_older_than=timedelta(0))
+
+    def get(self, keys: Collection[str]) -> dict[str, bytes]:
+        """The vectors that are there, by the key of their texts. Raises BackendFault."""
+        known = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
+        found, rows = self._rows(known)
+        return {known[number]: encoded(row) for number, row in zip(found, rows, strict=True) if number in known}
+
+    def nearest(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
+        """The largest cosines of a query of length 1 with the vectors of these numbers. Raises BackendFault."""
+        if not numbers or len(query) != self._dimensions:
+            return {}
+        runs, depth = ranges(numbers), limit
+        if len(runs) > MAX_PARTS:  # rows between them are found too
+            depth = len(self.numbers)
+        with self._told("cannot be searched"):
+            asked = self._table.search(query, vector_column_name="vector").distance_type("dot")
+            if len(numbers) < len(self.numbers):  # a condition takes half as long as the search itself
+                asked = asked.where(condition("number", runs), prefilter=True)
+            found = asked.select(["number", "_distance"]).limit(depth).to_arrow()
+        pairs = zip(found["number"].to_pylist(), found["_distance"].to_pylist(), strict=True)
+        near = [(number, 1 - distance) for number, distance in pairs if depth == limit or number in numbers]
+        return dict(near[:limit])
+
+    def cosines(self, query: Matrix, numbers: Collection[int]) -> dict[int, float]:
+        """The cosines of a query of length 1 with the vectors of a few numbers. Raises BackendFault."""
+        if not numbers or len(query) != self._dimensions:
+            return {}
+        found, rows = self._rows(numbers)
+        return dict(zip(found, (rows @ query).tolist(), strict=True))
+
+    def _rows(self, numbers: Collection[int]) -> tuple[list[int], Matrix]:
+        """Numbers and vectors of at least these rows; of those between them too where they are many."""
+        if not numbers:
+            return [], np.zeros((0, 0), np.float32)
+        with self._told("cannot be read"):
+            asked = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
+            found = asked.limit(len(self.numbers)).to_arrow()
+            rows: Matrix = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
+            return found["number"].to_pylist(), rows
+
+    def sweep(self, used: Callable[[], Collection[str]]) -> None:
+        """Drop vectors that are not `used`, by the keys of their texts, where there are more than `MAX_ROWS`. Raises
+        BackendFault.
+        """
+        if len(self.numbers) <= MAX_ROWS:
+            return
+        kept = set(used())
+        gone = [number for key, number in self.numbers.items() if key not in kept]
+        runs = ranges(gone)
+        with self._told("cannot be written"):
+            for first in range(0, len(runs), MAX_PARTS):
+                self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
+            self.numbers = {key: number for key, number in self.numbers.items() if key in kept}
+            self._written()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._lock.close()
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FAULTS as error:
+            said = " ".join(str(error).split())[:300]
+            raise BackendFault(f"the folder {self.folder} {what}: {said or type(error).__name__}") from error

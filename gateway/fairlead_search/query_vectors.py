@@ -1,0 +1,44 @@
+"""Vectors of the queries that were asked last. Pure module."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+MAX_QUERIES: Final = 2_000
+MAX_BYTES: Final = 8 << 20
+"""Bytes of texts and vectors together: 2,000 vectors of 384 32-bit floats have 3 MB, of 4,096 they do not fit."""
+
+
+class QueryVectors:
+    """LRU cache of vectors by the text of their query, bounded in number and bytes."""
+
+    def __init__(self, limit: int = MAX_QUERIES, limit_bytes: int = MAX_BYTES) -> None:
+        self._limit, self._limit_bytes = limit, limit_bytes
+        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def lacking(self, queries: Collection[str]) -> list[str]:
+        """Those that have no vector, each once."""
+        return [query for query in dict.fromkeys(queries) if query not in self._known]
+
+    def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
+        """The vectors of queries, `made` being those that were lacking."""
+        for query, vector in made.items():
+            self._bytes += _size(query, vector) - _size(query, self._known.get(query))
+            self._known[query] = vector
+        found = [self._known[query] for query in queries]
+        for query in queries:
+            self._known.move_to_end(query)
+        while len(self._known) > self._limit or self._bytes > self._limit_bytes:
+            self._bytes -= _size(*self._known.popitem(last=False))
+        return found
+
+
+def _size(query: str, vector: bytes | None) -> int:
+    """Bytes of an entry; 4 per character, as the widest take."""
+    return 0 if vector is None else 4 * len(query) + len(vector)

@@ -1,0 +1,52 @@
+"""Places where vectors of tools are kept, for tests that hold of each of them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from msgspec import Raw
+
+from fairlead_search.catalogs import IndexedCatalogs, NewTool, NewVectors, SearchRequest, SearchResult
+from fairlead_search.search_index import ToolVector
+
+MEMORY: Final = "memory"
+LANCEDB: Final = "lancedb"
+WHY: Final = "not installed: the extra `lancedb`"
+PLACES: Final = [MEMORY, pytest.param(LANCEDB, marks=pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY))]
+
+
+class VectorPlace:
+    """Catalogs that keep their vectors in one place."""
+
+    def __init__(self, place: str, folder: Path) -> None:
+        self.folder = str(folder) if place == LANCEDB else ""
+        self.catalogs = IndexedCatalogs()
+
+    def search(
+        self, catalog: str, query: str, vector: bytes | None = None, limit: int = 5, **more: Any
+    ) -> SearchResult:
+        request = SearchRequest(catalog, [query], limit, folder=self.folder, vectors=[vector] if vector else (), **more)
+        return self.catalogs.search(request)
+
+    def keys(self, query: str, vector: bytes, new: list[NewTool] | None = None, **more: Any) -> list[str]:
+        """Keys that a search of the catalog `one` finds, which is made of `new` tools first."""
+        found = self.search("one", query, vector, base=None if new is None else "", added=new or (), **more)
+        return [hit.key for hit in found.hits[0]]
+
+    def put(self, vectors: dict[str, bytes]) -> int:
+        return self.catalogs.put(NewVectors({key: made(key, each) for key, each in vectors.items()}, self.folder))
+
+    def close(self) -> None:
+        self.catalogs.close()
+
+
+def made(key: str, vector: bytes) -> ToolVector:
+    """A tool's vector; its texts are known by its own key."""
+    return ToolVector(vector, f"text of {key}")
+
+
+def tool(key: str, name: str, vector: bytes | None = None) -> NewTool:
+    return NewTool(key, name, "s", Raw(b"{}"), None if vector is None else made(key, vector))

@@ -1,0 +1,175 @@
+"""Vectors in a LanceDB: what a restart, another process, another model and a damaged disk do to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
+
+pytest.importorskip("lancedb", reason=WHY)
+
+from fairlead_search import lance_vectors
+from fairlead_search.backends import RETRY_SECONDS
+from fairlead_search.catalogs import HYBRID, IndexedCatalogs, NewVectors, StoredRequest
+from fairlead_search.lance_vectors import LanceVectors
+from fairlead_search.row_filter import MAX_PARTS
+from fairlead_search.search_index import BackendFault
+from fairlead_search.vectors import decoded, encoded
+
+EAST, NORTH = encoded([1, 0]), encoded([0, 1])
+TOOLS = [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)]
+
+WITH_SUPPORT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+FULL_DISK = """
+import logging, resource, sys
+from fairlead_search.vectors import encoded
+from vectorplaces import LANCEDB, VectorPlace, tool
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+logging.basicConfig()
+place = VectorPlace(LANCEDB, sys.argv[1])
+tools = [tool(str(n), f"mail_{n}", encoded([n == each for each in range(300)])) for n in range(300)]
+found = place.search("one", "zebra", tools[7].vector.vector, base="", added=tools)
+print(found.hits[0][0].key, found.ranking)
+print(found.note)
+"""
+"""No file may get larger than 100 kB."""
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Iterator[LanceVectors]:
+    found = LanceVectors(str(tmp_path))
+    yield found
+    found.close()
+
+
+def of_circle(count: int, first: int = 0) -> dict[str, bytes]:
+    return {str(n): encoded([1, n]) for n in range(first, first + count)}
+
+
+def test_vectors_are_there_after_a_restart_and_are_found_by_their_texts(tmp_path: Path) -> None:
+    first = VectorPlace(LANCEDB, tmp_path)
+    first.keys("zebra", EAST, TOOLS)
+    first.close()
+    again = VectorPlace(LANCEDB, tmp_path)
+    asked = StoredRequest(["text of b", "text of nothing"], again.folder)
+    assert again.catalogs.stored(asked).vectors == {"text of b": NORTH}
+    assert again.keys("zebra", NORTH, TOOLS)[0] == "b"
+    again.close()
+
+
+def test_a_vector_that_is_there_is_not_written_again(vectors: LanceVectors) -> None:
+    vectors.add(of_circle(3))
+    before = dict(vectors.numbers)
+    vectors.add(of_circle(5))
+    assert before.items() <= vectors.numbers.items()
+    assert sorted(vectors.numbers.values()) == [0, 1, 2, 3, 4]
+
+
+def test_another_process_is_refused_and_told_which_one_has_the_folder(vectors: LanceVectors) -> None:
+    program = f"from fairlead_search.lance_vectors import LanceVectors; LanceVectors({vectors.folder!r}, patience=0.0)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "is in use by another process" in ended.stderr
+    assert "give each gateway one of its own" in ended.stderr
+
+
+def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_later(tmp_path: Path) -> None:
+    now = 0.0
+    holder = LanceVectors(str(tmp_path))
+    place = VectorPlace(LANCEDB, tmp_path)
+    place.catalogs = IndexedCatalogs(clock=lambda: now)
+    found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert found.hits[0][0].key == "b"
+    assert found.note.startswith("vectors of tools are in memory alone: the folder ")
+    assert "in use by another process" in found.note
+    holder.close()
+    assert place.search("one", "zebra", NORTH).note
+    now = RETRY_SECONDS
+    assert place.search("one", "zebra", NORTH).known == []
+    found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert (found.note, found.ranking, found.hits[0][0].key) == ("", HYBRID, "b")
+    place.close()
+
+
+def test_a_search_goes_on_in_memory_when_the_files_are_damaged(tmp_path: Path) -> None:
+    place = VectorPlace(LANCEDB, tmp_path)
+    place.keys("zebra", EAST, TOOLS)
+    for file in tmp_path.rglob("*.lance"):
+        if file.is_file():
+            file.write_bytes(b"nothing")
+    place.close()
+    again = VectorPlace(LANCEDB, tmp_path)
+    found = again.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert found.hits[0][0].key == "b"
+    assert f"the folder {tmp_path} cannot be" in found.note
+    again.close()
+
+
+def test_a_search_goes_on_in_memory_when_the_disk_is_full(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True, env=WITH_SUPPORT
+    )
+    found, note = ended.stdout.splitlines()
+    assert found == "7 hybrid"
+    assert f"the folder {tmp_path} cannot be written" in note
+    assert note in ended.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "taken"
+    file.write_text("")
+    with pytest.raises(BackendFault, match=r"taken cannot be used: .*exists"):
+        LanceVectors(str(file))
+    place = VectorPlace(LANCEDB, file)
+    assert place.put({"a": EAST}) == 1
+
+
+def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path: Path, vectors: LanceVectors) -> None:
+    vectors.add(of_circle(3))
+    vectors.add({"new": encoded([1, 2, 3])})
+    assert list(vectors.numbers) == ["new"]
+    assert vectors.nearest(decoded(EAST), [0, 1, 2, 3], 5) == {}
+    assert vectors.cosines(decoded(EAST), [0]) == {}
+    with pytest.raises(BackendFault, match="dimensions came together"):
+        vectors.add({"a": EAST, "b": encoded([1, 2, 3])})
+    vectors.close()
+    again = LanceVectors(str(tmp_path))
+    assert list(again.numbers) == ["new"]
+    again.close()
+
+
+def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> None:
+    for n in range(3 * lance_vectors.WRITES):
+        vectors.add(of_circle(1, n))
+    assert len(vectors) == 3 * lance_vectors.WRITES
+    assert len([*tmp_path.rglob("data/*.lance")]) < lance_vectors.WRITES
+    assert vectors.get(["7", "8", "odd"]).keys() == {"7", "8"}
+
+
+def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
+    vectors.add(of_circle(3 * MAX_PARTS))
+    even = [number for number in vectors.numbers.values() if number % 2 == 0]
+    found = vectors.nearest(decoded(EAST), even, 3)
+    assert list(found) == [0, 2, 4]
+    assert found[2] == pytest.approx(5**-0.5, abs=1e-3)
+    assert list(vectors.nearest(decoded(EAST), [1, 3], 3)) == [1, 3]
+    assert vectors.cosines(decoded(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
+
+
+def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lance_vectors, "MAX_ROWS", 4)
+    place = VectorPlace(LANCEDB, tmp_path)
+    place.keys("zebra", EAST, TOOLS)
+    assert place.put({"c": EAST, "d": EAST}) == 4
+    assert place.put({"e": EAST}) == 2
+    assert place.keys("zebra", NORTH)[0] == "b"
+    assert place.catalogs.put(NewVectors({"c": made("c", EAST)}, place.folder)) == 3
+    place.close()
