@@ -32,8 +32,8 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("routes: [", "is not YAML"),
-        ("- a", "the members routes, models or liveModels"),
-        ("route: {}", "the members routes, models or liveModels"),
+        ("- a", "the members routes, models, liveModels or providers"),
+        ("route: {}", "the members routes, models, liveModels or providers"),
         ("routes: {a: {models: []}}", "a names no model"),
         ("routes: {a: {models: [{model: x, format: sonnet}]}}", "sonnet"),
         ("routes: {a: {models: [x], speed: 3}}", "speed"),
