@@ -1,7 +1,8 @@
-"""`POST /v1/chat/completions`: reads a request, has its conversation held, and writes the answer."""
+"""`POST /v1/chat/completions`: reads a request, runs its loop of model and tools, and writes the answer."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Sequence
 from typing import Final
@@ -19,8 +20,8 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.chat.answer import BadAnswer, ChatAnswer
 from fairlead_llm.chat.request import BadRequest, ChatRequest
-from fairlead_llm.conversation import Conversation, LoopLimits
 from fairlead_llm.errors import LlmError, of_problem
+from fairlead_llm.loop import LoopLimits, ToolLoop
 from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
@@ -40,7 +41,6 @@ HEADERS: Final = {
 }  # fmt: skip
 """Headers that say what the member `fairlead` says, for clients that cannot add a member. The member counts."""
 _LISTS: Final = ("servers", "tags")
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Completions:
@@ -68,15 +68,26 @@ class Completions:
         return Response(status_code=499) if held is None else held
 
     async def _held(self, request: Request, body: bytes) -> Response:
-        conversation, chat = await self._begun(request, body)
-        answer = await conversation.ask()
-        if answer.status != 200:
-            return await passed_on(answer, conversation)
-        if chat.stream and answer.streams:
-            return StreamedAnswer(conversation, chat, answer, self._turns, request.scope[IDENTITY])
-        return await self._whole(request, conversation, answer)
+        loop, chat = await self._begun(request, body)
+        try:
+            async with asyncio.timeout(loop.left()):
+                answer = await loop.ask()
+                if answer.status != 200:
+                    return await passed_on(answer, loop)
+                if not chat.stream:
+                    return await self._whole(request, loop, chat, answer)
+        except TimeoutError as error:
+            raise loop.over() from error
+        except Problem as problem:
+            found = of_problem(problem)
+            found.headers.update(loop.no_retry)
+            raise found from problem
+        if not answer.streams:
+            answer.close()
+            raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
+        return StreamedAnswer(loop, chat, answer, self._turns, request.scope[IDENTITY])
 
-    async def _begun(self, request: Request, body: bytes) -> tuple[Conversation, ChatRequest]:
+    async def _begun(self, request: Request, body: bytes) -> tuple[ToolLoop, ChatRequest]:
         try:
             chat = ChatRequest(body)
             wishes = _wishes(chat, request)
@@ -92,7 +103,7 @@ class Completions:
             offer = await self._offered(request, chat, body, wishes, route, targets)
         place = 0 if offer is None else offer.model
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
-        return Conversation(
+        return ToolLoop(
             self._context, self._client, self._providers, functools.partial(self._context.seen, request), origin, chat,
             targets[place:], offer, wishes.tier, self._limits,
         ), chat  # fmt: skip
@@ -106,8 +117,8 @@ class Completions:
         route: ModelRoute,
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
-        """Counting a conversation takes milliseconds. It is done where its bytes, which are more than its tokens, do
-        not fit.
+        """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
+        fit are its tokens counted, which takes milliseconds.
         """
         known = registry.find(OPENAI_CHAT)
         windows = await self._context.worker.do(lambda: self._context.windows)
@@ -116,64 +127,65 @@ class Completions:
         make = functools.partial(
             self._offers.made, self._context.seen(request), wishes, models, limits, chat.tool_names
         )
-        most = ConversationTokens(0, len(body))
+        most = ConversationTokens(0, len(body) + chat.restored)
         offer = await self._context.done(lambda: make(most, exact=False))
         if offer is None:
             found = await self._context.measured([body])
-            tools = ConversationTokens(0, len(chat.tools) // 3)
-            counted = ConversationTokens(found.tokens.system, found.tokens.messages + tools.messages)
+            beside = (len(chat.tools) + chat.restored) // 3
+            counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
             offer = await self._context.done(lambda: make(counted, exact=True))
         assert offer is not None
         return offer
 
-    async def _whole(self, request: Request, conversation: Conversation, answer: ProviderAnswer) -> Response:
+    async def _whole(self, request: Request, loop: ToolLoop, chat: ChatRequest, answer: ProviderAnswer) -> Response:
         texts: list[str] = []
         first: ChatAnswer | None = None
         usage: dict[str, object] = {}
         while True:
-            said = await _read(answer, conversation)
+            said = await _read(answer, loop)
             first = first or said
             usage = added(usage, said.usage)
-            mine, theirs = conversation.split(said.message)
-            if not mine or conversation.final:
+            mine, theirs = loop.split(said.message)
+            if not mine or loop.final:
                 break
-            results = await conversation.run(said.message)
+            results = await loop.run(said.message)
             if theirs:
-                await self._turns.keep(request.scope[IDENTITY], theirs, said.in_request, results)
+                before = [*loop.before, said.in_request]
+                await self._turns.keep(request.scope[IDENTITY], chat.asked, theirs, before, results)
                 break
             texts += [said.text] if said.text else []
-            conversation.go_on(said.in_request, results)
-            answer = await conversation.ask()
+            loop.go_on(said.in_request, results)
+            answer = await loop.ask()
             if answer.status != 200:
-                return await passed_on(answer, conversation)
-        more = {"fairlead": conversation.report()}
-        return Response(said.written(first, texts, usage, theirs, more), 200, dict(answer.headers), JSON)
+                return await passed_on(answer, loop)
+        more = {"fairlead": loop.report()}
+        return Response(said.written(first, texts, usage, loop.is_theirs, more), 200, dict(answer.headers), JSON)
 
     async def aclose(self) -> None:
         """Close connections to providers."""
         await self._client.aclose()
 
 
-async def _read(answer: ProviderAnswer, conversation: Conversation) -> ChatAnswer:
+async def _read(answer: ProviderAnswer, loop: ToolLoop) -> ChatAnswer:
     """A whole answer. Raises LlmError."""
     try:
         return ChatAnswer(await answer.whole())
     except (ProviderUnavailable, BadAnswer) as error:
-        raise LlmError(502, str(error), "bad_answer", headers=conversation.no_retry) from error
+        raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
     finally:
         answer.close()
 
 
-async def passed_on(answer: ProviderAnswer, conversation: Conversation) -> Response:
+async def passed_on(answer: ProviderAnswer, loop: ToolLoop) -> Response:
     """A provider's refusal, as it said it. Raises LlmError."""
     try:
         body = await answer.whole()
     except ProviderUnavailable as error:
-        raise LlmError(502, str(error), "provider_unavailable", headers=conversation.no_retry) from error
+        raise LlmError(502, str(error), "provider_unavailable", headers=loop.no_retry) from error
     finally:
         answer.close()
     status = answer.status if answer.status >= 400 else 502
-    return Response(body, status, {**answer.headers, **conversation.no_retry}, JSON)
+    return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
 def failed(error: LlmError) -> Response:
@@ -187,9 +199,10 @@ def _wishes(chat: ChatRequest, request: Request) -> OfferWishes:
     for member, header in HEADERS.items():
         value = request.headers.get(header, "").strip()
         if value:
-            words = [word.strip() for word in value.split(",") if word.strip()]
-            said[member] = words if member in _LISTS else int(value) if value.isdigit() else value
+            said[member] = [word.strip() for word in value.split(",") if word.strip()] if member in _LISTS else value
     try:
+        if "maxTools" in said:
+            said["maxTools"] = msgspec.json.decode(str(said["maxTools"]), type=int)
         said |= msgspec.json.decode(chat.own, type=dict[str, object])
         return msgspec.convert(said, OfferWishes)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from fairlead_rest.problems import Problem, seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}
-"""SDKs repeat a request whose loop has run tools otherwise, tools included."""
+"""For errors behind calls of tools: SDKs would send the request again, and its tools would run again."""
 
 
 class LlmError(Exception):
@@ -43,27 +44,22 @@ class LlmError(Exception):
         return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
 
 
-class _Error(msgspec.Struct):
-    message: str = ""
-    code: str | None = None
-
-
-class _Body(msgspec.Struct):
-    error: _Error
+class _ProviderError(msgspec.Struct):
+    error: Raw
 
 
 def of_problem(problem: Problem) -> LlmError:
-    """A refusal of the REST API in this form, its way out included."""
+    """A refusal of the REST API in this form."""
     document, headers = problem.document, dict(problem.headers)
     if document.retry_after_ms is not None:
         headers["retry-after"] = seconds_of(document.retry_after_ms)
     return LlmError(document.status, document.detail, document.code, headers=headers)
 
 
-def said_by(status: int, body: bytes) -> LlmError:
-    """The error in a provider's answer that is no success, or none of the kind that was asked for."""
+def error_in(body: bytes) -> bytes | None:
+    """The raw object `error` of a provider's answer; None where there is none."""
     try:
-        error = msgspec.json.decode(body, type=_Body).error
+        raw = bytes(msgspec.json.decode(body, type=_ProviderError).error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return LlmError(502, f"the provider answered {status}, and nothing that can be read", "bad_answer")
-    return LlmError(status, error.message or f"the provider answered {status}", error.code or "provider_error")
+        return None
+    return raw if raw[:1] in (b"{", b'"') else None

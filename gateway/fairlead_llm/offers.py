@@ -7,7 +7,7 @@ Everything here runs in the worker of REST, whose catalog, sizes and conversions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -50,7 +50,6 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
     model: int
     """Place of the model that they are for among those of the route."""
-    shelf: VisibleTools
     definitions: tuple[bytes, ...] = ()
     """In the form of the request."""
     names: tuple[str, ...] = ()
@@ -60,7 +59,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
     shadowed: tuple[str, ...] = ()
     """Left out because the caller has a tool of that name."""
     refused: str = ""
-    """Why there is none: not even the conversation fits, as far as can be counted here. The provider decides."""
+    """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
 
 class _Whole(msgspec.Struct, frozen=True):
@@ -86,27 +85,31 @@ class Offers:
         wishes: OfferWishes,
         models: Sequence[RouteModel],
         limits: PlanLimits,
-        theirs: Collection[str],
+        theirs: Sequence[str],
         conversation: ConversationTokens,
         *,
         exact: bool,
     ) -> ToolOffer | None:
-        """An offer for one of the models; None where `conversation` is no exact count (`exact`) and not everything
-        fits by it. Raises Problem, MissingInput.
+        """An offer for one of the models, beside the caller's own tools (`theirs`). With `exact` the conversation was
+        counted; without, its tokens are an upper bound, and the answer is None where not everything fits by that.
+        Raises Problem, MissingInput.
         """
+        if theirs:
+            models = [_beside(model, len(theirs)) for model in models]
         shelf = self._context.shelf(seen, wishes.tier)
         whole = self._whole(shelf, wishes, models)
-        shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in theirs)
+        own = frozenset(theirs)
+        shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in own)
         counted = [each for each in whole.counted if each.name not in shadowed] if shadowed else whole.counted
         outcome = plan(models, counted, conversation, limits, self._context.sizes().counter.name)
         if not exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
-            return ToolOffer(0, shelf, shadowed=shadowed, refused=outcome.reason)
+            return ToolOffer(0, shadowed=shadowed, refused=outcome.reason)
         chosen = [whole.definitions[name] for name in outcome.tools if name in whole.definitions]
         place = next(n for n, model in enumerate(models) if model.name == outcome.model)
         return ToolOffer(
-            place, shelf, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
+            place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
         )
 
     def _whole(self, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
@@ -125,3 +128,8 @@ class Offers:
                 kept.clear()
             kept[key] = found
         return found
+
+
+def _beside(model: RouteModel, own: int) -> RouteModel:
+    """The model, with room for that many tools less."""
+    return model if model.max_tools is None else msgspec.structs.replace(model, max_tools=max(model.max_tools - own, 0))

@@ -10,7 +10,7 @@ Read from the installation's configuration by the composition root. Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
@@ -108,11 +108,6 @@ class Providers:
             f"no provider serves a model {wanted[:128]!r}; name it in `models` of one of them, or ask for "
             f"PROVIDER/MODEL (providers: {known})"
         )
-
-    def listed(self) -> Sequence[str]:
-        """Names that a request's `model` may have: routes, and models that are named without `*`."""
-        models = [name for each in self.by_name.values() for name in each.models if "*" not in name]
-        return [*(ROUTE_PREFIX + name for name in self._routes), *dict.fromkeys(models)]
 
 
 def read_providers(document: object, routes: Mapping[str, ModelRoute]) -> Providers:

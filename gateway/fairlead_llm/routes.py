@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_llm.completions import Completions, failed
-from fairlead_llm.conversation import LoopLimits
 from fairlead_llm.errors import of_problem
+from fairlead_llm.loop import LoopLimits
 from fairlead_llm.providers import Providers
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem

@@ -6,6 +6,7 @@ An ASGI application. Each request takes the next turn of the script; behind its 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -47,6 +48,10 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     """The stream ends before its end is said."""
     finish_reason: str | None = None
     """By what there is, without one."""
+    lingers: bool = False
+    """The connection stays open behind the stream's end."""
+    hangs: bool = False
+    """No answer comes."""
     events: Sequence[str] | None = None
     """Data of the stream's events word for word, in place of all else."""
 
@@ -73,6 +78,8 @@ class ScriptedModel:
         self.headers.append(dict(request.headers))
         number = len(self.requests)
         turn = self._turns[number - 1] if number <= len(self._turns) else ScriptedTurn("The script is over.")
+        if turn.hangs:
+            await asyncio.Event().wait()
         self.answering += 1
         await _response(turn, number, asked)(scope, receive, send)
         self.answering -= 1
@@ -103,7 +110,7 @@ def _usage(turn: ScriptedTurn) -> dict[str, Any]:
 
 
 def _ids(turn: ScriptedTurn, number: int) -> list[str]:
-    return [call.id or f"call_{number}_{place}" for place, call in enumerate(turn.calls)]
+    return [call.id or f"call_scripted_{number:04}_{place:04}" for place, call in enumerate(turn.calls)]
 
 
 def _completion(turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,6 +134,8 @@ def _pieces(text: str) -> Iterator[str]:
 async def _stream(turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Any:
     for event in turn.events if turn.events is not None else _events(turn, number, asked):
         yield f"data: {event}\n\n"
+    if turn.lingers:
+        await asyncio.Event().wait()
 
 
 def _events(turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:

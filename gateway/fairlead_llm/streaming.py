@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import BadStream, ChatStream
-from fairlead_llm.conversation import Conversation
-from fairlead_llm.errors import LlmError, of_problem, said_by
+from fairlead_llm.errors import LlmError, error_in, of_problem
+from fairlead_llm.loop import ToolLoop
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_mcp.errors import TooLarge
@@ -36,7 +36,7 @@ class StreamedAnswer(Response):
 
     def __init__(
         self,
-        conversation: Conversation,
+        loop: ToolLoop,
         chat: ChatRequest,
         answer: ProviderAnswer,
         turns: OpenTurns,
@@ -44,13 +44,13 @@ class StreamedAnswer(Response):
     ) -> None:
         super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
         del self.headers["content-length"]
-        self._conversation = conversation
+        self._loop = loop
         self._chat = chat
         self._answer = answer
         self._turns = turns
         self._identity = identity
-        self._stream = ChatStream(conversation.theirs)
-        self._written_at = 0.0
+        self._stream = ChatStream(loop.theirs)
+        self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write until all is said, or the client is gone: then the provider and tools at work are told so."""
@@ -71,12 +71,12 @@ class StreamedAnswer(Response):
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         alive = asyncio.ensure_future(self._keep_alive())
         try:
-            async with asyncio.timeout(self._conversation.left()):
+            async with asyncio.timeout(self._loop.left()):
                 await self._rounds()
-            more = {"fairlead": self._conversation.report()}
+            more = {"fairlead": self._loop.report()}
             await self._write(self._stream.finish(usage=self._chat.include_usage, more=more))
         except TimeoutError:
-            await self._fail(LlmError(504, "the time for this request is over", "timeout").member)
+            await self._fail(self._loop.over().member)
         except BadStream as error:
             member: Any = msgspec.Raw(error.error) if error.error else LlmError(502, str(error), "bad_answer").member
             await self._fail(member)
@@ -92,7 +92,7 @@ class StreamedAnswer(Response):
 
     async def _rounds(self) -> None:
         """All rounds but for the end of the last one. Raises what can go wrong."""
-        held = self._conversation
+        held = self._loop
         while True:
             await self._one()
             message = self._stream.message
@@ -102,14 +102,15 @@ class StreamedAnswer(Response):
             results = await held.run(message)
             said = _encode(message)
             if theirs:
-                await self._turns.keep(self._identity, theirs, said, results)
+                await self._turns.keep(self._identity, self._chat.asked, theirs, [*held.before, said], results)
                 return
             held.go_on(said, results)
             self._stream.next_round()
             self._answer.close()
             self._answer = await held.ask()
             if self._answer.status != 200 or not self._answer.streams:
-                raise said_by(self._answer.status, await self._answer.whole())
+                said_there = error_in(await self._answer.whole())
+                raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""
@@ -118,6 +119,8 @@ class StreamedAnswer(Response):
             out = b"".join([self._stream.feed(event.data) for event in parser.feed(piece)])
             if out:
                 await self._write(out)
+            if self._stream.done:  # some keep the connection open behind it
+                break
         if self._stream.finish_reason is None:
             raise BadStream("the provider ended its answer too early")
         await self._write(self._stream.end_round())
@@ -129,13 +132,15 @@ class StreamedAnswer(Response):
 
     async def _keep_alive(self) -> None:
         while True:
-            await asyncio.sleep(KEEP_ALIVE)
-            if self._stream.started and time.monotonic() - self._written_at >= KEEP_ALIVE:
+            silent = time.monotonic() - self._written_at
+            if silent >= KEEP_ALIVE:
                 await self._write(_COMMENT)
+            await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
 
     async def _fail(self, error: Any) -> None:
         """Say in the stream that it is broken; there is no other end then."""
-        log.info("A streamed answer broke off: %s", error.get("message", "") if isinstance(error, dict) else "")
+        code = error["code"] if isinstance(error, dict) else "an error of the provider"  # whose words may be a prompt's
+        log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
         await self._write(b"data: " + _encode({"error": error}) + b"\n\n")
 
 

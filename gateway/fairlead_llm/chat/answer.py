@@ -5,16 +5,16 @@ Pure module. Members that are not understood stay as they came.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-TOOL_CALLS: Final = "tool_calls"
+from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, new_id
+
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
-_NULL: Final = Raw(b"null")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -36,7 +36,7 @@ class ChatAnswer:
             choice = self._choices[0] if self._choices else {}
             self._message = _members(choice.get("message", b"{}"))
             usage = _any(self._members.get("usage", b"null"))
-            self.message: Any = _any(choice.get("message", b"{}"))
+            self.message: dict[str, Any] = _any(choice.get("message", b"{}"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is no chat completion: {error}") from error
         if not self._choices:
@@ -44,6 +44,16 @@ class ChatAnswer:
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         content = self.message.get("content")
         self.text: str = content if isinstance(content, str) else ""
+        self._name_calls()
+
+    def _name_calls(self) -> None:
+        """Give calls ids that came without: their results are matched by them."""
+        calls = calls_of(self.message)
+        lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
+        for call in lacking:
+            call["id"] = new_id()
+        if lacking:
+            self._message[TOOL_CALLS] = Raw(_encode(calls))
 
     @property
     def in_request(self) -> bytes:
@@ -56,11 +66,11 @@ class ChatAnswer:
         first: ChatAnswer,
         texts: Sequence[str],
         usage: Mapping[str, Any],
-        shown: Collection[str],
+        keeps: Callable[[Mapping[str, Any]], bool],
         more: Mapping[str, Any],
     ) -> bytes:
-        """This last answer as that of all rounds: id and time of the `first`, `texts` of the earlier ones in front, the
-        sum of usage, of the calls those whose ids are in `shown`, and `more` members.
+        """This last answer as the answer of all rounds: with the id and time of the `first` one, behind the `texts` of
+        those before, with the sum of usage, the calls for which `keeps` is true, and `more` members.
         """
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in more.items()}}
         for name in ("id", "created"):
@@ -68,28 +78,18 @@ class ChatAnswer:
                 members[name] = first._members[name]
         if usage:
             members["usage"] = Raw(_encode(usage))
-        message = dict(self._message)
+        message, choice = dict(self._message), dict(self._choices[0])
         if texts:
-            said = [*texts, self.text] if self.text else [*texts]
-            message["content"] = Raw(_encode(BETWEEN.join(said)))
-        choice = {**self._choices[0]}
-        found = bytes(message.pop(TOOL_CALLS, _NULL))
-        calls = [] if found == b"null" else [raw for raw in _raws(found) if _id(raw) in shown]
-        if calls:
-            message[TOOL_CALLS] = Raw(_encode(calls))
-        elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
-            choice["finish_reason"] = Raw(b'"stop"')
+            message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
+        calls = calls_of(self.message)
+        kept = [call for call in calls if keeps(call)]
+        if len(kept) < len(calls):
+            message.pop(TOOL_CALLS, None)
+            if kept:
+                raws = zip(calls, _raws(self._message[TOOL_CALLS]), strict=False)
+                message[TOOL_CALLS] = Raw(_encode([raw for call, raw in raws if keeps(call)]))
+            elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
+                choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))
         members["choices"] = Raw(_encode([choice, *self._choices[1:]]))
         return _encode(members)
-
-
-class _CallId(msgspec.Struct):
-    id: str = ""
-
-
-def _id(raw: Raw) -> str:
-    try:
-        return msgspec.json.decode(raw, type=_CallId).id
-    except msgspec.MsgspecError:
-        return ""

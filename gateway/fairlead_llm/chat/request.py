@@ -36,7 +36,7 @@ class _ToolName(msgspec.Struct):
 
 
 class _StreamOptions(msgspec.Struct):
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class _ReadMembers(msgspec.Struct):
@@ -71,16 +71,19 @@ class ChatRequest:
             raise BadRequest("the body is nested too deeply") from error
         if not read.messages:
             raise BadRequest("messages: give at least one", "messages")
-        self.size = len(body)
         self.model = read.model
-        self.messages: list[bytes | Raw] = [*read.messages]
+        self.asked: list[bytes | Raw] = [*read.messages]
+        """Messages as they came."""
+        self.messages = self.asked
+        """Messages as they go out."""
+        self._came = sum(map(len, map(bytes, read.messages)))
         self.stream = bool(read.stream)
-        self.include_usage = read.stream_options is not None and read.stream_options.include_usage
+        self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.own = read.fairlead
         self.plain = read.functions is not None or (read.n or 1) != 1
         """Whether no tools can be injected: several answers, or the form of before `tools`."""
         self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = frozenset(_name(tool) for tool in read.tools or ())
+        self.tool_names = tuple(_name(tool) for tool in read.tools or ())
         """Names of the caller's own tools."""
         self._choice = read.tool_choice
         self._members.pop(OWN_MEMBER, None)
@@ -89,6 +92,11 @@ class ChatRequest:
     def tools(self) -> bytes:
         """The caller's definitions as a raw JSON array."""
         return _encode(self._tools)
+
+    @property
+    def restored(self) -> int:
+        """Bytes of messages that stand here and did not come with the request."""
+        return sum(map(len, map(bytes, self.messages))) - self._came
 
     def body(
         self,
@@ -114,7 +122,8 @@ class ChatRequest:
         elif not first and self._forced:
             members["tool_choice"] = _AUTO
         if self.stream and usage:
-            options = _members(members["stream_options"]) if self.include_usage else {}
+            given = bytes(members.get("stream_options", b"null"))
+            options = {} if given == b"null" else _members(given)
             members["stream_options"] = Raw(_encode({**options, "include_usage": True}))
         return _encode(members)
 

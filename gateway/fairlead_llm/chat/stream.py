@@ -6,6 +6,7 @@ indices of calls from 0 on, `finish_reason` once and last, usage behind it, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,7 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.chat.answer import BETWEEN, TOOL_CALLS
+from fairlead_llm.chat.answer import BETWEEN
+from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
 from fairlead_llm.usage import added
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -62,6 +64,11 @@ _chunk: Final = msgspec.json.Decoder(_Chunk).decode
 _calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_HALF: Final = re.compile(
+    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""Escaped backslashes and pairs, which stay, or half a pair."""
+_KNOWN: Final = frozenset({"index", "id", "type", *KINDS})
 _any: Final = msgspec.json.Decoder().decode
 
 
@@ -78,19 +85,22 @@ class StreamedCall:
         """Index in the client's stream; None: it is not there."""
         self.sent = 0
         """Characters of the arguments that are there."""
+        self.more: dict[str, Raw] = {}
+        """Members that nobody here knows, such as a signature of the model's thoughts."""
 
     def written(self) -> dict[str, Any]:
         """As it stands in a message."""
         text = "input" if self.kind == "custom" else "arguments"
         said = self.arguments or ("" if self.kind == "custom" else "{}")
-        return {"id": self.id, "type": self.kind, self.kind: {"name": self.name, text: said}}
+        function = {"name": self.name, text: said}
+        return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
 
 
 class ChatStream:
     """One client's stream over all rounds. `feed` takes the data of an event and gives what the client gets."""
 
     def __init__(self, theirs: Collection[str] | None) -> None:
-        """`theirs`: names of the caller's own tools, whose calls it gets; None: it gets all."""
+        """`theirs`: names of the caller's own tools, whose calls it gets. None: nothing is run here, and all passes."""
         self._theirs = theirs
         self._head: dict[str, Raw] | None = None
         """`id`, `created` and the like of the first chunk: every later one has them."""
@@ -107,9 +117,13 @@ class ChatStream:
         self._round_usage: dict[str, Any] = {}
         self._strings: dict[str, str] = {}
         """Texts of this round by the member of its deltas: `content`, and a compatible server's own."""
+        self._lists: dict[str, list[Any]] = {}
+        """Lists of this round, such as details of its reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
         self._size = 0
+        self.done = False
+        """Whether the provider said that this is the end."""
         self.finish_reason: str | None = None
 
     @property
@@ -120,10 +134,13 @@ class ChatStream:
     def feed(self, data: bytes) -> bytes:
         """The client's part of one event, which may be nothing. Raises BadStream."""
         if data.startswith(b"[DONE]"):
-            return b""
+            self.done = True
+            return b"" if self._theirs is not None else DONE
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        if b"\\ud" in data or b"\\uD" in data:
+            data = _paired(data)
         try:
             chunk = _chunk(data)
             if bytes(chunk.error) != b"null":
@@ -135,24 +152,34 @@ class ChatStream:
     def _take(self, data: bytes, chunk: _Chunk) -> bytes:
         if chunk.usage is not None:
             self._round_usage = chunk.usage
+        if not chunk.choices and self._theirs is None:
+            return _event(data)
         if not chunk.choices:
             return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has results only
         if self._head is None:
             self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
         choice = chunk.choices[0]
+        if self._theirs is None:
+            self.finish_reason = choice.finish_reason or self.finish_reason
+            return _event(data)
         self.finish_reason = choice.finish_reason or self.finish_reason
         delta = choice.delta or {}
-        calls = _calls(delta.pop(TOOL_CALLS, _NULL))
+        calls = _calls(found := delta.pop(TOOL_CALLS, _NULL)) or []
+        extras = (
+            [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(found)] if calls else []
+        )
         self._remember(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
-        return self._rewritten(data, delta) + b"".join(map(self._call, calls or ()))
+        return self._rewritten(data, delta) + b"".join(map(self._call, calls, extras))
 
     def _remember(self, delta: Mapping[str, Raw]) -> None:
         for name, raw in delta.items():
             value = bytes(raw)
             if name != "role" and value[:1] == b'"':
                 self._strings[name] = self._strings.get(name, "") + str(_any(value))
+            elif value[:1] == b"[":
+                self._lists.setdefault(name, []).extend(_any(value))
 
     def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
         """A chunk without its calls, its end and its usage; nothing where nothing is left."""
@@ -168,9 +195,10 @@ class ChatStream:
         choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(said)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
-    def _call(self, delta: _CallDelta) -> bytes:
-        """Take a piece of a call. It is held until its name is whole, which its first argument tells."""
+    def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
+        """Take a piece of a call. It is held until arguments come: its name is whole then."""
         call, out = self._meant(delta)
+        call.more.update(more)
         function = delta.function or delta.custom
         call.id = call.id or delta.id or ""
         if function is not None:
@@ -186,7 +214,9 @@ class ChatStream:
         """
         index = delta.index
         call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
-        if call is not None and not (delta.id and call.id and delta.id != call.id):
+        function = delta.function or delta.custom
+        named = function is not None and bool(function.name)
+        if call is not None and not (named and delta.id and call.id and delta.id != call.id):
             return call, b""
         if len(self._calls) >= MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
@@ -205,8 +235,10 @@ class ChatStream:
         new = call.arguments[call.sent :] or ("{}" if whole and not call.arguments and call.kind == "function" else "")
         call.sent = len(call.arguments)
         if call.shown is None:
+            call.id = call.id or new_id()
             call.shown, self._shown = self._shown, self._shown + 1
-            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: {"name": call.name, text: new}}
+            function = {"name": call.name, text: new}
+            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.more}
         elif new:
             entry = {"index": call.shown, call.kind: {text: new}}
         else:
@@ -214,8 +246,10 @@ class ChatStream:
         return self._chunk({TOOL_CALLS: [entry]})
 
     def end_round(self) -> bytes:
-        """The round is over: what was held of the client's own calls."""
+        """End the round; the part of the stream that was held of the client's own calls."""
         self.usage = added(self.usage, self._round_usage)
+        for call in self._calls:
+            call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
 
     def next_round(self) -> None:
@@ -228,18 +262,16 @@ class ChatStream:
     def message(self) -> dict[str, Any]:
         """The message of this round as it stands in the next request."""
         others = {name: text for name, text in self._strings.items() if name != "content" and text}
-        message = {"role": "assistant", "content": self._strings.get("content") or None, **others}
+        text = self._strings.get("content", "")
+        message = {"role": "assistant", "content": text or None, **others, **self._lists}
         return {**message, TOOL_CALLS: [call.written() for call in self._calls]} if self._calls else message
-
-    @property
-    def theirs(self) -> list[str]:
-        """Ids of this round's calls that the client was shown."""
-        return [call.id for call in self._calls if call.shown is not None]
 
     def finish(self, *, usage: bool, more: Mapping[str, Any]) -> bytes:
         """The end of the stream: the last chunk, with `more` members beside its choices, and the sum of usage behind
-        it if the client wants that.
+        it if the client wants that. Nothing where all has passed already.
         """
+        if self._theirs is None:
+            return b""
         reason = self.finish_reason
         if reason == TOOL_CALLS and not self._shown:
             reason = "stop"
@@ -257,4 +289,14 @@ class ChatStream:
 
 
 def _event(data: bytes) -> bytes:
-    return b"data: " + data + b"\n\n"
+    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+
+def _unknown(members: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Those members of a call's delta that nobody here knows."""
+    return {name: raw for name, raw in members.items() if name not in _KNOWN}
+
+
+def _paired(data: bytes) -> bytes:
+    """The JSON with a replacement character for each half of a surrogate pair that stands alone in it."""
+    return _HALF.sub(lambda found: found[0] if found[1] else b"\\ufffd", data)

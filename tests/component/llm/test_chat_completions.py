@@ -69,32 +69,43 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
         if stream:
             calls = [c for chunk in chunks(answer)[:-1] for c in chunk["choices"][0]["delta"].get("tool_calls", [])]
             assert [call["index"] for call in calls] == [0] * len(calls)
-            assert (calls[0]["id"], calls[0]["function"]["name"]) == ("call_1_0", "theirs")
+            assert (calls[0]["id"], calls[0]["function"]["name"]) == ("call_scripted_0001_0000", "theirs")
             assert json.loads("".join(call["function"]["arguments"] for call in calls)) == {"q": 1}
             assert chunks(answer)[-2]["choices"][0]["finish_reason"] == "tool_calls"
         else:
             choice = answer.message["choices"][0]
             assert choice["finish_reason"] == "tool_calls"
-            assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_1_0"]
+            assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_scripted_0001_0000"]
         assert not world.called
 
 
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
+    ids = ["call_scripted_0001_0000", "call_scripted_0001_0001"]
     mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
     for stream in (False, True):
         async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
             answer = await world.chat("Ask", tools=[theirs()], stream=stream)
-            seen = {"id": "call_1_1", "type": "function", "function": {"name": "theirs", "arguments": '{"q": 1}'}}
+            seen = {
+                "id": "call_scripted_0001_0001",
+                "type": "function",
+                "function": {"name": "theirs", "arguments": '{"q": 1}'},
+            }
             if not stream:
                 assert answer.message["choices"][0]["message"]["tool_calls"] == [seen]
             said = {"role": "assistant", "content": "Both.", "tool_calls": [seen]}
-            result = {"role": "tool", "tool_call_id": "call_1_1", "content": "theirs said so"}
+            result = {"role": "tool", "tool_call_id": ids[1], "content": "theirs said so"}
             last = await world.chat("Ask", said, result, tools=[theirs()])
         assert last.message["choices"][0]["message"]["content"] == "Done."
         messages = world.model.requests[1]["messages"]
         assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"]
-        assert [call["id"] for call in messages[1]["tool_calls"]] == ["call_1_0", "call_1_1"]
-        assert [message["tool_call_id"] for message in messages[2:]] == ["call_1_0", "call_1_1"]
+        assert [call["id"] for call in messages[1]["tool_calls"]] == [
+            "call_scripted_0001_0000",
+            "call_scripted_0001_0001",
+        ]
+        assert [message["tool_call_id"] for message in messages[2:]] == [
+            "call_scripted_0001_0000",
+            "call_scripted_0001_0001",
+        ]
         assert messages[2]["content"] == "42"
 
 
@@ -257,3 +268,102 @@ async def test_a_client_that_leaves_ends_the_providers_answer(tmp_path: Path) ->
         await eventually(lambda: world.model.answering)
         wire.close()
         await eventually(lambda: not world.model.answering)
+
+
+async def test_ids_that_anybody_may_guess_give_an_anonymous_caller_nothing(tmp_path: Path) -> None:
+    mixed = ScriptedTurn(
+        "", [ScriptedCall("demo__add", {"a": 2, "b": 40}, "call_0"), ScriptedCall("theirs", {}, "call_1")]
+    )
+    async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
+        await world.chat("Ask", tools=[theirs()])
+        seen = {"id": "call_1", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
+        said = {"role": "assistant", "content": None, "tool_calls": [seen]}
+        await world.chat("Ask", said, {"role": "tool", "tool_call_id": "call_1", "content": "1"}, tools=[theirs()])
+    assert world.model.requests[1]["messages"][1] == said
+
+
+async def test_a_turn_of_another_conversation_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
+    async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
+        answer = await world.chat("Ask", tools=[theirs()])
+        said = answer.message["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}
+        await world.chat("Ask something else", said, result, tools=[theirs()])
+    assert len(world.model.requests[1]["messages"]) == 3
+
+
+async def test_a_mixed_turn_in_a_later_round_has_the_rounds_before_it(tmp_path: Path) -> None:
+    mixed = ScriptedTurn("Then both.", [ADD, ScriptedCall("theirs", {})])
+    async with llm_world(tmp_path, ScriptedTurn("First.", [ADD]), mixed, ScriptedTurn("Done.")) as world:
+        answer = await world.chat("Ask", tools=[theirs()])
+        said = answer.message["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}
+        await world.chat("Ask", said, result, tools=[theirs()])
+    messages = world.model.requests[2]["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "tool", "tool"]
+    assert messages[1]["content"] == "First."
+
+
+async def test_the_callers_tools_count_towards_what_the_provider_takes(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hi")) as world:
+        await world.chat("Hi", tools=[theirs(f"own_{number}") for number in range(127)])
+    assert len(world.model.requests[0]["tools"]) == 128
+
+
+async def test_calls_without_ids_get_some(tmp_path: Path) -> None:
+    call = {"type": None, "function": {"name": "demo__add", "arguments": '{"a": 1, "b": 2}'}}
+    delta = {"role": "assistant", "content": None, "tool_calls": [call]}
+    head = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    events = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    ]
+    turn = ScriptedTurn(events=[json.dumps(event) for event in events])
+    async with llm_world(tmp_path, turn, ScriptedTurn("3")) as world:
+        await world.chat("Add", stream=True)
+    _, said, result = world.model.requests[1]["messages"]
+    assert said["tool_calls"][0]["id"] == result["tool_call_id"] != ""
+
+
+async def test_several_answers_of_one_stream_pass_untouched(tmp_path: Path) -> None:
+    head = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    choices = [(0, {"content": "A"}, None), (1, {"content": "B"}, None), (0, {}, "stop"), (1, {}, "length")]
+    events = [
+        {**head, "choices": [{"index": index, "delta": delta, "finish_reason": reason}]}
+        for index, delta, reason in choices
+    ]
+    async with llm_world(tmp_path, ScriptedTurn(events=[*map(json.dumps, events), "[DONE]"])) as world:
+        found = chunks(await world.chat("Hi", n=2, stream=True))
+    assert found == [*events, "[DONE]"]
+
+
+async def test_a_tool_that_was_not_offered_cannot_be_called(tmp_path: Path) -> None:
+    hidden = ScriptedTurn("", [ScriptedCall("demo__fail")])
+    async with llm_world(tmp_path, hidden, ScriptedTurn("No.")) as world:
+        await world.chat("Add", fairlead={"maxTools": 1})
+        offered = [tool["function"]["name"] for tool in world.model.requests[0]["tools"]]
+    assert offered == ["demo__add"]
+    assert not world.called
+    assert "Unknown tool: demo__fail" in world.model.requests[1]["messages"][2]["content"]
+
+
+@pytest.mark.parametrize("value", ["²", "many", "9" * 5000, "0"])
+async def test_a_header_that_makes_no_sense_is_refused(tmp_path: Path, value: str) -> None:
+    async with llm_world(tmp_path) as world:
+        headers = {"x-fairlead-max-tools": value.encode().decode("latin-1")}
+        answer = await world.chat("Hi", headers=headers)
+    assert (answer.status, answer.message["error"]["param"]) == (400, "fairlead")
+
+
+async def test_a_provider_that_keeps_its_stream_open_behind_the_end_holds_nobody_up(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hi", lingers=True)) as world:
+        found = chunks(await world.chat("Hi", stream=True))
+    assert found[-1] == "[DONE]"
+
+
+async def test_the_time_of_a_request_is_bounded_with_all_its_rounds(tmp_path: Path) -> None:
+    for stream in (False, True):
+        async with llm_world(tmp_path, ScriptedTurn("Hi", hangs=True), llm_seconds=1.0) as world:
+            answer = await world.chat("Hi", stream=stream)
+        error = chunks(answer)[-1]["error"] if answer.status == 200 else answer.message["error"]
+        assert error["code"] == "timeout"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead_llm.chat.stream import MAX_CALLS, BadStream, ChatStream
@@ -121,3 +122,39 @@ def test_more_calls_than_any_model_makes_are_refused() -> None:
         stream.feed(chunk(call("ours", "{}", index=number, ident=str(number))))
     with pytest.raises(BadStream, match="more than"):
         stream.feed(chunk(call("ours", "{}", index=MAX_CALLS, ident="one more")))
+
+
+def test_members_of_a_call_that_nobody_knows_stay() -> None:
+    signed = call("theirs", "{}", ident="a")
+    signed["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "abc"}}
+    stream = ChatStream({"theirs"})
+    out = stream.feed(chunk(signed))
+    assert calls_in(out)[0]["extra_content"] == {"google": {"thought_signature": "abc"}}
+    message = json.loads(msgspec.json.encode(stream.message))
+    assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "abc"}}
+
+
+def test_details_of_reasoning_go_into_the_next_request() -> None:
+    stream = ChatStream({"theirs"})
+    for number in (1, 2):
+        stream.feed(chunk({"reasoning_details": [{"text": str(number)}]}))
+    assert stream.message["reasoning_details"] == [{"text": "1"}, {"text": "2"}]
+
+
+def test_half_a_surrogate_pair_breaks_no_stream_and_a_whole_one_stays() -> None:
+    stream = ChatStream(set())
+    for text in ("\\ud83e", "\\udea2", "\\ud83e\\udea2", "\\\\ud83e"):
+        stream.feed(b'{"id":"a","choices":[{"index":0,"delta":{"content":"%s"}}]}' % text.encode())
+    assert stream.message["content"] == "\ufffd\ufffd\U0001faa2\\ud83e"
+
+
+def test_a_new_id_without_a_name_is_no_new_call() -> None:
+    stream = ChatStream({"theirs"})
+    stream.feed(chunk(call("theirs", '{"a"', ident="a")))
+    stream.feed(chunk(call(None, ":1}", ident="b")))
+    assert [made["function"]["arguments"] for made in stream.message["tool_calls"]] == ['{"a":1}']
+
+
+def test_data_of_several_lines_stay_one_event() -> None:
+    out = ChatStream({"theirs"}).feed(b'{"id":"a",\n"choices":[{"index":0,"delta":{"content":"x"}}]}')
+    assert out == b'data: {"id":"a",\ndata: "choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'

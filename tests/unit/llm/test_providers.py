@@ -58,7 +58,3 @@ def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> N
 def test_a_provider_that_makes_no_sense_is_refused_with_its_place(name: str, more: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidProvider, match=f"providers.*{why}"):
         read_providers({name: {**VLLM, **more}}, ROUTES)
-
-
-def test_names_for_a_list_of_models_are_routes_and_models_without_a_star() -> None:
-    assert PROVIDERS.listed() == ["fairlead/default", "our-qwen"]

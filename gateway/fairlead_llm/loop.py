@@ -13,15 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import OPENAI_CHAT, message_format
 from fairlead_gateway.calls.direct import Origin
+from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.errors import NO_RETRY, LlmError
 from fairlead_llm.offers import ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_rest.context import RestContext
-from fairlead_rest.requested_calls import ToolCallsBody, requested
+from fairlead_rest.requested_calls import Planned, ToolCallsBody, requested
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
 
@@ -54,7 +56,7 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
 
 
-class Conversation:
+class ToolLoop:
     """One request, its rounds so far, and what was done."""
 
     def __init__(
@@ -87,11 +89,17 @@ class Conversation:
         """Whether the answer that is read now was to call nothing."""
         self.offer = offer
         self.calls: list[CallReport] = []
+        self._has_run = False
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: all calls."""
+        """Names of tools whose calls the caller gets; None: nothing is run here."""
         return None if self.offer is None or not self.offer.definitions else self._chat.tool_names
+
+    @property
+    def before(self) -> Sequence[bytes]:
+        """Messages of the rounds so far, which the caller has not seen."""
+        return self._more
 
     @property
     def target(self) -> ModelTarget:
@@ -113,16 +121,17 @@ class Conversation:
             injected = self.offer.definitions if self.offer is not None else ()
             body = self._chat.body(
                 self.target.model, self._more, injected,
-                usage=provider.stream_usage, first=not self._rounds, last=self.last,
+                usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
             )  # fmt: skip
             spare = len(self._targets) > 1 and not self._rounds
             try:
                 async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
                     answer = await self._client.send(provider, PATH, body)
             except (ProviderUnavailable, TimeoutError) as error:
+                if not self.left():
+                    raise self.over() from error
                 if not spare:
-                    why = str(error) or "the time for this request is over"
-                    raise LlmError(502, f"{self.target.provider}: {why}", "provider_unavailable",
+                    raise LlmError(502, f"{self.target.provider}: {error}", "provider_unavailable",
                                    headers=self.no_retry) from error  # fmt: skip
             else:
                 if not spare or (answer.status < 500 and answer.status not in _TRY_NEXT):
@@ -138,13 +147,19 @@ class Conversation:
     @property
     def no_retry(self) -> Mapping[str, str]:
         """Headers of an error: a request that has run tools is not to be repeated by an SDK."""
-        return NO_RETRY if self.calls else {}
+        return NO_RETRY if self._has_run else {}
+
+    def over(self) -> LlmError:
+        """The error for a request whose time is over."""
+        return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
     async def run(self, message: Mapping[str, Any]) -> list[bytes]:
         """Run the calls of a message that are not the caller's; the messages that answer them. Raises Problem."""
-        mine = [call for call in message.get("tool_calls") or () if not self._is_theirs(call)]
-        asked = ToolCallsBody(OPENAI_CHAT, {"role": "assistant", "tool_calls": mine}, tier=self._tier, tools=[])
-        shelf, planned = await self._context.worker.do(lambda: requested(self._context, self._seen(), asked))
+        mine = [call for call in calls_of(message) if not self.is_theirs(call)]
+        asked = ToolCallsBody(OPENAI_CHAT, {"role": "assistant", TOOL_CALLS: mine}, tier=self._tier, tools=[])
+        shelf, found = await self._context.worker.do(lambda: requested(self._context, self._seen(), asked))
+        planned = [self._offered(plan) for plan in found]
+        self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
@@ -157,22 +172,26 @@ class Conversation:
         written = message_format(OPENAI_CHAT).write_results([plan.call for plan in planned], results)
         return [_encode(each) for each in written.messages]
 
+    def _offered(self, plan: Planned) -> Planned:
+        """The call, of an unknown tool where that was not offered: over budget, or of another server."""
+        names = self.offer.names if self.offer is not None else ()
+        if plan.call.wire_name in names or plan.entry is None:
+            return plan
+        return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
+
     def go_on(self, message: bytes, results: Sequence[bytes]) -> None:
         """Have the next round begin behind this message and the results of its calls."""
         self._more += [message, *results]
 
-    def _is_theirs(self, call: object) -> bool:
+    def is_theirs(self, call: Mapping[str, Any]) -> bool:
         """Whether a call, as it stands in a message, is the caller's to run."""
-        if not isinstance(call, dict):
-            return False
-        function = call.get(str(call.get("type", "function")))
-        return isinstance(function, dict) and function.get("name") in self._chat.tool_names
+        return self.theirs is None or is_of(call, self.theirs)
 
-    def split(self, message: Mapping[str, Any]) -> tuple[bool, list[str]]:
-        """Whether a message calls something of ours, and the ids of the calls that are the caller's."""
-        calls = message.get("tool_calls") or ()
-        theirs = [call for call in calls if self.theirs is None or self._is_theirs(call)]
-        return len(theirs) < len(calls), [str(call.get("id", "")) for call in theirs if isinstance(call, dict)]
+    def split(self, message: Mapping[str, Any]) -> tuple[bool, list[dict[str, Any]]]:
+        """Whether a message calls something that is run here, and its calls that are the caller's."""
+        calls = calls_of(message)
+        theirs = [call for call in calls if self.is_theirs(call)]
+        return len(theirs) < len(calls), theirs
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
