@@ -41,9 +41,9 @@ _encode: Final = msgspec.json.Encoder().encode
 class LoopLimits(msgspec.Struct, frozen=True):
     """Bounds of one request."""
 
-    rounds: int = 8
+    rounds: int
     """Answers of the model that may call tools; one more may not."""
-    seconds: float = 600.0
+    seconds: float
     """For all of it."""
 
 

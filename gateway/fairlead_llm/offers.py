@@ -25,7 +25,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import offered, online
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+from fairlead_rest.visible_tools import VisibleTools
 
 MAX_KEPT: Final = 64
 """Offers that are kept of one view."""
@@ -65,7 +65,6 @@ class ToolOffer(msgspec.Struct, frozen=True):
 class _Whole(msgspec.Struct, frozen=True):
     """All tools of one view and filter, counted and converted."""
 
-    entries: list[VisibleTool]
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
@@ -123,7 +122,7 @@ class Offers:
             shown = {offer.names[name]: name for name in offer.names}
             raws = {self._format.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
             definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-            found = _Whole(entries, [one for one in counted if one.name in definitions], definitions)
+            found = _Whole([one for one in counted if one.name in definitions], definitions)
             if len(kept) >= MAX_KEPT:
                 kept.clear()
             kept[key] = found
