@@ -74,17 +74,16 @@ class ProviderClient:
 
     async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
         """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **provider.headers}
-        key = await key_of(provider)
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
+        headers = provider.request_headers(await key_of(provider))
+        headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
         )
-        url = provider.base_url.rstrip("/") + path
         try:
             return ProviderAnswer(
-                await self._opened().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+                await self._opened().post(
+                    provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+                )
             )
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
