@@ -141,12 +141,12 @@ class LlmEndpoint:
                 return await self._refused(answer, loop)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
-        return Response(written, 200, dict(answer.headers), JSON)
+        return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
         try:
-            return loop.prepared.wire.answer(await answer.whole())
+            return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:

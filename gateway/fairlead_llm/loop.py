@@ -18,6 +18,8 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.pair import losses_of
 from fairlead_llm.errors import NO_RETRY, LlmError
 from fairlead_llm.offers import ToolOffer
 from fairlead_llm.preparation import PreparedRequest
@@ -35,6 +37,8 @@ AT_ONCE: Final = 32
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 MOST_NAMED: Final = 20
+LOSSES: Final = "x-fairlead-losses"
+"""Header of an answer: codes of what was lost on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -160,9 +164,10 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
+        counts = self.theirs is not None or self._losses is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
+            usage=provider.stream_usage and counts, first=not self._rounds, last=self.last,
         )  # fmt: skip
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
@@ -175,6 +180,16 @@ class ToolLoop:
     def no_retry(self) -> Mapping[str, str]:
         """Headers of an error: a request that has run tools is not to be repeated by an SDK."""
         return NO_RETRY if self._has_run else {}
+
+    @property
+    def _losses(self) -> TranslationLosses | None:
+        return losses_of(self.prepared.request)
+
+    @property
+    def loss_header(self) -> Mapping[str, str]:
+        """The header that tells what the provider's format lacks of the request."""
+        losses = ", ".join(self._losses or ())
+        return {LOSSES: losses} if losses else {}
 
     def over(self) -> LlmError:
         """The error for a request whose time is over."""
