@@ -124,18 +124,19 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            calls = loop.split(said.message)
-            if not calls.ours or loop.final:
-                break
-            results = await loop.run(calls.ours)
-            ran += results.finished
-            if calls.theirs:
-                turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                identity = request.scope[IDENTITY]
-                await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
-                break
-            before.append(said)
-            loop.go_on(said.in_request, results.messages)
+            if not loop.repeats(said.spoilt):
+                calls = loop.split(said.message)
+                if not calls.ours or loop.final:
+                    break
+                results = await loop.run(calls.ours)
+                ran += results.finished
+                if calls.theirs:
+                    turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
+                    identity = request.scope[IDENTITY]
+                    await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
+                    break
+                before.append(said)
+                loop.go_on(said.in_request, results.messages)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)

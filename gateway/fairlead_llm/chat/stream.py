@@ -6,7 +6,6 @@ indices of calls from 0 on, `finish_reason` once and last, usage behind it, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,6 +17,7 @@ from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
 from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
+from fairlead_llm.surrogates import paired
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, FinishedCall
 
@@ -60,10 +60,6 @@ _chunk: Final = msgspec.json.Decoder(_Chunk).decode
 _calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_HALF: Final = re.compile(
-    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)
-"""Escaped backslashes and pairs, which stay, or half a pair."""
 _KNOWN: Final = frozenset({"index", "id", "type", *KINDS})
 _any: Final = msgspec.json.Decoder().decode
 
@@ -128,8 +124,7 @@ class ChatStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        if b"\\ud" in data or b"\\uD" in data:
-            data = _paired(data)
+        data = paired(data)
         try:
             chunk = _chunk(data)
             if bytes(chunk.error) != b"null":
@@ -260,6 +255,10 @@ class ChatStream:
     def ended(self) -> bool:
         return self.finish_reason is not None
 
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 
@@ -291,8 +290,3 @@ class ChatStream:
 
 def _event(data: bytes) -> bytes:
     return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
-
-
-def _paired(data: bytes) -> bytes:
-    """The JSON with a replacement character for each half of a surrogate pair that stands alone in it."""
-    return _HALF.sub(lambda found: found[0] if found[1] else b"\\ufffd", data)
