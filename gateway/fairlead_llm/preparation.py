@@ -79,7 +79,7 @@ class RequestPreparation:
             headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
             offer = None
             if asked.wishes.tools == "inject" and not request.plain:
-                offer = await self._offered(asked, wire, request, seen, targets[:alike])
+                offer = await self.offered(asked, wire, request, seen, targets[:alike])
             place = 0 if offer is None else offer.model
             found = PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
             first = first or found
@@ -96,7 +96,13 @@ class RequestPreparation:
                 return place
         return len(targets)
 
-    async def _offered(
+    async def conversation(self, request: WireRequest) -> ConversationTokens:
+        """The tokens of a request's messages and system prompt as they go out."""
+        messages = b",".join(map(bytes, request.messages))
+        found = await self._context.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        return found.tokens
+
+    async def offered(
         self,
         asked: ModelRequest,
         wire: WireFormat,
@@ -115,9 +121,8 @@ class RequestPreparation:
         most = ConversationTokens(0, len(asked.body) + request.restored)
         offer = await self._context.done(lambda: make(most, exact=False))
         if offer is None:
-            found = await self._context.measured([asked.body])
-            beside = (len(request.tools) + request.restored) // 3
-            counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
+            found = await self.conversation(request)
+            counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
             offer = await self._context.done(lambda: make(counted, exact=True))
         assert offer is not None
         return offer

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-MAX_DEPTH = 8
+MAX_DEPTH: Final = 8
+MAX_LISTED: Final = 64
+"""Entries of a list that are added; of a longer one the later counts."""
 
 
 def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
@@ -27,6 +29,8 @@ def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth:
 
 
 def _listed(one: list[Any], other: list[Any], depth: int) -> list[Any]:
+    if len(one) + len(other) > MAX_LISTED:
+        return other
     total = list(one)
     for entry in other:
         place = next((place for place, known in enumerate(total) if _alike(known, entry)), None)

@@ -104,6 +104,10 @@ class WireRequest(Protocol):
         """The caller's definitions as a raw JSON array."""
 
     @property
+    def system(self) -> bytes:
+        """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+
+    @property
     def restored(self) -> int:
         """Bytes of messages that stand here and did not come with the request."""
 
