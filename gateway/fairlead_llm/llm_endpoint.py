@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -18,7 +18,7 @@ from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import Providers, UnknownModel
+from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -59,18 +59,7 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        try:
-            body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._held(request, body, model, stream))
-        except LlmError as error:
-            return self.failed(error)
-        except Problem as problem:
-            return self.failed(of_problem(problem))
-        return Response(status_code=499) if held is None else held
-
-    def failed(self, error: LlmError) -> Response:
-        """The response that says so, in the client's format."""
-        return Response(self._format.error_body(error), error.status, error.headers, JSON)
+        return await answered(request, self._format, lambda body: self._held(request, body, model, stream))
 
     async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
         loop = await self._begun(request, body, model, stream)
@@ -96,23 +85,15 @@ class LlmEndpoint:
         services = self._services
         try:
             read = self._format.read(body, model, stream)
-            wishes = _wishes(read, request)
-            route, targets = services.providers.targets(read.model)
-        except BadRequest as error:
-            raise _bad(error) from error
-        except UnknownModel as error:
-            raise LlmError(404, str(error), "model_not_found", param="model") from error
-        identity, headers = request.scope[IDENTITY], dict(request.headers)
-        asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
-        seen = functools.partial(services.context.seen, request)
-        prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
-        try:
+            asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
+            seen = functools.partial(services.context.seen, request)
+            prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
             prepared = await prepare(targets)
         except BadRequest as error:
-            raise _bad(error) from error
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
+            raise bad_request(error) from error
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), asked.identity)
         return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes.tier,
             services.limits,
         )  # fmt: skip
 
@@ -124,18 +105,21 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            calls = loop.split(said.message)
-            if not calls.ours or loop.final:
-                break
-            results = await loop.run(calls.ours)
-            ran += results.finished
-            if calls.theirs:
-                turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                identity = request.scope[IDENTITY]
-                await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
-                break
-            before.append(said)
-            loop.go_on(said.in_request, results.messages)
+            if loop.repeats(said.spoilt):
+                before.append(said)
+            else:
+                calls = loop.split(said.message)
+                if not calls.ours or loop.final:
+                    break
+                results = await loop.run(calls.ours)
+                ran += results.finished
+                if calls.theirs:
+                    turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
+                    identity = request.scope[IDENTITY]
+                    await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
+                    break
+                before.append(said)
+                loop.go_on(said.in_request, results.messages)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
@@ -164,17 +148,55 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
+async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
+    """What the `work` on a request's body answers, until the client is gone; errors in the client's format."""
+    try:
+        body = b"".join(await read_pieces(request, MAX_BODY))
+        held = await while_connected(request, work(body))
+    except LlmError as error:
+        return failed(wire, error)
+    except Problem as problem:
+        return failed(wire, of_problem(problem))
+    return Response(status_code=499) if held is None else held
+
+
+def model_request(
+    providers: Providers,
+    request: Request,
+    wire: WireFormat,
+    read: WireRequest,
+    body: bytes,
+    model: str | None,
+    stream: bool | None,
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
+    LlmError.
+    """
+    wishes = _wishes(read, request)
+    try:
+        route, targets = providers.targets(read.model)
+    except UnknownModel as error:
+        raise LlmError(404, str(error), "model_not_found", param="model") from error
+    identity, headers = request.scope[IDENTITY], dict(request.headers)
+    return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
+
+
+def failed(wire: WireFormat, error: LlmError) -> Response:
+    """The response that says so, in a client's format."""
+    return Response(wire.error_body(error), error.status, error.headers, JSON)
+
+
 def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
     """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
 
     def refused(problem: Problem) -> Response:
-        error = of_problem(problem)
-        return Response(wire.error_body(error), error.status, error.headers, JSON)
+        return failed(wire, of_problem(problem))
 
     return refused
 
 
-def _bad(error: BadRequest) -> LlmError:
+def bad_request(error: BadRequest) -> LlmError:
+    """The error for a request that cannot be read."""
     return LlmError(400, str(error), "invalid_request", param=error.param)
 
 

@@ -112,6 +112,7 @@ class ToolLoop:
         """Whether the answer that is read now was to call nothing."""
         self.calls: list[CallReport] = []
         self._has_run = False
+        self._repeated = False
 
     @property
     def offer(self) -> ToolOffer | None:
@@ -167,7 +168,7 @@ class ToolLoop:
         counts = self.theirs is not None or self._losses is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and counts, first=not self._rounds, last=self.last,
+            usage=provider.stream_usage and counts, first=not self._more, last=self.last,
         )  # fmt: skip
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
@@ -231,6 +232,11 @@ class ToolLoop:
         if plan.call.wire_name in names or plan.entry is None:
             return plan
         return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
+
+    def repeats(self, spoilt: bool) -> bool:
+        """Whether a round is to be asked anew: where it is spoilt, and was not asked anew already."""
+        self._repeated = spoilt and not self._repeated and self.theirs is not None and not self.final
+        return self._repeated
 
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""

@@ -5,7 +5,7 @@ Imported only where the installation has providers: the HTTP client takes a thir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -13,6 +13,9 @@ from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_llm.chat.format import CHAT
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.gemini.paths import read_path
+from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
@@ -37,15 +40,25 @@ class LlmEndpoints:
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
         chat = LlmEndpoint(services, CHAT)
+        gemini = GeminiEndpoint(services)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
             return await chat.answer(request)
 
+        @router.post("/v1beta/models/{rest:path}")
+        @router.post("/v1/models/{rest:path}")  # where newer clients ask
+        async def generate_content(request: Request, rest: str) -> Response:
+            return await gemini.answer(request)
+
         self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {CHAT_COMPLETIONS: refuser(CHAT)}
-        """By path: the form of refusals that come before a route is found, such as an unknown key."""
+
+    def refusal(self, path: str) -> Callable[[Problem], Response] | None:
+        """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
+        if path == CHAT_COMPLETIONS:
+            return refuser(CHAT)
+        return refuser(GEMINI_EVENTS) if read_path(path) is not None else None
 
     async def aclose(self) -> None:
         """Close connections to providers."""

@@ -37,7 +37,7 @@ class StreamedAnswer(Response):
         turns: OpenTurns,
         identity: Identity,
     ) -> None:
-        super().__init__(None, 200, {**answer.headers, **loop.loss_header, **_HEADERS}, "text/event-stream")
+        super().__init__(None, 200, {**answer.headers, **loop.loss_header, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
@@ -88,6 +88,9 @@ class StreamedAnswer(Response):
         prepared = held.prepared
         while True:
             await self._one()
+            if held.repeats(stream.spoilt):
+                await self._next()
+                continue
             calls = held.split(stream.message)
             if not calls.ours or held.final:
                 return
@@ -99,12 +102,16 @@ class StreamedAnswer(Response):
                 await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
                 return
             held.go_on(stream.in_request, results.messages)
-            stream.next_round()
-            self._answer.close()
-            self._answer = await held.ask()
-            if self._answer.status != 200 or not self._answer.streams:
-                said_there = prepared.wire.error_in(await self._answer.whole())
-                raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
+            await self._next()
+
+    async def _next(self) -> None:
+        """Begin the next round. Raises what can go wrong."""
+        self._stream.next_round()
+        self._answer.close()
+        self._answer = await self._loop.ask()
+        if self._answer.status != 200 or not self._answer.streams:
+            said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
+            raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""

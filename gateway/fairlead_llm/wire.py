@@ -7,12 +7,14 @@ a `WireFormat` as well: it reads the client's request, speaks the provider's for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_llm.errors import LlmError
+
+EVENT_STREAM: Final = "text/event-stream"
 
 
 class BadRequest(ValueError):
@@ -102,6 +104,10 @@ class WireRequest(Protocol):
         """The caller's definitions as a raw JSON array."""
 
     @property
+    def system(self) -> bytes:
+        """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+
+    @property
     def restored(self) -> int:
         """Bytes of messages that stand here and did not come with the request."""
 
@@ -136,6 +142,10 @@ class WireAnswer(Protocol):
     def in_request(self) -> Sequence[bytes]:
         """The message as it stands in the next request."""
 
+    @property
+    def spoilt(self) -> bool:
+        """Whether the model failed at writing a call and said nothing else: it is asked once more."""
+
     def written(
         self,
         before: Sequence[WireAnswer],
@@ -163,6 +173,10 @@ class WireStream(Protocol):
     @property
     def ended(self) -> bool:
         """Whether the end of the current round was said."""
+
+    @property
+    def spoilt(self) -> bool:
+        """As `WireAnswer.spoilt`, of the current round."""
 
     @property
     def message(self) -> Mapping[str, Any]:
@@ -200,6 +214,10 @@ class WireFormat(Protocol):
     @property
     def name(self) -> str:
         """Name of the provider's format in `fairlead_formats.registry`: of definitions, messages and results."""
+
+    @property
+    def stream_type(self) -> str:
+        """Media type of the client's streams."""
 
     @property
     def request_headers(self) -> Collection[str]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.providers import Provider
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.wire import WireFormat
 
+_FORMATS: Final[Mapping[ProviderKind, tuple[WireFormat, ...]]] = {"openai": (CHAT,), "gemini": (GEMINI_EVENTS,)}
+"""Formats by kind, the first of which is spoken for clients of another family."""
 
-def spoken(front: WireFormat, provider: Provider) -> WireFormat:
+
+def spoken(front: WireFormat, provider: Provider) -> WireFormat | None:
     """The format in which a client's request goes to a provider: the client's own where the provider speaks it, else a
-    pair of the client's and the provider's. Equal arguments give the same object.
+    pair of the client's and the provider's. Equal arguments give the same object. None where there is no such pair.
     """
-    return CHAT
+    formats = _FORMATS.get(provider.kind, ())
+    if front.name in [each.name for each in formats]:
+        return front
+    return pair(front, formats[0]) if formats else None
+
+
+def speaks(provider: Provider, front: WireFormat) -> bool:
+    """Whether a provider speaks the format of a client."""
+    return front.name in [each.name for each in _FORMATS.get(provider.kind, ())]

@@ -130,6 +130,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     settings: SamplingSettings = SamplingSettings()
     include_usage: bool = True
     """Whether a stream is to tell usage."""
+    array: bool = False
+    """Whether a stream is to be one JSON array, and no events."""
     echo: Mapping[str, Any] = _NOTHING
     """Members of the request that answers of the client's family repeat."""
 

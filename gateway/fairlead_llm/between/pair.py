@@ -22,7 +22,7 @@ from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -71,6 +71,10 @@ class TranslatedRequest:
         return self.inner.tools
 
     @property
+    def system(self) -> bytes:
+        return self.inner.system
+
+    @property
     def restored(self) -> int:
         return self.inner.restored
 
@@ -99,6 +103,7 @@ class PairFormat:
         self._front, self._provider = front, provider
         self._client, self._family = FAMILIES[front.name], FAMILIES[provider.name]
         self.name = provider.name
+        self.stream_type = front.stream_type
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
         given, losses = decoded_object(body), TranslationLosses()
@@ -107,7 +112,7 @@ class PairFormat:
             asked = self._client.read_request(given, model, stream, losses)
             tools = translated_tools(asked.tools, self._client.name, self._family.name, losses)
             turns = with_names(asked.turns, tools.forward)
-            asked = msgspec.structs.replace(asked, turns=turns)
+            asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translated_choice(asked.choice, tools, losses)
             written = _encode(self._family.write_request(asked, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:

@@ -61,6 +61,10 @@ class PairAnswer:
         return self.inner.usage
 
     @property
+    def spoilt(self) -> bool:
+        return self.inner.spoilt
+
+    @property
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
 
@@ -135,6 +139,10 @@ class PairStream:
     @property
     def message(self) -> Mapping[str, Any]:
         return self._inner.message
+
+    @property
+    def spoilt(self) -> bool:
+        return self._inner.spoilt
 
     @property
     def in_request(self) -> Sequence[bytes]:

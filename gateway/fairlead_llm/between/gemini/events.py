@@ -70,7 +70,7 @@ class GeminiEventReader:
             self.stop = "filter"
 
     def next_round(self) -> Iterator[StreamEvent]:
-        yield RoundBorder()
+        yield from ()  # the stream itself has an empty line between the texts of two rounds
 
 
 class GeminiEventWriter:
@@ -81,7 +81,8 @@ class GeminiEventWriter:
         self._losses = losses
         self._call = CallBegin("", "")
         self._arguments: list[str] = []
-        self._said = self._apart = False
+        self._said = self._apart = self._opened = False
+        self._array = asked.array
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -108,18 +109,28 @@ class GeminiEventWriter:
 
     def _written(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
         text = _encode({**self._head, "candidates": candidates, **more}).decode()
+        return self._event(text)
+
+    def _event(self, text: str) -> bytes:
+        if self._array:
+            opening, self._opened = "," if self._opened else "[", True
+            return f"{opening}{text}\n".encode()
         for raw, escaped in _LINE_ENDS.items():
             text = text.replace(raw, escaped)
         return sse(text.encode())
+
+    def _closed(self) -> bytes:
+        return b"]" if self._array else b""
 
     def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
         counted = written_usage(usage)
         told = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}
-        return self._written([{"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}], {**told, **more})
+        last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
+        return self._written([last], {**told, **more}) + self._closed()
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
-        return sse(_encode({"error": error}))
+        return self._event(_encode({"error": error}).decode()) + self._closed()
 
     def keep_alive(self) -> bytes:
         return b"\n"
