@@ -6,7 +6,6 @@ its way out. Pure module, but for the time of an answer.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -49,10 +48,7 @@ class TranslatedRequest:
         self.model = asked.model
         self.stream = asked.stream
         self.plain = inner.plain
-
-    @property
-    def asked(self) -> Sequence[bytes | Raw]:
-        return self.inner.asked
+        self.asked = inner.asked
 
     @property
     def messages(self) -> Sequence[bytes | Raw]:
@@ -172,10 +168,12 @@ class _EveryName(Collection[str]):
 EVERY_NAME: Final = _EveryName()
 
 
-@functools.cache
+_PAIRS: Final[dict[tuple[int, int], PairFormat]] = {}
+
+
 def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
-    """The pair of two formats: one object for each."""
-    return PairFormat(front, provider)
+    """The pair of two formats, which are constants of the process: one object for each."""
+    return _PAIRS.setdefault((id(front), id(provider)), PairFormat(front, provider))
 
 
 def losses_of(request: WireRequest) -> TranslationLosses | None:
