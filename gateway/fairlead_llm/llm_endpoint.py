@@ -18,7 +18,7 @@ from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import Providers, UnknownModel
+from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -94,25 +94,16 @@ class LlmEndpoint:
 
     async def _begun(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> ToolLoop:
         services = self._services
-        try:
-            read = self._format.read(body, model, stream)
-            wishes = _wishes(read, request)
-            route, targets = services.providers.targets(read.model)
-        except BadRequest as error:
-            raise _bad(error) from error
-        except UnknownModel as error:
-            raise LlmError(404, str(error), "model_not_found", param="model") from error
-        identity, headers = request.scope[IDENTITY], dict(request.headers)
-        asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
+        asked, targets = read_request(services, self._format, request, body, model, stream)
         seen = functools.partial(services.context.seen, request)
         prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
         try:
             prepared = await prepare(targets)
         except BadRequest as error:
-            raise _bad(error) from error
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
+            raise bad_request(error) from error
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), asked.identity)
         return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes.tier,
             services.limits,
         )  # fmt: skip
 
@@ -162,6 +153,27 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
+def read_request(
+    services: ModelServices,
+    wire: WireFormat,
+    request: Request,
+    body: bytes,
+    model: str | None = None,
+    stream: bool | None = None,
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A client's request, and the models that may answer it. Raises LlmError."""
+    try:
+        read = wire.read(body, model, stream)
+        wishes = _wishes(read, request)
+        route, targets = services.providers.targets(read.model)
+    except BadRequest as error:
+        raise bad_request(error) from error
+    except UnknownModel as error:
+        raise LlmError(404, str(error), "model_not_found", param="model") from error
+    identity, headers = request.scope[IDENTITY], dict(request.headers)
+    return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
+
+
 def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
     """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
 
@@ -172,7 +184,8 @@ def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
     return refused
 
 
-def _bad(error: BadRequest) -> LlmError:
+def bad_request(error: BadRequest) -> LlmError:
+    """The refusal of a request that cannot be read."""
     return LlmError(400, str(error), "invalid_request", param=error.param)
 
 

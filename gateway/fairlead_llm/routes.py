@@ -12,17 +12,22 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
+from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
+from fairlead_llm.token_counts import TokenCountEndpoint
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+TWICE: Final = "/v1"
+"""In front of paths of clients that add a version to a base URL that ends with one."""
 
 
 class LlmEndpoints:
@@ -36,15 +41,30 @@ class LlmEndpoints:
         preparation = RequestPreparation(context, providers, turns)
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
-        chat = LlmEndpoint(services, CHAT)
+        chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
+        counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
             return await chat.answer(request)
 
+        @router.post(MESSAGES)
+        @router.post(TWICE + MESSAGES)
+        async def messages(request: Request) -> Response:
+            return await anthropic.answer(request)
+
+        @router.post(COUNT_TOKENS)
+        @router.post(TWICE + COUNT_TOKENS)
+        async def count_tokens(request: Request) -> Response:
+            return await counts.answer(request)
+
         self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {CHAT_COMPLETIONS: refuser(CHAT)}
+        refused = refuser(ANTHROPIC)
+        self.refusals: Mapping[str, Callable[[Problem], Response]] = {
+            CHAT_COMPLETIONS: refuser(CHAT),
+            **{front + path: refused for front in ("", TWICE) for path in (MESSAGES, COUNT_TOKENS)},
+        }
         """By path: the form of refusals that come before a route is found, such as an unknown key."""
 
     async def aclose(self) -> None:
