@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
@@ -23,7 +23,7 @@ from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
+from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
@@ -108,21 +108,19 @@ class LlmEndpoint:
             if loop.repeats(said.spoilt):
                 before.append(said)
             else:
-                calls = loop.split(said.message)
-                if not calls.ours or loop.final:
-                    break
-                results = await loop.run(calls.ours)
-                ran += results.finished
-                if calls.theirs:
-                    turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                    identity = request.scope[IDENTITY]
-                    await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
+                calls, results = loop.split(said.message), NO_RESULTS
+                if calls.ours and not loop.final:
+                    results = await loop.run(calls.ours)
+                    ran += results.finished
+                if calls.theirs or not results.messages:
                     break
                 before.append(said)
                 loop.go_on(said.in_request, results.messages)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
+        kept = loop.to_keep(calls, said.in_request, results.messages, said.thought(before))
+        await self._services.turns.keep(request.scope[IDENTITY], prepared.wire, prepared.request.asked, kept)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
@@ -179,6 +177,17 @@ def model_request(
         raise LlmError(404, str(error), "model_not_found", param="model") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
     return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
+
+
+def read_request(
+    services: ModelServices, wire: WireFormat, request: Request, body: bytes
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A client's request, and the models that may answer it. Raises LlmError."""
+    try:
+        read = wire.read(body)
+        return model_request(services.providers, request, wire, read, body, None, None)
+    except BadRequest as error:
+        raise bad_request(error) from error
 
 
 def failed(wire: WireFormat, error: LlmError) -> Response:

@@ -12,7 +12,10 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
+from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
+from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.paths import read_path
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
@@ -26,6 +29,8 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+TWICE: Final = "/v1"
+"""In front of paths of clients that add a version to a base URL that ends with one."""
 
 
 class LlmEndpoints:
@@ -39,13 +44,27 @@ class LlmEndpoints:
         preparation = RequestPreparation(context, providers, turns)
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
-        chat = LlmEndpoint(services, CHAT)
-        gemini = GeminiEndpoint(services)
+        chat, anthropic, gemini = (
+            LlmEndpoint(services, CHAT),
+            LlmEndpoint(services, ANTHROPIC),
+            GeminiEndpoint(services),
+        )
+        counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
             return await chat.answer(request)
+
+        @router.post(MESSAGES)
+        @router.post(TWICE + MESSAGES)
+        async def messages(request: Request) -> Response:
+            return await anthropic.answer(request)
+
+        @router.post(COUNT_TOKENS)
+        @router.post(TWICE + COUNT_TOKENS)
+        async def count_tokens(request: Request) -> Response:
+            return await counts.answer(request)
 
         @router.post("/v1beta/models/{rest:path}")
         @router.post("/v1/models/{rest:path}")  # where newer clients ask
@@ -58,6 +77,8 @@ class LlmEndpoints:
         """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
         if path == CHAT_COMPLETIONS:
             return refuser(CHAT)
+        if path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
+            return refuser(ANTHROPIC)
         return refuser(GEMINI_EVENTS) if read_path(path) is not None else None
 
     async def aclose(self) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.wire import WireFormat
 
-_FORMATS: Final[Mapping[ProviderKind, tuple[WireFormat, ...]]] = {"openai": (CHAT,), "gemini": (GEMINI_EVENTS,)}
+_FORMATS: Final[Mapping[ProviderKind, tuple[WireFormat, ...]]] = {
+    "openai": (CHAT,), "anthropic": (ANTHROPIC,), "gemini": (GEMINI_EVENTS,)
+}  # fmt: skip
 """Formats by kind, the first of which is spoken for clients of another family."""
 
 

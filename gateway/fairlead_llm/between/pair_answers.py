@@ -23,7 +23,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, FinishedCall, WireAnswer, WireStream
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -67,6 +67,9 @@ class PairAnswer:
     @property
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # signatures do not reach clients of another family
 
     def written(
         self,
@@ -147,6 +150,10 @@ class PairStream:
     @property
     def in_request(self) -> Sequence[bytes]:
         return self._inner.in_request
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None
 
     def feed(self, data: bytes) -> bytes:
         return self._translated(self._inner.feed(data))

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
-from fairlead_llm.wire import BadAnswer, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
 
 
 class GeminiAnswer:
@@ -41,6 +41,9 @@ class GeminiAnswer:
     @property
     def spoilt(self) -> bool:
         return is_spoilt(self._said.finish_reason, self.parts)
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # signatures of several rounds may stand in one content
 
     @property
     def head(self) -> dict[str, Raw]:

@@ -22,7 +22,7 @@ from fairlead_llm.gemini.errors import error_in, error_object
 from fairlead_llm.gemini.parts import MODEL, ContentPart, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -122,6 +122,10 @@ class GeminiStream:
         self._text = said[:1] or self._text
         self._round += 1
         self._begin()
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None  # signatures of several rounds may stand in one content
 
     @property
     def spoilt(self) -> bool:
