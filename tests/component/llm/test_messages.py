@@ -8,73 +8,14 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from gatewayworld import Answer
-from llmworld import ANTHROPIC, llm_world
-
-ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = {"name": "theirs", "description": "The caller's", "input_schema": {"type": "object"}}
-THEIRS = ScriptedCall("theirs", {"q": 1})
-THINKS = {"type": "enabled", "budget_tokens": 1024}
-
-
-def world(folder: Path, *turns: ScriptedTurn, **more: Any) -> Any:
-    return llm_world(folder, *turns, **{"provider": ANTHROPIC, **more})
-
-
-def events(answer: Answer) -> list[dict[str, Any]]:
-    """Events of a streamed answer; each has the name that its data say."""
-    found = []
-    for event in answer.body.decode().split("\n\n")[:-1]:
-        name, _, data = event.partition("\ndata: ")
-        found.append(json.loads(data))
-        assert name == f"event: {found[-1]['type']}"
-    return found
-
-
-def message_of(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The message that a client puts together."""
-    message: dict[str, Any] = {}
-    for event in found:
-        if event["type"] == "message_start":
-            assert not message
-            message = {**event["message"]}
-        elif event["type"] == "content_block_start":
-            assert event["index"] == len(message["content"])
-            message["content"].append({**event["content_block"]})
-        elif event["type"] == "content_block_delta":
-            block, delta = message["content"][event["index"]], event["delta"]
-            if delta["type"] == "input_json_delta":
-                block["input"] = (block["input"] or "") + delta["partial_json"]
-            else:
-                member = delta["type"].removesuffix("_delta")
-                block[member] += delta[member]
-        elif event["type"] == "message_delta":
-            message |= event["delta"] | {"fairlead": event.get("fairlead")}
-            message["usage"] |= event["usage"]
-    for block in message["content"]:
-        if isinstance(block.get("input"), str):
-            block["input"] = json.loads(block["input"] or "{}")
-    return message
-
-
-async def said(answer: Answer, stream: bool) -> Any:
-    assert answer.status == 200, answer.body
-    return message_of(events(answer)) if stream else answer.message
-
-
-def texts(message: dict[str, Any]) -> list[str]:
-    return [block["text"] for block in message["content"] if block["type"] == "text"]
-
-
-def kinds(message: dict[str, Any]) -> list[str]:
-    return [block["type"] for block in message["content"]]
+from anthropicworld import ADD, MINE, THEIRS, THINKS, events, kinds, said, texts, world
+from fairlead_llm.scripted import ScriptedTurn
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path, stream: bool) -> None:
     async with world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as here:
-        message = await said(await here.messages("What is 2 + 40?", stream=stream), stream)
+        message = said(await here.messages("What is 2 + 40?", stream=stream), stream)
     first, second = here.model.requests
     assert [tool["name"] for tool in first["tools"]] == ["demo__add", "demo__fail"]
     assert not any("cache_control" in tool for tool in first["tools"])
@@ -104,7 +45,7 @@ async def test_a_stream_begins_and_ends_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: bool) -> None:
     async with world(tmp_path, ScriptedTurn("", [THEIRS])) as here:
-        message = await said(await here.messages("Ask", tools=[MINE], stream=stream), stream)
+        message = said(await here.messages("Ask", tools=[MINE], stream=stream), stream)
     assert message["content"] == [
         {"type": "tool_use", "id": "toolu_scripted_0001_0000", "name": "theirs", "input": {"q": 1}}
     ]
@@ -117,13 +58,13 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: boo
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["Hm."])
     async with world(tmp_path, ScriptedTurn("First.", [ADD], thoughts=["Oh."]), mixed, ScriptedTurn("Done.")) as here:
-        asked = {"tools": [MINE], "thinking": THINKS, "stream": stream}
-        message = await said(await here.messages("Ask", **asked), stream)
+        asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, "stream": stream}
+        message = said(await here.messages("Ask", **asked), stream)
         assert kinds(message) == ["thinking", "text", "thinking", "text", "tool_use"]
         result = {"type": "tool_result", "tool_use_id": message["content"][-1]["id"], "content": "so"}
         text = {"type": "text", "text": "Go on"}
         back = {"role": "assistant", "content": message["content"]}
-        last = await said(
+        last = said(
             await here.messages("Ask", back, {"role": "user", "content": [result, text]}, **asked), stream
         )
     assert texts(last) == ["Done."]
@@ -140,10 +81,10 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("One.", [ADD], thoughts=["Oh."]), ScriptedTurn("Two.", thoughts=["Hm.", "Ah."])]
     async with world(tmp_path, *turns, ScriptedTurn("Three.")) as here:
-        message = await said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
+        message = said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
         assert kinds(message) == ["thinking", "text", "thinking", "thinking", "text"]
         back = {"role": "assistant", "content": message["content"]}
-        await said(await here.messages("Add", back, "And now?", thinking=THINKS, stream=stream), stream)
+        said(await here.messages("Add", back, "And now?", thinking=THINKS, stream=stream), stream)
     sent = here.model.requests[2]["messages"]
     assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[:3] == here.model.requests[1]["messages"]
@@ -154,7 +95,7 @@ async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_
 async def test_thoughts_of_hidden_rounds_are_left_out_where_the_turn_is_lost(tmp_path: Path, pending: bool) -> None:
     last = ScriptedTurn("Two.", [THEIRS] if pending else [], thoughts=["Hm."])
     turns = [ScriptedTurn("One.", [ADD], thoughts=["Oh."]), last, ScriptedTurn("Three.")]
-    asked = {"thinking": THINKS, "tools": [MINE]}
+    asked: dict[str, Any] = {"thinking": THINKS, "tools": [MINE]}
     async with world(tmp_path, *turns) as here:
         message = (await here.messages("Add", **asked)).message
         back = {"role": "assistant", "content": message["content"]}
@@ -183,7 +124,7 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
     again = ScriptedTurn("", [ADD])
     for stream in (False, True):
         async with world(tmp_path, *[again] * 9, llm_rounds=3) as here:
-            message = await said(await here.messages("Add", stream=stream), stream)
+            message = said(await here.messages("Add", stream=stream), stream)
         assert len(here.model.requests) == 4
         assert here.model.requests[3]["tool_choice"] == {"type": "none"}
         assert (message["stop_reason"], message["content"]) == ("end_turn", [])
@@ -251,7 +192,7 @@ async def test_calls_of_a_toolset_are_the_callers(tmp_path: Path) -> None:
 async def test_a_call_that_lacks_its_end_is_not_run(tmp_path: Path) -> None:
     for stream in (False, True):
         async with world(tmp_path, ScriptedTurn("Half", [ADD], finish_reason="max_tokens")) as here:
-            message = await said(await here.messages("Add", stream=stream), stream)
+            message = said(await here.messages("Add", stream=stream), stream)
         assert (message["stop_reason"], texts(message), here.called) == ("max_tokens", ["Half"], [])
 
 

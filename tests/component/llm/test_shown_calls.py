@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_messages import ADD, MINE, THEIRS, THINKS, kinds, said
 
+from anthropicworld import ADD, MINE, THEIRS, THINKS, kinds, said
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 
@@ -18,7 +18,7 @@ SHOWS = {"fairlead": {"showCalls": True}}
 
 async def _asked(world: LlmWorld, *messages: Any, stream: bool, **more: Any) -> dict[str, Any]:
     answer = await world.messages(*messages, stream=stream, tools=[MINE], **{**SHOWS, **more})
-    return dict(await said(answer, stream))
+    return dict(said(answer, stream))
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_messages import MINE
-
+from anthropicworld import MINE
 from fairlead_llm.scripted.anthropic import AnthropicApi
 from llmworld import ANTHROPIC, llm_world
 
