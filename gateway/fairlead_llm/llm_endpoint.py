@@ -105,17 +105,15 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            if loop.repeats(said.spoilt):
-                before.append(said)
-            else:
-                calls, results = loop.split(said.message), NO_RESULTS
+            again, calls, results = loop.repeats(said.spoilt), loop.split(said.message), NO_RESULTS
+            if not again:
                 if calls.ours and not loop.final:
                     results = await loop.run(calls.ours)
                     ran += results.finished
                 if calls.theirs or not results.messages:
                     break
-                before.append(said)
                 loop.go_on(said.in_request, results.messages)
+            before.append(said)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)

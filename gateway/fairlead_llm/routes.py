@@ -77,7 +77,7 @@ class LlmEndpoints:
         """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
         if path == CHAT_COMPLETIONS:
             return refuser(CHAT)
-        if path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
+        if path in (MESSAGES, COUNT_TOKENS) or path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
             return refuser(ANTHROPIC)
         return refuser(GEMINI_EVENTS) if read_path(path) is not None else None
 
