@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -14,8 +14,9 @@ from fastapi import Request, Response
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import LoopLimits, Prepare, RoundResults, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import Providers, UnknownModel
@@ -24,6 +25,7 @@ from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
+from fairlead_llm.wire_formats import UnspokenFormat
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
@@ -53,9 +55,11 @@ class ModelServices(msgspec.Struct, frozen=True):
 class LlmEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, wire: WireFormat) -> None:
+    def __init__(self, services: ModelServices, wire: WireFormat, kept: Continuations | None = None) -> None:
+        """`kept`: keeper of answers, in formats that go on from them by their ids."""
         self._services = services
         self._format = wire
+        self._kept = kept
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
@@ -73,14 +77,15 @@ class LlmEndpoint:
         return Response(self._format.error_body(error), error.status, error.headers, JSON)
 
     async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
-        loop = await self._begun(request, body, model, stream)
+        asked, loop = await self._begun(request, body, model, stream)
         try:
             async with asyncio.timeout(loop.left()):
+                approved = None if self._kept is None else await self._kept.begun(loop)
                 answer = await loop.ask()
                 if answer.status != 200:
                     return await self._refused(answer, loop)
                 if not loop.prepared.request.stream:
-                    return await self._whole(request, loop, answer)
+                    return await self._whole(asked, loop, answer, approved.finished if approved else [])
         except TimeoutError as error:
             raise loop.over() from error
         except Problem as problem:
@@ -90,9 +95,12 @@ class LlmEndpoint:
         if not answer.streams:
             answer.close()
             raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
-        return StreamedAnswer(loop, answer, self._services.turns, request.scope[IDENTITY])
+        ran = approved.finished if approved else []
+        return StreamedAnswer(asked, loop, answer, self._services.turns, self._kept, ran)
 
-    async def _begun(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> ToolLoop:
+    async def _begun(
+        self, request: Request, body: bytes, model: str | None, stream: bool | None
+    ) -> tuple[ModelRequest, ToolLoop]:
         services = self._services
         try:
             read = self._format.read(body, model, stream)
@@ -103,6 +111,9 @@ class LlmEndpoint:
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         identity, headers = request.scope[IDENTITY], dict(request.headers)
+        if self._kept is not None:
+            found = await self._kept.opened(identity, read, body, targets)
+            read, body, targets = found.read, found.body, [*found.targets]
         asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
         seen = functools.partial(services.context.seen, request)
         prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
@@ -110,16 +121,21 @@ class LlmEndpoint:
             prepared = await prepare(targets)
         except BadRequest as error:
             raise _bad(error) from error
+        except UnspokenFormat as error:
+            raise LlmError(400, f"{targets[0].provider}: {error}", "model_not_found", param="model") from error
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
-        return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
+        return asked, ToolLoop(
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes,
             services.limits,
         )  # fmt: skip
 
-    async def _whole(self, request: Request, loop: ToolLoop, answer: ProviderAnswer) -> Response:
-        prepared = loop.prepared
+    async def _whole(
+        self, asked: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
+    ) -> Response:
+        """The answer of all rounds; `ran` are calls that were run in front of the first."""
+        prepared, identity = loop.prepared, asked.identity
         before: list[WireAnswer] = []
-        ran: list[FinishedCall] = []
+        ran, results = [*ran], RoundResults([], [])
         usage: dict[str, object] = {}
         while True:
             said = await self._read(answer, loop)
@@ -131,16 +147,21 @@ class LlmEndpoint:
             ran += results.finished
             if calls.theirs:
                 turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                identity = request.scope[IDENTITY]
                 await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
                 break
             before.append(said)
             loop.go_on(said.in_request, results.messages)
+            results = RoundResults([], [])
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
+        if self._kept is not None:
+            rounds = [*before, said]
+            await self._kept.keep(
+                SaidResponse(identity, asked.read, prepared, rounds, written, loop.before, results.messages)
+            )
         return Response(written, 200, dict(answer.headers), JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:

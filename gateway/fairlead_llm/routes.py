@@ -17,12 +17,16 @@ from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
+from fairlead_llm.responses.format import RESPONSES
+from fairlead_llm.responses.kept import KeptResponses
+from fairlead_llm.responses.stored import StoredResponses
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+RESPONSES_PATH: Final = "/v1/responses"
 
 
 class LlmEndpoints:
@@ -37,16 +41,46 @@ class LlmEndpoints:
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
         chat = LlmEndpoint(services, CHAT)
+        kept = KeptResponses(recorder, turns)
+        responses = LlmEndpoint(services, RESPONSES, kept)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
             return await chat.answer(request)
 
+        @router.post(RESPONSES_PATH)
+        async def create_response(request: Request) -> Response:
+            return await responses.answer(request)
+
+        _stored(router, StoredResponses(kept, providers, self._client))
         self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {CHAT_COMPLETIONS: refuser(CHAT)}
+        self.refusals: Mapping[str, Callable[[Problem], Response]] = {
+            CHAT_COMPLETIONS: refuser(CHAT), RESPONSES_PATH: refuser(RESPONSES)
+        }  # fmt: skip
         """By path: the form of refusals that come before a route is found, such as an unknown key."""
 
     async def aclose(self) -> None:
         """Close connections to providers."""
         await self._client.aclose()
+
+
+def _stored(router: APIRouter, stored: StoredResponses) -> None:
+    """Routes of answers that are kept."""
+    path = f"{RESPONSES_PATH}/{{response_id}}"
+
+    @router.get(path)
+    async def retrieve_response(request: Request, response_id: str) -> Response:
+        return await stored.retrieve(request, response_id)
+
+    @router.delete(path)
+    async def delete_response(request: Request, response_id: str) -> Response:
+        return await stored.delete(request, response_id)
+
+    @router.post(f"{path}/cancel")
+    async def cancel_response(request: Request, response_id: str) -> Response:
+        return await stored.cancel(request, response_id)
+
+    @router.get(f"{path}/input_items")
+    async def list_input_items(request: Request, response_id: str) -> Response:
+        return await stored.input_items(request, response_id)
