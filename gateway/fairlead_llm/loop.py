@@ -21,7 +21,7 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.errors import NO_RETRY, LlmError
-from fairlead_llm.offers import ToolOffer
+from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -95,7 +95,7 @@ class ToolLoop:
         origin: Origin,
         prepared: PreparedRequest,
         prepare: Prepare,
-        tier: str | None,
+        wishes: OfferWishes,
         limits: LoopLimits,
     ) -> None:
         """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
@@ -106,7 +106,7 @@ class ToolLoop:
         self._origin = origin
         self.prepared = prepared
         self._prepare = prepare
-        self._tier = tier
+        self._wishes = wishes
         self._limits = limits
         self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
@@ -125,8 +125,18 @@ class ToolLoop:
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: nothing is run here."""
-        return None if self.offer is None or not self.offer.definitions else self.prepared.request.tool_names
+        """Names of tools whose calls the caller gets, for they are its own, or to approve them first; None: nothing is
+        run here.
+        """
+        if self.offer is None or not self.offer.definitions:
+            return None
+        own = self.prepared.request.tool_names
+        return (*own, *self.offer.approved_first) if self.offer.approved_first else own
+
+    @property
+    def before(self) -> Sequence[bytes]:
+        """Messages of the rounds so far, which the caller has not seen."""
+        return self._more
 
     @property
     def target(self) -> ModelTarget:
@@ -206,9 +216,9 @@ class ToolLoop:
         """Run calls here. Raises Problem."""
         format_name = self.prepared.wire.name
         shelf, found = await self._context.worker.do(
-            lambda: planned_calls(self._context, self._seen(), self._tier, format_name, calls)
+            lambda: planned_calls(self._context, self._seen(), self._wishes.tier, format_name, calls)
         )
-        planned = [self._offered(plan) for plan in found]
+        planned = self._within(list(map(self._offered, found)))
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
@@ -224,6 +234,15 @@ class ToolLoop:
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
         written = message_format(format_name).write_results([plan.call for plan in planned], results)
         return RoundResults([encode(each) for each in written.messages], finished)
+
+    def _within(self, planned: list[Planned]) -> list[Planned]:
+        """The calls, of no tool where they are more than the request has run."""
+        most = self._wishes.max_calls
+        if most is None:
+            return planned
+        room = max(most - len(self.calls), 0)
+        why = f"The call was not run: this request may run {most} calls (max_tool_calls)"
+        return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
 
     def _offered(self, plan: Planned) -> Planned:
         """The call, of an unknown tool where that was not offered: over budget, or of another server."""

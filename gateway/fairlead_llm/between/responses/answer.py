@@ -118,7 +118,7 @@ def response_head(ident: str, model: str, created: int, asked: Conversation) -> 
     """A response without output and state, with what it repeats of its request."""
     return {
         "id": response_id(ident), "object": "response", "created_at": created, "model": model, "error": None,
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **asked.echo, "store": False,
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "store": True, **asked.echo,
         "previous_response_id": None,
     }  # fmt: skip
 

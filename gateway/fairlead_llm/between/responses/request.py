@@ -28,7 +28,7 @@ from fairlead_llm.wire import BadRequest
 LEAST_TOKENS: Final = 16
 """Least bound of tokens that the API takes."""
 ECHOED: Final = ("tools", "tool_choice", "parallel_tool_calls", "instructions", "temperature", "top_p", "metadata",
-                 "text", "reasoning", "max_output_tokens", "truncation", "user", "safety_identifier")  # fmt: skip
+                 "text", "reasoning", "max_output_tokens", "truncation", "user", "store")  # fmt: skip
 """Members of a request that its response repeats."""
 _NOT_HELD: Final = "a provider of another kind does not hold it; send the whole conversation in `input`"
 
