@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
@@ -23,7 +23,7 @@ from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
+from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
@@ -105,24 +105,21 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            if loop.repeats(said.spoilt):
-                before.append(said)
-            else:
-                calls = loop.split(said.message)
-                if not calls.ours or loop.final:
-                    break
+            again = loop.repeats(said.spoilt)
+            calls, results = loop.split(said.message), NO_RESULTS
+            if calls.ours and not loop.final:
                 results = await loop.run(calls.ours)
                 ran += results.finished
-                if calls.theirs:
-                    turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                    identity = request.scope[IDENTITY]
-                    await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
-                    break
-                before.append(said)
+            if not again and (calls.theirs or not results.messages):
+                break
+            before.append(said)
+            if not again:
                 loop.go_on(said.in_request, results.messages)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
+        kept = loop.to_keep(calls, said.in_request, results.messages, said.thought(before))
+        await self._services.turns.keep(request.scope[IDENTITY], prepared.wire, prepared.request.asked, kept)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         return Response(written, 200, dict(answer.headers), JSON)

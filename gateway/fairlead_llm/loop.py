@@ -23,7 +23,7 @@ from fairlead_llm.offers import ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_llm.wire import FinishedCall, ShownCall
+from fairlead_llm.wire import FinishedCall, KeptTurn, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned, planned_calls
@@ -75,6 +75,10 @@ class RoundResults(msgspec.Struct, frozen=True):
     finished: list[FinishedCall]
 
 
+NO_RESULTS: Final = RoundResults([], [])
+"""Those of a round that had nothing to run."""
+
+
 class ToolLoop:
     """One request, its rounds so far, and what was done."""
 
@@ -119,11 +123,6 @@ class ToolLoop:
     def theirs(self) -> Collection[str] | None:
         """Names of tools whose calls the caller gets; None: nothing is run here."""
         return None if self.offer is None or not self.offer.definitions else self.prepared.request.tool_names
-
-    @property
-    def before(self) -> Sequence[bytes]:
-        """Messages of the rounds so far, which the caller has not seen."""
-        return self._more
 
     @property
     def target(self) -> ModelTarget:
@@ -226,6 +225,17 @@ class ToolLoop:
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""
         self._more += [*messages, *results]
+
+    def to_keep(
+        self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], thought: ShownCall | None
+    ) -> tuple[Sequence[ShownCall], KeptTurn] | None:
+        """What the caller lacks of a turn that is over, with that by which it is found again; None where the turn need
+        not be whole again. `said` is its last message, `results` those of its calls that were run here.
+        """
+        if not results and (calls.ours or thought is None or not self._more):
+            return None
+        shown = calls.theirs or ([thought] if thought is not None else [])
+        return shown, KeptTurn(self.prepared.wire.name, [*self._more, *said], [*results])
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""

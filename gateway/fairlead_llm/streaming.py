@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import ToolLoop
+from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadStream, KeptTurn
+from fairlead_llm.wire import BadStream
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_rest.problems import Problem
@@ -91,15 +91,14 @@ class StreamedAnswer(Response):
             if held.repeats(stream.spoilt):
                 await self._next()
                 continue
-            calls = held.split(stream.message)
-            if not calls.ours or held.final:
-                return
-            results = await held.run(calls.ours)
+            calls, results = held.split(stream.message), NO_RESULTS
+            if calls.ours and not held.final:
+                results = await held.run(calls.ours)
             if prepared.shows_calls:
                 await self._write(stream.ran(results.finished))
-            if calls.theirs:
-                turn = KeptTurn(prepared.wire.name, [*held.before, *stream.in_request], results.messages)
-                await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
+            if calls.theirs or not results.messages:
+                kept = held.to_keep(calls, stream.in_request, results.messages, stream.thought)
+                await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, kept)
                 return
             held.go_on(stream.in_request, results.messages)
             await self._next()

@@ -40,14 +40,18 @@ class BadStream(ValueError):
 
 
 class ShownCall(msgspec.Struct, frozen=True):
-    """A call that the caller sees, for it is its own to run."""
+    """A call that the caller sees, for it is its own to run; or a signed thought of the model, which it sees and sends
+    back unchanged, with the signature as its id.
+    """
 
     id: str
     name: str
 
 
 class CallPlace(msgspec.Struct, frozen=True):
-    """Calls of one model's message among the messages of a request."""
+    """Calls of one model's message among the messages of a request, or the thought in place of them by which a turn of
+    several rounds is kept.
+    """
 
     start: int
     """Place of the first message that holds them."""
@@ -146,6 +150,12 @@ class WireAnswer(Protocol):
     def spoilt(self) -> bool:
         """Whether the model failed at writing a call and said nothing else: it is asked once more."""
 
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        """The last signed thought that the caller sees of a turn, behind the answers `before` this one, where the API
+        refuses thoughts of several rounds in one message: the turn has to be whole again when the caller comes back
+        with them. None where it has not.
+        """
+
     def written(
         self,
         before: Sequence[WireAnswer],
@@ -185,6 +195,10 @@ class WireStream(Protocol):
     @property
     def in_request(self) -> Sequence[bytes]:
         """The message of the current round as it stands in the next request."""
+
+    @property
+    def thought(self) -> ShownCall | None:
+        """The last signed thought of the turn so far, as `WireAnswer.thought`."""
 
     def feed(self, data: bytes) -> bytes:
         """The client's part of one event, which may be nothing. Raises BadStream."""

@@ -39,6 +39,7 @@ from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, 
 from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
 from fairlead_formats.tools.format import JsonObject, Options
 
+ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,256}\Z")
 
@@ -194,7 +195,7 @@ def _targets(options: Options) -> Targets:
 FORMATS: Final = (
     ProviderFormat(
         tools=ToolFormat(
-            "anthropic",
+            ANTHROPIC,
             "Anthropic Messages",
             ("claude", "anthropic-messages", "messages"),
             Envelope(_write_tool, renamed, _read_tool, in_tools, tools_of),

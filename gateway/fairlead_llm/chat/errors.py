@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw
 
 from fairlead_llm.errors import LlmError
-
-
-class _ErrorBody(msgspec.Struct):
-    error: Raw
 
 
 def error_object(error: LlmError) -> dict[str, str | None]:
@@ -21,12 +16,3 @@ def error_object(error: LlmError) -> dict[str, str | None]:
 def error_body(error: LlmError) -> bytes:
     """The body of a refusal."""
     return msgspec.json.encode({"error": error_object(error)})
-
-
-def error_in(body: bytes) -> bytes | None:
-    """The raw object `error` of a provider's answer; None where there is none."""
-    try:
-        raw = bytes(msgspec.json.decode(body, type=_ErrorBody).error)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return raw if raw[:1] in (b"{", b'"') else None

@@ -6,21 +6,19 @@ Source: OpenAI's API reference, `POST /v1/chat/completions`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_CHAT
 from fairlead_llm.chat.answer import ChatAnswer
 from fairlead_llm.chat.calls import calls_of, name_of
-from fairlead_llm.chat.errors import error_body, error_in
+from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.errors import LlmError
+from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
-
-_any: Final = msgspec.json.Decoder().decode
 
 
 class ChatFormat:
@@ -84,22 +82,6 @@ class ChatFormat:
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)
-
-
-def decoded(raw: bytes | Raw) -> dict[str, Any]:
-    """A message; an empty one for what is none."""
-    try:
-        message = _any(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def text_of(content: object) -> str:
-    """Text of a message's content: a text, or a list of parts of which some hold text."""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
 
 
 CHAT: Final = ChatFormat()

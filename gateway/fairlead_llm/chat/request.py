@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm.raw_json import array
 from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"
@@ -103,9 +104,9 @@ class ChatRequest:
     ) -> bytes:
         members = dict(self._members)
         members["model"] = Raw(_encode(model))
-        members["messages"] = Raw(_array([*self.messages, *more]))
+        members["messages"] = Raw(array([*self.messages, *more]))
         if injected:
-            members["tools"] = Raw(_array([*self._tools, *injected]))
+            members["tools"] = Raw(array([*self._tools, *injected]))
         if last and (injected or self._tools):
             members["tool_choice"] = _NONE
         elif not first and self._forced:
@@ -128,7 +129,3 @@ class ChatRequest:
 def _name(tool: _ToolName) -> str:
     found = tool.function or tool.custom
     return "" if found is None else found.name
-
-
-def _array(items: Sequence[bytes | Raw]) -> bytes:
-    return b"[" + b",".join(bytes(item) for item in items) + b"]"

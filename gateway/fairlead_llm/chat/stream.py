@@ -17,9 +17,9 @@ from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
 from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
-from fairlead_llm.surrogates import paired
+from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -250,6 +250,10 @@ class ChatStream:
     @property
     def in_request(self) -> list[bytes]:
         return [_encode(self.message)]
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None
 
     @property
     def ended(self) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, content_of, shown
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
-from fairlead_llm.wire import BadAnswer, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
 
 
 class GeminiAnswer:
@@ -37,6 +37,9 @@ class GeminiAnswer:
     @property
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return called(self.parts)
 
     @property
     def spoilt(self) -> bool:

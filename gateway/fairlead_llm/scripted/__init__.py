@@ -1,0 +1,8 @@
+"""A model that says what a script says, behind the APIs of models: for trying the endpoints without a provider, and
+for tests.
+"""
+
+from fairlead_llm.scripted.model import ScriptedModel
+from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
+
+__all__ = ["ScriptedCall", "ScriptedModel", "ScriptedTurn"]
