@@ -127,7 +127,7 @@ class LlmEndpoint:
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
         try:
-            return loop.prepared.wire.answer(await answer.whole())
+            return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:

@@ -251,8 +251,8 @@ class WireFormat(Protocol):
     def path(self, model: str, *, stream: bool) -> str:
         """Path of a request below the base of the provider's API."""
 
-    def answer(self, body: bytes) -> WireAnswer:
-        """A whole answer of the provider. Raises BadAnswer."""
+    def answer(self, body: bytes, request: WireRequest) -> WireAnswer:
+        """A whole answer of the provider to a request. Raises BadAnswer."""
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> WireStream:
         """The client's stream for a request. `theirs`: names of the caller's own tools, whose calls it gets. None:

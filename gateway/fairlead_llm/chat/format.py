@@ -37,7 +37,7 @@ class ChatFormat:
     def path(self, model: str, *, stream: bool) -> str:
         return "/chat/completions"
 
-    def answer(self, body: bytes) -> ChatAnswer:
+    def answer(self, body: bytes, request: WireRequest) -> ChatAnswer:
         return ChatAnswer(body)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ChatStream:
