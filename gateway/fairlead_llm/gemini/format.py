@@ -42,7 +42,7 @@ class GeminiFormat:
     def path(self, model: str, *, stream: bool) -> str:
         return path_of(model, STREAM if stream else GENERATE)
 
-    def answer(self, body: bytes) -> GeminiAnswer:
+    def answer(self, body: bytes, request: WireRequest) -> GeminiAnswer:
         return GeminiAnswer(body)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> GeminiStream:
