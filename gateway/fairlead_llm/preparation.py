@@ -75,17 +75,9 @@ class RequestPreparation:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             assert wire is not None
             alike = self._alike(asked.format, wire, targets)
-            same = wire is asked.format
-            request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
-            request.messages = await self._turns.restored(asked.identity, wire, request.asked)
-            headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
-            offer = None
-            if asked.wishes.tools == "inject" and not request.plain:
-                offer = await self.offered(asked, wire, request, seen, targets[:alike])
-            place = 0 if offer is None else offer.model
-            found = PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
+            found = await self._made(asked, wire, seen, targets, alike)
             first = first or found
-            if offer is None or not offer.refused:
+            if found.offer is None or not found.offer.refused:
                 return found
             if alike == len(targets):
                 return first
@@ -101,6 +93,33 @@ class RequestPreparation:
                 "for another model, or by the API of that kind", "model",
             )  # fmt: skip
         return found
+
+    async def unsent(
+        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+    ) -> PreparedRequest:
+        """For the first of the models, in the client's own format whatever the provider speaks, to be counted here.
+        Raises Problem.
+        """
+        return await self._made(asked, asked.format, seen, targets[:1], 1)
+
+    async def _made(
+        self,
+        asked: ModelRequest,
+        wire: WireFormat,
+        seen: Callable[[], SubjectCatalog],
+        targets: Sequence[ModelTarget],
+        alike: int,
+    ) -> PreparedRequest:
+        """In a format that the first `alike` of the targets are asked in."""
+        same = wire is asked.format
+        request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
+        request.messages = await self._turns.restored(asked.identity, wire, request.asked)
+        headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
+        offer = None
+        if asked.wishes.tools == "inject" and not request.plain:
+            offer = await self.offered(asked, wire, request, seen, targets[:alike])
+        place = 0 if offer is None else offer.model
+        return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""

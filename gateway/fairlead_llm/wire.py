@@ -173,8 +173,9 @@ class WireAnswer(Protocol):
 class WireStream(Protocol):
     """One client's stream over all rounds: the events of several answers become those of one."""
 
-    done: bool
-    """Whether the provider said that nothing follows, though its connection may stay open."""
+    @property
+    def done(self) -> bool:
+        """Whether the provider said that nothing follows, though its connection may stay open."""
 
     @property
     def usage(self) -> Mapping[str, Any]:

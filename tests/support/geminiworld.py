@@ -81,5 +81,5 @@ def parts(*responses: Mapping[str, Any]) -> list[Any]:
 
 
 def text(*responses: Mapping[str, Any]) -> str:
-    """What is said, without thoughts."""
+    """Text of responses, without thoughts."""
     return "".join(part.get("text", "") for part in parts(*responses) if not part.get("thought"))

@@ -147,7 +147,7 @@ async def test_nothing_is_injected_where_the_provider_would_refuse_it(tmp_path: 
 
 
 async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
-    odd = {"x_vendor": {"z": 1.0, "a": [1e30, 12345678901234567890123]}}
+    odd: dict[str, Any] = {"x_vendor": {"z": 1.0, "a": [1e30, 12345678901234567890123]}}
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     async with gemini_world(tmp_path, ScriptedTurn("Hi")) as world:
         await generate(world, "Hi", **odd, safetySettings=safety, fairlead={"tags": []})
@@ -161,7 +161,8 @@ async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path
 async def test_a_forced_choice_holds_until_something_was_called(tmp_path: Path) -> None:
     forced = {"mode": "ANY", "allowedFunctionNames": ["demo__add"]}
     both = {"includeServerSideToolInvocations": True, "functionCallingConfig": forced}
-    for config, later in (({"functionCallingConfig": forced}, "AUTO"), (both, "VALIDATED")):
+    cases: list[tuple[dict[str, Any], str]] = [({"functionCallingConfig": forced}, "AUTO"), (both, "VALIDATED")]
+    for config, later in cases:
         async with gemini_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
             await generate(world, "Add", toolConfig=config)
         assert modes(*world.model.requests) == ["ANY", later]
