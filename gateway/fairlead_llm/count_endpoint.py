@@ -5,23 +5,19 @@ where it is of the client's kind, else by the gateway's own estimate.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-import msgspec
 from fastapi import Request, Response
-from msgspec import Raw
 
 from fairlead_formats.tokens.families import family_of
-from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.llm_endpoint import MAX_BODY, ModelServices, bad_request, read_request
+from fairlead_llm.errors import LlmError
+from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, model_request
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.upstream import ProviderUnavailable
-from fairlead_llm.wire import BadRequest, WireFormat
-from fairlead_rest.bodies import JSON, encode, read_pieces
-from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
-from fairlead_rest.tool_runs import while_connected
+from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_rest.bodies import JSON, encode
 
 ESTIMATED: Final = "x-fairlead-estimated"
 """Header of an answer that no provider gave."""
@@ -38,15 +34,17 @@ class CountFormat(Protocol):
     def kind(self) -> ProviderKind:
         """Providers that count."""
 
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        """The request that a client wants to have counted; `model` is that of the path. Raises BadRequest."""
+
     def path(self, model: str) -> str:
         """Path below the base of the provider's API."""
 
+    def body(self, request: bytes, model: str) -> bytes:
+        """The request for a count, of the body of the request that is counted."""
+
     def written(self, tokens: int) -> bytes:
         """The answer that there are so many."""
-
-
-class _Tools(msgspec.Struct):
-    tools: Raw = Raw(b"")
 
 
 class TokenCountEndpoint:
@@ -56,31 +54,26 @@ class TokenCountEndpoint:
         self._services = services
         self._counting = counting
 
-    async def answer(self, request: Request) -> Response:
-        """The answer to one request."""
-        try:
-            body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._counted(request, body))
-        except LlmError as error:
-            return self._failed(error)
-        except BadRequest as error:
-            return self._failed(bad_request(error))
-        except Problem as problem:
-            return self._failed(of_problem(problem))
-        return Response(status_code=499) if held is None else held
+    async def answer(self, request: Request, model: str | None = None) -> Response:
+        """The answer to one request; `model` is that of the path, in formats that have it there."""
+        return await answered(request, self._counting.wire, lambda body: self._counted(request, body, model))
 
-    async def _counted(self, request: Request, body: bytes) -> Response:
+    async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
         services, counting = self._services, self._counting
-        asked, targets = read_request(services, counting.wire, request, body)
+        try:
+            read = counting.read(body, model)
+            asked, targets = model_request(services.providers, request, counting.wire, read, body, model, False)
+        except BadRequest as error:
+            raise bad_request(error) from error
         seen = functools.partial(services.context.seen, request)
         prepared = await services.preparation.unsent(asked, seen, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
-        out = prepared.request.body(target.model, (), offered, usage=False)
         provider = services.providers.by_name[target.provider]
         if provider.kind == counting.kind:
-            return await self._asked(provider, target.provider, counting.path(target.model), out, prepared)
-        tokens = await estimated(services.context, target.model, out)
+            body = counting.body(prepared.request.body(target.model, (), offered, usage=False), target.model)
+            return await self._asked(provider, target.provider, counting.path(target.model), body, prepared)
+        tokens = await self._estimated(target.model, prepared.request, offered)
         return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _asked(
@@ -100,19 +93,13 @@ class TokenCountEndpoint:
             status, said = wire.refusal(status if status >= 400 else 502, said)
         return Response(said, status, dict(answer.headers), JSON)
 
-    def _failed(self, error: LlmError) -> Response:
-        return Response(self._counting.wire.error_body(error), error.status, error.headers, JSON)
-
-
-async def estimated(context: RestContext, model: str, body: bytes) -> int:
-    """Tokens of a request with `system`, `messages` and `tools`, by the tokenizer that there is and the factors of the
-    model's family.
-    """
-    family = family_of(model)
-    said = (await context.measured([body])).tokens
-    tools = bytes(msgspec.json.decode(body, type=_Tools).tools)
-    text = (said.system + said.messages) * family.text
-    if tools:
-        counted = await context.measured([encode({"system": tools.decode()})])
-        text += counted.tokens.system * family.tools + family.preamble * 1000
-    return text // 1000
+    async def _estimated(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
+        """Tokens of a request with these tools, by the tokenizer that there is and factors of the model family."""
+        family = family_of(model)
+        said = await self._services.preparation.conversation(request)
+        text = (said.system + said.messages) * family.text
+        if offered or request.tool_names:
+            tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
+            counted = await self._services.context.measured([encode({"system": tools})])
+            text += counted.tokens.system * family.tools + family.preamble * 1000
+        return text // 1000

@@ -164,7 +164,7 @@ class LlmEndpoint:
 
 
 async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
-    """What the `work` on a request's body answers, until the client is gone; errors in the client's format."""
+    """Response of the `work` on a request's body, until the client is gone; errors in the client's format."""
     try:
         body = b"".join(await read_pieces(request, MAX_BODY))
         held = await while_connected(request, work(body))
@@ -194,17 +194,6 @@ def model_request(
         raise LlmError(404, str(error), "model_not_found", param="model") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
     return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
-
-
-def read_request(
-    services: ModelServices, wire: WireFormat, request: Request, body: bytes
-) -> tuple[ModelRequest, list[ModelTarget]]:
-    """A client's request, and the models that may answer it. Raises LlmError."""
-    try:
-        read = wire.read(body)
-        return model_request(services.providers, request, wire, read, body, None, None)
-    except BadRequest as error:
-        raise bad_request(error) from error
 
 
 def failed(wire: WireFormat, error: LlmError) -> Response:

@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.providers import ProviderKind
+from fairlead_llm.wire import WireRequest
 
 COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
 
@@ -21,8 +22,14 @@ class AnthropicCounting:
     wire = ANTHROPIC
     kind: ProviderKind = "anthropic"
 
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        return ANTHROPIC.read(body, model)
+
     def path(self, model: str) -> str:
         return COUNT_TOKENS
+
+    def body(self, request: bytes, model: str) -> bytes:
+        return request
 
     def written(self, tokens: int) -> bytes:
         return msgspec.json.encode({"input_tokens": tokens})
