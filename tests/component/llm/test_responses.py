@@ -13,6 +13,7 @@ from responsesworld import events, kinds, respond, responses_world, result, thei
 from restworld import get
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+NO_TOOLS = {"type": "allowed_tools", "mode": "auto", "tools": []}
 THEIRS = ScriptedCall("theirs", {"q": 1})
 ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]))
 
@@ -179,7 +180,7 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         ({"type": "web_search"}, "auto"),
         ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "demo__add"}]},
          {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "demo__add"}]}),
-        ({"type": "allowed_tools", "mode": "auto", "tools": []}, {"type": "allowed_tools", "mode": "auto", "tools": []}),
+        (NO_TOOLS, NO_TOOLS),
         ("auto", "auto"),
     ],
 )  # fmt: skip
