@@ -62,11 +62,10 @@ def test_a_stream_may_be_cut_anywhere() -> None:
     whole = bodies(*TURNS)
     expected = same(run(new(), [[body] for body in whole]))
     assert same(run(new(), [[body[place : place + 1] for place in range(len(body))] for body in whole])) == expected
-    for number, body in enumerate(whole):
-        for place in range(len(body)):
-            rounds = [[each] for each in whole]
-            rounds[number] = [body[:place], body[place:]]
-            assert same(run(new(), rounds)) == expected
+    (body,) = bodies(TURNS[1])
+    expected = same(run(new(), [[body]]))
+    for place in range(len(body)):
+        assert same(run(new(), [[body[:place], body[place:]]])) == expected
 
 
 def test_an_event_that_needs_no_change_passes_byte_for_byte() -> None:
