@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -16,16 +16,15 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import LoopLimits, Prepare, RoundResults, ToolLoop
+from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import Providers, UnknownModel
+from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
-from fairlead_llm.wire_formats import UnspokenFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
@@ -63,18 +62,7 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        try:
-            body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._held(request, body, model, stream))
-        except LlmError as error:
-            return self.failed(error)
-        except Problem as problem:
-            return self.failed(of_problem(problem))
-        return Response(status_code=499) if held is None else held
-
-    def failed(self, error: LlmError) -> Response:
-        """The response that says so, in the client's format."""
-        return Response(self._format.error_body(error), error.status, error.headers, JSON)
+        return await answered(request, self._format, lambda body: self._held(request, body, model, stream))
 
     async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
         asked, loop = await self._begun(request, body, model, stream)
@@ -104,28 +92,19 @@ class LlmEndpoint:
         services = self._services
         try:
             read = self._format.read(body, model, stream)
-            wishes = _wishes(read, request)
-            route, targets = services.providers.targets(read.model)
-        except BadRequest as error:
-            raise _bad(error) from error
-        except UnknownModel as error:
-            raise LlmError(404, str(error), "model_not_found", param="model") from error
-        identity, headers = request.scope[IDENTITY], dict(request.headers)
-        if self._kept is not None:
-            found = await self._kept.opened(identity, read, body, targets)
-            read, body, targets = found.read, found.body, [*found.targets]
-        asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
-        seen = functools.partial(services.context.seen, request)
-        prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
-        try:
+            asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
+            if self._kept is not None:
+                found = await self._kept.opened(asked.identity, read, body, targets)
+                asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
+                targets = [*found.targets]
+            seen = functools.partial(services.context.seen, request)
+            prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
             prepared = await prepare(targets)
         except BadRequest as error:
-            raise _bad(error) from error
-        except UnspokenFormat as error:
-            raise LlmError(400, f"{targets[0].provider}: {error}", "model_not_found", param="model") from error
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
+            raise bad_request(error) from error
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), asked.identity)
         return asked, ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes,
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes,
             services.limits,
         )  # fmt: skip
 
@@ -135,26 +114,25 @@ class LlmEndpoint:
         """The answer of all rounds; `ran` are calls that were run in front of the first."""
         prepared, identity = loop.prepared, asked.identity
         before: list[WireAnswer] = []
-        ran, results = [*ran], RoundResults([], [])
+        ran = [*ran]
         usage: dict[str, object] = {}
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            calls = loop.split(said.message)
-            if not calls.ours or loop.final:
-                break
-            results = await loop.run(calls.ours)
-            ran += results.finished
-            if calls.theirs:
-                turn = KeptTurn(prepared.wire.name, [*loop.before, *said.in_request], results.messages)
-                await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
-                break
+            again, calls, results = loop.repeats(said.spoilt), loop.split(said.message), NO_RESULTS
+            if not again:
+                if calls.ours and not loop.final:
+                    results = await loop.run(calls.ours)
+                    ran += results.finished
+                if calls.theirs or not results.messages:
+                    break
+                loop.go_on(said.in_request, results.messages)
             before.append(said)
-            loop.go_on(said.in_request, results.messages)
-            results = RoundResults([], [])
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
+        kept = loop.to_keep(calls, said.in_request, results.messages, said.thought(before))
+        await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, kept)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         if self._kept is not None:
@@ -162,7 +140,7 @@ class LlmEndpoint:
             await self._kept.keep(
                 SaidResponse(identity, asked.read, prepared, rounds, written, loop.before, results.messages)
             )
-        return Response(written, 200, dict(answer.headers), JSON)
+        return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
@@ -185,17 +163,55 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
+async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
+    """Response of the `work` on a request's body, until the client is gone; errors in the client's format."""
+    try:
+        body = b"".join(await read_pieces(request, MAX_BODY))
+        held = await while_connected(request, work(body))
+    except LlmError as error:
+        return failed(wire, error)
+    except Problem as problem:
+        return failed(wire, of_problem(problem))
+    return Response(status_code=499) if held is None else held
+
+
+def model_request(
+    providers: Providers,
+    request: Request,
+    wire: WireFormat,
+    read: WireRequest,
+    body: bytes,
+    model: str | None,
+    stream: bool | None,
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
+    LlmError.
+    """
+    wishes = _wishes(read, request)
+    try:
+        route, targets = providers.targets(read.model)
+    except UnknownModel as error:
+        raise LlmError(404, str(error), "model_not_found", param="model") from error
+    identity, headers = request.scope[IDENTITY], dict(request.headers)
+    return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
+
+
+def failed(wire: WireFormat, error: LlmError) -> Response:
+    """The response that says so, in a client's format."""
+    return Response(wire.error_body(error), error.status, error.headers, JSON)
+
+
 def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
     """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
 
     def refused(problem: Problem) -> Response:
-        error = of_problem(problem)
-        return Response(wire.error_body(error), error.status, error.headers, JSON)
+        return failed(wire, of_problem(problem))
 
     return refused
 
 
-def _bad(error: BadRequest) -> LlmError:
+def bad_request(error: BadRequest) -> LlmError:
+    """The error for a request that cannot be read."""
     return LlmError(400, str(error), "invalid_request", param=error.param)
 
 

@@ -18,12 +18,14 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.pair import losses_of
 from fairlead_llm.errors import NO_RETRY, LlmError
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_llm.wire import FinishedCall, ShownCall
+from fairlead_llm.wire import FinishedCall, KeptTurn, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned, planned_calls
@@ -35,6 +37,8 @@ AT_ONCE: Final = 32
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 MOST_NAMED: Final = 20
+LOSSES: Final = "x-fairlead-losses"
+"""Header of an answer: codes of what was lost on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -75,6 +79,10 @@ class RoundResults(msgspec.Struct, frozen=True):
     finished: list[FinishedCall]
 
 
+NO_RESULTS: Final = RoundResults([], [])
+"""Those of a round that had nothing to run."""
+
+
 class ToolLoop:
     """One request, its rounds so far, and what was done."""
 
@@ -108,6 +116,7 @@ class ToolLoop:
         """Whether the answer that is read now was to call nothing."""
         self.calls: list[CallReport] = []
         self._has_run = False
+        self._repeated = False
 
     @property
     def offer(self) -> ToolOffer | None:
@@ -165,9 +174,10 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
+        counts = self.theirs is not None or self._losses is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
+            usage=provider.stream_usage and counts, first=not self._more, last=self.last,
         )  # fmt: skip
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
@@ -180,6 +190,16 @@ class ToolLoop:
     def no_retry(self) -> Mapping[str, str]:
         """Headers of an error: a request that has run tools is not to be repeated by an SDK."""
         return NO_RETRY if self._has_run else {}
+
+    @property
+    def _losses(self) -> TranslationLosses | None:
+        return losses_of(self.prepared.request)
+
+    @property
+    def loss_header(self) -> Mapping[str, str]:
+        """The header that tells what the provider's format lacks of the request."""
+        losses = ", ".join(self._losses or ())
+        return {LOSSES: losses} if losses else {}
 
     def over(self) -> LlmError:
         """The error for a request whose time is over."""
@@ -231,9 +251,25 @@ class ToolLoop:
             return plan
         return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
 
+    def repeats(self, spoilt: bool) -> bool:
+        """Whether a round is to be asked anew: where it is spoilt, and was not asked anew already."""
+        self._repeated = spoilt and not self._repeated and self.theirs is not None and not self.final
+        return self._repeated
+
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""
         self._more += [*messages, *results]
+
+    def to_keep(
+        self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], thought: ShownCall | None
+    ) -> tuple[Sequence[ShownCall], KeptTurn] | None:
+        """What the caller lacks of a turn that is over, with that by which it is found again; None where the turn need
+        not be whole again. `said` is its last message, `results` those of its calls that were run here.
+        """
+        if not results and (calls.ours or thought is None or not self._more):
+            return None
+        shown = calls.theirs or ([thought] if thought is not None else [])
+        return shown, KeptTurn(self.prepared.wire.name, [*self._more, *said], [*results])
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""

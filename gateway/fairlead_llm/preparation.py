@@ -73,21 +73,40 @@ class RequestPreparation:
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             alike = self._alike(asked.format, wire, targets)
-            same = wire is asked.format
-            request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
-            request.messages = await self._turns.restored(asked.identity, wire, request.asked)
-            headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
-            offer = None
-            if asked.wishes.tools == "inject" and not request.plain:
-                offer = await self._offered(asked, wire, request, seen, targets[:alike])
-            place = 0 if offer is None else offer.model
-            found = PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
+            found = await self._made(asked, wire, seen, targets, alike)
             first = first or found
-            if offer is None or not offer.refused:
+            if found.offer is None or not found.offer.refused:
                 return found
             if alike == len(targets):
                 return first
             targets = targets[alike:]
+
+    async def unsent(
+        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+    ) -> PreparedRequest:
+        """For the first of the models, in the client's own format whatever the provider speaks, to be counted here.
+        Raises Problem.
+        """
+        return await self._made(asked, asked.format, seen, targets[:1], 1)
+
+    async def _made(
+        self,
+        asked: ModelRequest,
+        wire: WireFormat,
+        seen: Callable[[], SubjectCatalog],
+        targets: Sequence[ModelTarget],
+        alike: int,
+    ) -> PreparedRequest:
+        """In a format that the first `alike` of the targets are asked in."""
+        same = wire is asked.format
+        request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
+        request.messages = await self._turns.restored(asked.identity, wire, request.asked)
+        headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
+        offer = None
+        if asked.wishes.tools == "inject" and not request.plain:
+            offer = await self.offered(asked, wire, request, seen, targets[:alike])
+        place = 0 if offer is None else offer.model
+        return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""
@@ -96,7 +115,13 @@ class RequestPreparation:
                 return place
         return len(targets)
 
-    async def _offered(
+    async def conversation(self, request: WireRequest) -> ConversationTokens:
+        """The tokens of a request's messages and system prompt as they go out."""
+        messages = b",".join(map(bytes, request.messages))
+        found = await self._context.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        return found.tokens
+
+    async def offered(
         self,
         asked: ModelRequest,
         wire: WireFormat,
@@ -115,9 +140,8 @@ class RequestPreparation:
         most = ConversationTokens(0, len(asked.body) + request.restored)
         offer = await self._context.done(lambda: make(most, exact=False))
         if offer is None:
-            found = await self._context.measured([asked.body])
-            beside = (len(request.tools) + request.restored) // 3
-            counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
+            found = await self.conversation(request)
+            counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
             offer = await self._context.done(lambda: make(counted, exact=True))
         assert offer is not None
         return offer

@@ -5,14 +5,20 @@ Imported only where the installation has providers: the HTTP client takes a thir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
+from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
+from fairlead_llm.count_endpoint import TokenCountEndpoint
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.gemini.paths import read_path
+from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
@@ -26,6 +32,8 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+TWICE: Final = "/v1"
+"""In front of paths of clients that add a version to a base URL that ends with one."""
 RESPONSES_PATH: Final = "/v1/responses"
 
 
@@ -40,14 +48,30 @@ class LlmEndpoints:
         preparation = RequestPreparation(context, providers, turns)
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
-        chat = LlmEndpoint(services, CHAT)
+        chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
         kept = KeptResponses(recorder, turns)
-        responses = LlmEndpoint(services, RESPONSES, kept)
+        responses, gemini = LlmEndpoint(services, RESPONSES, kept), GeminiEndpoint(services)
+        counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
             return await chat.answer(request)
+
+        @router.post(MESSAGES)
+        @router.post(TWICE + MESSAGES)
+        async def messages(request: Request) -> Response:
+            return await anthropic.answer(request)
+
+        @router.post(COUNT_TOKENS)
+        @router.post(TWICE + COUNT_TOKENS)
+        async def count_tokens(request: Request) -> Response:
+            return await counts.answer(request)
+
+        @router.post("/v1beta/models/{rest:path}")
+        @router.post("/v1/models/{rest:path}")  # where newer clients ask
+        async def generate_content(request: Request, rest: str) -> Response:
+            return await gemini.answer(request)
 
         @router.post(RESPONSES_PATH)
         async def create_response(request: Request) -> Response:
@@ -55,10 +79,16 @@ class LlmEndpoints:
 
         _stored(router, StoredResponses(kept, providers, self._client))
         self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {
-            CHAT_COMPLETIONS: refuser(CHAT), RESPONSES_PATH: refuser(RESPONSES)
-        }  # fmt: skip
-        """By path: the form of refusals that come before a route is found, such as an unknown key."""
+
+    def refusal(self, path: str) -> Callable[[Problem], Response] | None:
+        """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
+        if path == CHAT_COMPLETIONS:
+            return refuser(CHAT)
+        if path == RESPONSES_PATH:
+            return refuser(RESPONSES)
+        if path in (MESSAGES, COUNT_TOKENS) or path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
+            return refuser(ANTHROPIC)
+        return refuser(GEMINI_EVENTS) if read_path(path) is not None else None
 
     async def aclose(self) -> None:
         """Close connections to providers."""

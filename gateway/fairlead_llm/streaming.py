@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import ToolLoop
+from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadStream, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_rest.problems import Problem
@@ -42,7 +42,7 @@ class StreamedAnswer(Response):
         ran: Sequence[FinishedCall] = (),
     ) -> None:
         """`ran`: calls that were run in front of the first round."""
-        super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
+        super().__init__(None, 200, {**answer.headers, **loop.loss_header, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
@@ -101,25 +101,31 @@ class StreamedAnswer(Response):
         prepared = held.prepared
         while True:
             await self._one()
-            calls = held.split(stream.message)
-            if not calls.ours or held.final:
-                return
-            results = await held.run(calls.ours)
-            self._results = results.messages
+            if held.repeats(stream.spoilt):
+                await self._next()
+                continue
+            calls, results = held.split(stream.message), NO_RESULTS
+            if calls.ours and not held.final:
+                results = await held.run(calls.ours)
+                self._results = results.messages
             if prepared.shows_calls:
                 await self._write(stream.ran(results.finished))
-            if calls.theirs:
-                turn = KeptTurn(prepared.wire.name, [*held.before, *stream.in_request], results.messages)
-                await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
+            if calls.theirs or not results.messages:
+                kept = held.to_keep(calls, stream.in_request, results.messages, stream.thought)
+                await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.asked, kept)
                 return
             held.go_on(stream.in_request, results.messages)
             self._results = ()
-            stream.next_round()
-            self._answer.close()
-            self._answer = await held.ask()
-            if self._answer.status != 200 or not self._answer.streams:
-                said_there = prepared.wire.error_in(await self._answer.whole())
-                raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
+            await self._next()
+
+    async def _next(self) -> None:
+        """Begin the next round. Raises what can go wrong."""
+        self._stream.next_round()
+        self._answer.close()
+        self._answer = await self._loop.ask()
+        if self._answer.status != 200 or not self._answer.streams:
+            said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
+            raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _keep(self, end: bytes) -> None:
         if self._kept is None:

@@ -1,9 +1,10 @@
-"""Mixed turns: messages in which a model called tools of ours beside the caller's.
+"""Turns that have to be whole again when the caller comes back: mixed ones, which call tools of ours and of the
+caller's, and those of several rounds whose signed thoughts an API takes in their own messages only.
 
 The caller sees its own calls alone, and comes back with their results. Results of ours wait for it in the store of
 kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the conversation
-in front of it and the calls that the caller saw. Where it is gone, the caller's message stands as it came, and the
-model asks anew.
+in front of it and the calls, or the last thought, that the caller saw. Where it is gone, the caller's message stands
+as it came, and the model asks anew.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
+from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireFormat
 
 MOST_LOOKED_UP: Final = 64
@@ -46,16 +48,16 @@ class OpenTurns:
         identity: Identity,
         wire: WireFormat,
         conversation: Sequence[bytes | Raw],
-        shown: Sequence[ShownCall],
-        turn: KeptTurn,
+        kept: tuple[Sequence[ShownCall], KeptTurn] | None,
     ) -> None:
-        """Keep a turn: `shown` are those of its calls that the caller sees, `conversation` the messages of the caller's
-        request.
+        """Keep a turn, if there is one to be kept, with those of its calls that the caller sees; `conversation` are the
+        messages of the caller's request.
         """
         store = self._recorder.store
-        if store is None or not _tells_apart(identity, shown):
+        if store is None or kept is None or not _tells_apart(identity, kept[0]):
             return
-        session = _session(wire, conversation, shown)
+        shown, turn = kept
+        session = _session(_Said(wire).up_to(conversation, len(conversation)), shown)
         try:
             account = self._recorder.account(identity, session)
             await store.append(account, session, _ENTRY, _encode(turn))
@@ -69,32 +71,49 @@ class OpenTurns:
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        found = await asyncio.gather(*(self._found(identity, wire, messages, place) for place in places))
+        said = _Said(wire)
+        sessions = [_session(said.up_to(messages, place.start), place.calls) for place in places]
+        found = await asyncio.gather(
+            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True))
+        )
         turns = {place.start: turn for place, turn in zip(places, found, strict=True) if turn is not None}
         return wire.restored(messages, turns) if turns else messages
 
-    async def _found(
-        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw], place: CallPlace
-    ) -> KeptTurn | None:
+    async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
         store = self._recorder.store
         if store is None or not _tells_apart(identity, place.calls):
             return None
-        session = _session(wire, messages[: place.start], place.calls)
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             turn = _decode(entries[-1]) if entries else None
         except (ContextUnavailable, msgspec.MsgspecError):
             return None
-        return turn if turn is not None and turn.format == wire.name else None
+        return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
 def _tells_apart(identity: Identity, shown: Sequence[ShownCall]) -> bool:
     return bool(identity.owner) or all(len(call.id) >= UNGUESSABLE for call in shown)
 
 
-def _session(wire: WireFormat, conversation: Sequence[bytes | Raw], shown: Sequence[ShownCall]) -> str:
+class _Said:
+    """Digest of a conversation's roles and texts, which grows with it: each message is read once."""
+
+    def __init__(self, wire: WireFormat) -> None:
+        self._wire = wire
+        self._read = 0
+        self._digest = hashlib.blake2b(digest_size=24)
+
+    def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
+        """The digest of the messages in front of `end`, which never goes back."""
+        for message in messages[self._read : end]:
+            role, text = self._wire.said(message)
+            if role not in _NOT_SAID and text:
+                self._digest.update(json.dumps([role, text]).encode())
+        self._read = max(self._read, end)
+        return self._digest.copy()
+
+
+def _session(said: hashlib.blake2b, shown: Sequence[ShownCall]) -> str:
     """Name of a turn: a digest of what the caller has of it, in any wire format."""
-    said = [pair for pair in map(wire.said, conversation) if pair[0] not in _NOT_SAID and pair[1]]
-    calls = [(call.id, call.name) for call in shown]
-    text = json.dumps([said, calls], default=str)
-    return f"turn {hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=24).hexdigest()}"
+    said.update(json.dumps([[call.id, call.name] for call in shown]).encode())
+    return f"turn {said.hexdigest()}"

@@ -14,10 +14,10 @@ from typing import Final
 import aiohttp
 
 from fairlead_llm.providers import Provider
+from fairlead_llm.wire import EVENT_STREAM
 
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
-EVENT_STREAM: Final = "text/event-stream"
 
 
 class ProviderUnavailable(Exception):

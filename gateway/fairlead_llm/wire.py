@@ -7,12 +7,14 @@ a `WireFormat` as well: it reads the client's request, speaks the provider's for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_llm.errors import LlmError
+
+EVENT_STREAM: Final = "text/event-stream"
 
 
 class BadRequest(ValueError):
@@ -38,14 +40,18 @@ class BadStream(ValueError):
 
 
 class ShownCall(msgspec.Struct, frozen=True):
-    """A call that the caller sees, for it is its own to run."""
+    """A call that the caller sees, for it is its own to run; or a signed thought of the model, which it sees and sends
+    back unchanged, with the signature as its id.
+    """
 
     id: str
     name: str
 
 
 class CallPlace(msgspec.Struct, frozen=True):
-    """Calls of one model's message among the messages of a request."""
+    """Calls of one model's message among the messages of a request, or the thought in place of them by which a turn of
+    several rounds is kept.
+    """
 
     start: int
     """Place of the first message that holds them."""
@@ -102,6 +108,10 @@ class WireRequest(Protocol):
         """The caller's definitions as a raw JSON array."""
 
     @property
+    def system(self) -> bytes:
+        """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+
+    @property
     def restored(self) -> int:
         """Bytes of messages that stand here and did not come with the request."""
 
@@ -136,6 +146,16 @@ class WireAnswer(Protocol):
     def in_request(self) -> Sequence[bytes]:
         """The message as it stands in the next request."""
 
+    @property
+    def spoilt(self) -> bool:
+        """Whether the model failed at writing a call and said nothing else: it is asked once more."""
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        """The last signed thought that the caller sees of a turn, behind the answers `before` this one, where the API
+        refuses thoughts of several rounds in one message: the turn has to be whole again when the caller comes back
+        with them. None where it has not.
+        """
+
     def written(
         self,
         before: Sequence[WireAnswer],
@@ -153,8 +173,9 @@ class WireAnswer(Protocol):
 class WireStream(Protocol):
     """One client's stream over all rounds: the events of several answers become those of one."""
 
-    done: bool
-    """Whether the provider said that nothing follows, though its connection may stay open."""
+    @property
+    def done(self) -> bool:
+        """Whether the provider said that nothing follows, though its connection may stay open."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -165,12 +186,20 @@ class WireStream(Protocol):
         """Whether the end of the current round was said."""
 
     @property
+    def spoilt(self) -> bool:
+        """As `WireAnswer.spoilt`, of the current round."""
+
+    @property
     def message(self) -> Mapping[str, Any]:
         """The message of the current round, as `WireAnswer.message`."""
 
     @property
     def in_request(self) -> Sequence[bytes]:
         """The message of the current round as it stands in the next request."""
+
+    @property
+    def thought(self) -> ShownCall | None:
+        """The last signed thought of the turn so far, as `WireAnswer.thought`."""
 
     def feed(self, data: bytes) -> bytes:
         """The client's part of one event, which may be nothing. Raises BadStream."""
@@ -200,6 +229,10 @@ class WireFormat(Protocol):
     @property
     def name(self) -> str:
         """Name of the provider's format in `fairlead_formats.registry`: of definitions, messages and results."""
+
+    @property
+    def stream_type(self) -> str:
+        """Media type of the client's streams."""
 
     @property
     def request_headers(self) -> Collection[str]:

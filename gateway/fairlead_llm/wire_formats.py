@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_llm.anthropic.format import ANTHROPIC
+from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.providers import Provider
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import WireFormat
 
-
-class UnspokenFormat(ValueError):
-    """A provider that cannot be asked in the client's format, and in no pair of it. The message says what to do."""
+_FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
+    "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
+}  # fmt: skip
 
 
 def spoken(front: WireFormat, provider: Provider) -> WireFormat:
     """The format in which a client's request goes to a provider: the client's own where the provider speaks it, else a
-    pair of the client's and the provider's. Equal arguments give the same object. Raises UnspokenFormat.
+    pair of the client's and the provider's. Equal arguments give the same object. Of the two APIs of OpenAI clients of
+    other families get Responses where it is there: what a model thought between its calls stays with it.
     """
-    if front is not RESPONSES:
-        return CHAT
-    if not provider.speaks_responses:
-        raise UnspokenFormat(
-            "the provider does not speak OpenAI Responses; set `responses: true` of it where its API has /responses"
-        )
-    return RESPONSES
+    if speaks(provider, front):
+        return front
+    return pair(front, RESPONSES if provider.speaks_responses else _FORMATS[provider.kind])
+
+
+def speaks(provider: Provider, front: WireFormat) -> bool:
+    """Whether a provider speaks the format of a client."""
+    if front is RESPONSES:
+        return provider.speaks_responses
+    return front.name == _FORMATS[provider.kind].name

@@ -1,4 +1,4 @@
-"""A gateway in front of a scripted model, with an MCP server that adds numbers, and a client of the chat API.
+"""A gateway in front of a scripted model, with an MCP server that adds numbers, and a client of the APIs of models.
 
 async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
     answer = await world.chat("Say hello")
@@ -24,6 +24,9 @@ from restworld import post
 from toolservers import Request, modern_server, serve_asgi, tool
 
 PATH = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+ANTHROPIC = {"kind": "anthropic"}
+"""Members of a provider of that kind."""
 ADDS = tool(
     "add",
     description="Add two numbers",
@@ -60,6 +63,13 @@ class LlmWorld:
         headers = members.pop("headers", {})
         said = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
         return await post(self.gateway, PATH, {"model": "scripted", "messages": said, **members}, **headers)
+
+    async def messages(self, *messages: str | Mapping[str, Any], path: str = MESSAGES, **members: Any) -> Answer:
+        """One request of Anthropic's API, likewise."""
+        headers = members.pop("headers", {})
+        said = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
+        asked = {"model": "scripted", "max_tokens": 1024, "messages": said, **members}
+        return await post(self.gateway, path, asked, **headers)
 
 
 def chunks(answer: Answer) -> list[Any]:

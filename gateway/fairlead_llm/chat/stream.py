@@ -19,7 +19,7 @@ from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -252,8 +252,16 @@ class ChatStream:
         return [_encode(self.message)]
 
     @property
+    def thought(self) -> ShownCall | None:
+        return None
+
+    @property
     def ended(self) -> bool:
         return self.finish_reason is not None
+
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
 
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere

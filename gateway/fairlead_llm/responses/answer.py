@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_llm.responses.items import encode, identified, members_of, waiting
 from fairlead_llm.responses.rounds import ShownResponse, read_response
-from fairlead_llm.wire import BadAnswer, FinishedCall, WireAnswer, WireRequest
+from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer, WireRequest
 
 
 class ResponsesAnswer:
@@ -38,6 +38,11 @@ class ResponsesAnswer:
     @property
     def in_request(self) -> list[bytes]:
         return [*map(bytes, self.items)]
+
+    spoilt = False  # this API does not tell
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # thoughts are kept with their response
 
     def written(
         self,

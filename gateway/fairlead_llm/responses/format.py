@@ -19,7 +19,7 @@ from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import thoughts
 from fairlead_llm.responses.stream import ResponsesStream
-from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
 
 THOUGHT: Final = "reasoning"
 """Name under which thoughts mark the place of a turn without calls."""
@@ -29,6 +29,7 @@ class ResponsesFormat:
     """OpenAI Responses."""
 
     name = OPENAI_RESPONSES
+    stream_type = EVENT_STREAM
     request_headers: frozenset[str] = frozenset()
     answer_headers = (
         "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",

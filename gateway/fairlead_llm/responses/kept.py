@@ -173,7 +173,7 @@ class KeptResponses:
             return
         turn = KeptTurn(RESPONSES.name, [*said.before, *map(bytes, rounds.last)], rounds.pending)
         asked = said.prepared.request.asked
-        await self._turns.keep(said.identity, RESPONSES, asked, marks(rounds.shown), turn)
+        await self._turns.keep(said.identity, RESPONSES, asked, (marks(rounds.shown), turn))
 
 
 class _Rounds:

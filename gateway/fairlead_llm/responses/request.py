@@ -162,6 +162,10 @@ class ResponsesRequest:
         return array(self._tools)
 
     @property
+    def system(self) -> bytes:
+        return bytes(self._members.get("instructions", b"null"))
+
+    @property
     def restored(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 

@@ -21,7 +21,7 @@ from fairlead_llm.responses.items import encode, head_of, identified, members_of
 from fairlead_llm.responses.own_servers import call_events, list_events
 from fairlead_llm.responses.rounds import ShownResponse, read_response
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall, WireRequest
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireRequest
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -218,6 +218,14 @@ class ResponsesStream:
     @property
     def in_request(self) -> list[bytes]:
         return [*map(bytes, self.items)]
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None  # thoughts are kept with their response
+
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
 
     @property
     def ended(self) -> bool:

@@ -1,0 +1,90 @@
+"""Anthropic Messages as a wire format. Pure module.
+
+Source: Anthropic's API reference, `POST /v1/messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.registry import ANTHROPIC as FORMAT_NAME
+from fairlead_llm.anthropic import history
+from fairlead_llm.anthropic.answer import AnthropicAnswer
+from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, called, signed_thought
+from fairlead_llm.anthropic.errors import error_body
+from fairlead_llm.anthropic.request import AnthropicRequest
+from fairlead_llm.anthropic.stream import AnthropicStream
+from fairlead_llm.errors import LlmError
+from fairlead_llm.raw_json import decoded, error_in, text_of
+from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
+
+MESSAGES: Final = "/v1/messages"
+_MARK: Final = MARK.encode()
+
+
+class AnthropicFormat:
+    """Anthropic Messages."""
+
+    name = FORMAT_NAME
+    stream_type = EVENT_STREAM
+    request_headers = frozenset({"anthropic-version", "anthropic-beta"})
+    answer_headers = (
+        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-organization-id",
+        "anthropic-ratelimit-", "anthropic-priority-",
+    )  # fmt: skip
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> AnthropicRequest:
+        return AnthropicRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return MESSAGES
+
+    def answer(self, body: bytes, request: WireRequest) -> AnthropicAnswer:
+        return AnthropicAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> AnthropicStream:
+        return AnthropicStream(theirs)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        for place, raw in enumerate(messages):
+            if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
+                continue
+            message = decoded(raw)
+            known = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
+            if known:
+                found.append(CallPlace(place, place + 1, known))
+        return found
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        found = decoded(message)
+        return str(found.get("role", "")), text_of(found.get("content"))
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return history.restored(messages, turns)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        return status, body
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return error_in(body)
+
+
+def _known_by(content: object) -> tuple[ShownCall, ...]:
+    """Calls of a model's message; without one, its last thought of a later round."""
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    calls = tuple(ShownCall(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
+    if calls:
+        return calls
+    signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
+    later = [signature for signature in signed if signature.startswith(MARK)]
+    return (signed_thought(later[-1]),) if later else ()
+
+
+ANTHROPIC: Final = AnthropicFormat()

@@ -1,0 +1,134 @@
+"""Messages of a client's request as the API takes them: whole turns in place of what the client saw of them, thoughts
+in the message of their own answer, and calls that were shown as calls again. Pure module.
+
+Source: Anthropic's guides to tool use and extended thinking. All results of a message's calls stand first in the one
+next message of the user's; a message has thoughts of one answer only, unmodified. Thoughts of turns that are over may
+be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, blocks_of, message
+from fairlead_llm.anthropic.shown_calls import called_back, is_ours, key
+from fairlead_llm.wire import KeptTurn
+
+_RESULT: Final = "tool_result"
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_HINT: Final = MARK.rstrip(".").encode()
+
+
+class _Role(msgspec.Struct):
+    role: str = ""
+
+
+def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    """The messages, those at the places of turns replaced by these, with their results put in front of the caller's."""
+    found: list[bytes | Raw] = []
+    waiting: list[Block] = []
+    for place, raw in enumerate(messages):
+        turn = turns.get(place)
+        if turn is not None:
+            found += _flushed(waiting)
+            found += turn.before
+            waiting = [block for each in turn.results for block in _content(each)]
+            continue
+        found += _answered(raw, waiting)
+        waiting = []
+    return found + _flushed(waiting)
+
+
+def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
+    """The messages without what was put into them for the client. `calls`: whether the request has tools, so that its
+    messages may hold calls.
+    """
+    found: list[bytes | Raw] = []
+    waiting: list[Block] = []
+    for raw in messages:
+        if _HINT in bytes(raw) and _role(raw) == "assistant":
+            found += _flushed(waiting)
+            rounds, waiting = _rounds(_content(raw), calls=calls)
+            found += rounds
+            continue
+        found += _answered(raw, waiting)
+        waiting = []
+    return found + _flushed(waiting)
+
+
+def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
+    """A model's message as the messages of its rounds, and the results that belong into the message behind it. Shown
+    calls of one round stand together, with their results behind them: what follows a result is of the next round.
+    """
+    back = called_back(blocks) if calls else {}
+    parts: list[tuple[list[Block], list[Block]]] = [([], [])]
+    for block in blocks:
+        if is_ours(block) and key(block) not in back:
+            continue
+        made = back[key(block)] if is_ours(block) else block
+        if made.kind == _RESULT:
+            parts[-1][1].append(made)
+            continue
+        if parts[-1][1]:
+            parts.append(([], []))
+        parts[-1][0].append(made)
+    known = len(parts) > 1 or bool(parts[0][1])
+    messages: list[bytes] = []
+    for said, results in parts:
+        kept = _of_one_answer(said, known=known)
+        messages += [message("assistant", kept)] if kept else []
+        messages += [message("user", results)] if results else []
+    if not parts[-1][1]:
+        return messages, []
+    return messages[:-1], parts[-1][1]
+
+
+def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
+    """The blocks with thoughts of one answer alone. `known`: they are those of one round, as far as can be seen.
+    Otherwise thoughts of hidden rounds are among them: they go, and those of the last one stand in front, where the
+    API wants them before a call; without a call all may go.
+    """
+    thoughts = [block for block in blocks if block.kind in SIGNED]
+    rounds = {block.round for block in thoughts}
+    if rounds <= {1} or (known and len(rounds) == 1):
+        return [block.unmarked() for block in blocks]
+    others = [block for block in blocks if block.kind not in SIGNED]
+    if not any(block.kind == TOOL_USE for block in others):
+        return others
+    return [*(block.unmarked() for block in thoughts if block.round == max(rounds)), *others]
+
+
+def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
+    """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
+    if not results:
+        return [raw]
+    if _role(raw) != "user":
+        return [*_flushed(results), raw]
+    blocks = _content(raw)
+    theirs = [block for block in blocks if block.kind == _RESULT]
+    others = [block for block in blocks if block.kind != _RESULT]
+    return [message("user", [*results, *theirs, *others])]
+
+
+def _flushed(results: Sequence[Block]) -> list[bytes | Raw]:
+    return [message("user", results)] if results else []
+
+
+def _role(raw: bytes | Raw) -> str:
+    try:
+        return str(msgspec.json.decode(raw, type=_Role).role)
+    except _BROKEN:
+        return ""
+
+
+def _content(raw: bytes | Raw) -> list[Block]:
+    """Blocks of a message; none of what is no message."""
+    try:
+        return blocks_of(bytes(_members(raw)["content"]))
+    except (*_BROKEN, KeyError):
+        return []

@@ -1,0 +1,105 @@
+"""Calls that were run here as Anthropic shows those of its own MCP connector: blocks `mcp_tool_use` and
+`mcp_tool_result`, and back to calls and results of a request. Pure module.
+
+Source: Anthropic's guide to the MCP connector. Blocks are ours by the beginning of their id. What comes back is the
+caller's text like any other: it may have changed, and is trusted no further than a result that it wrote itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.anthropic.blocks import TOOL_USE, Block, block_of
+from fairlead_llm.wire import FinishedCall
+
+SERVER: Final = "fairlead"
+"""Name of the server in blocks."""
+_OURS: Final = "mcptoolu_fairlead_"
+_USE, _RESULT = "mcp_tool_use", "mcp_tool_result"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def shown(calls: Sequence[FinishedCall]) -> list[bytes]:
+    """Blocks of the calls of one round, and behind them those of their results."""
+    uses = [
+        {"type": _USE, "id": _OURS + call.id, "name": call.name, "server_name": SERVER, "input": Raw(call.arguments)}
+        for call in calls
+    ]
+    results = [
+        {
+            "type": _RESULT, "tool_use_id": _OURS + call.id, "is_error": bool(call.result.get("isError")),
+            "content": _texts(call.result),
+        }
+        for call in calls
+    ]  # fmt: skip
+    return [_encode(block) for block in (*uses, *results)]
+
+
+def _texts(result: Any) -> list[dict[str, str]]:
+    """Blocks of text, the only ones that the API has there; others are named by their kind."""
+    content = result.get("content")
+    found = []
+    for part in content if isinstance(content, list) else []:
+        kind, text = part.get("type"), part.get("text")
+        said = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
+        if said:
+            found.append({"type": "text", "text": str(said)})
+    return found
+
+
+def is_ours(block: Block) -> bool:
+    """Whether a block is half of a call that was run here."""
+    member = {_USE: "id", _RESULT: "tool_use_id"}.get(block.kind)
+    return member is not None and str(block.members.get(member, "")).startswith(_OURS)
+
+
+def called_back(blocks: Sequence[Block]) -> dict[str, Block]:
+    """By id of an `mcp_tool_use` or of its result: the call or the result in its place. Halves of pairs, and what no
+    request may hold, are left out.
+    """
+    uses = {each.members["id"]: each for each in blocks if is_ours(each) and each.kind == _USE and _whole(each)}
+    results = {each.members["tool_use_id"]: each for each in blocks if is_ours(each) and each.kind == _RESULT}
+    found = {}
+    for ident, use in uses.items():
+        if ident in results:
+            found[ident] = _use(use)
+            found[f"{ident} "] = _result(results[ident])
+    return found
+
+
+def key(block: Block) -> str:
+    """Where `called_back` has what takes the place of a block."""
+    return str(block.members["id"]) if block.kind == _USE else f"{block.members['tool_use_id']} "
+
+
+def _whole(block: Block) -> bool:
+    return bool(isinstance(block.members.get("name"), str) and isinstance(block.members.get("input"), dict))
+
+
+def _use(block: Block) -> Block:
+    members = block.members
+    ident = str(members["id"]).removeprefix(_OURS)
+    return block_of(_encode({"type": TOOL_USE, "id": ident, "name": members["name"], "input": members["input"]}))
+
+
+def _result(block: Block) -> Block:
+    members = block.members
+    written: dict[str, Any] = {
+        "type": "tool_result", "tool_use_id": str(members["tool_use_id"]).removeprefix(_OURS),
+    }  # fmt: skip
+    content = members.get("content")
+    if isinstance(content, str) and content:
+        written["content"] = content
+    elif isinstance(content, list):
+        written["content"] = [
+            {"type": "text", "text": part["text"]}
+            for part in content
+            if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]
+        ]
+    if members.get("is_error") is True:
+        written["is_error"] = True
+    return block_of(_encode(written))

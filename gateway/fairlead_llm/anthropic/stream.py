@@ -1,0 +1,251 @@
+"""Streams of Anthropic Messages: the events of several answers become one stream, without the calls that are run here.
+
+Pure module. What a client's accumulator takes (run with the SDK): one `message_start`, blocks with indices from 0 on
+without a gap over all rounds, a signature in one delta, one `message_delta` with the sum of usage, one `message_stop`,
+and an `event` line in front of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.anthropic.assembly import StreamedBlock
+from fairlead_llm.anthropic.blocks import (
+    SIGNED,
+    TOOL_USE,
+    UNFINISHED,
+    calls_in,
+    is_hidden,
+    marked,
+    message,
+    signed_thought,
+)  # fmt: skip
+from fairlead_llm.anthropic.errors import error_object
+from fairlead_llm.anthropic.shown_calls import shown
+from fairlead_llm.errors import LlmError
+from fairlead_llm.raw_json import paired
+from fairlead_llm.usage import added
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
+
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+_PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
+_NULL: Final = Raw(b"null")
+_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    index: int | None = None
+    content_block: Raw = _NULL
+    delta: Raw = _NULL
+    message: Raw = _NULL
+    usage: dict[str, Any] | None = None
+    error: Raw = _NULL
+
+
+class _Message(msgspec.Struct):
+    usage: dict[str, Any] | None = None
+
+
+_event: Final = msgspec.json.Decoder(_Event).decode
+_message: Final = msgspec.json.Decoder(_Message).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class AnthropicStream:
+    """Events of one client's stream over all rounds."""
+
+    def __init__(self, theirs: Collection[str] | None) -> None:
+        self._theirs = theirs
+        self._round = 1
+        self._shown = 0
+        """Blocks in the client's stream."""
+        self._begun = False
+        """Whether the client has its `message_start`."""
+        self.usage: dict[str, Any] = {}
+        self._thought: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._blocks: list[StreamedBlock] = []
+        self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
+        """By the provider's index: a block, and its index in the client's stream; None: it is not there."""
+        self._last: dict[str, Raw] = {}
+        """Members of `message_delta`."""
+        self._delta: dict[str, Raw] = {}
+        self._round_usage: dict[str, Any] = {}
+        self._size = 0
+        self._calls = self._hides = False
+        """Whether the client has calls of this round, and whether it lacks some."""
+        self.stop_reason: str | None = None
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        if data.startswith(b"[DONE]"):
+            return b""
+        data = paired(data)
+        try:
+            event = _event(data)
+            if event.type == "error":
+                error = bytes(event.error)
+                raise BadStream("the provider broke the answer off", None if error == b"null" else error)
+            return self._take(data, event)
+        except _BROKEN as error:
+            raise BadStream(f"the provider's stream holds no event: {error}") from error
+
+    def _take(self, data: bytes, event: _Event) -> bytes:
+        if event.type == "message_stop":
+            self.done = True
+            return b"" if self._theirs is not None else _framed(event.type, data)
+        if event.type == "message_delta":
+            return self._end(data, event)
+        if event.type == "message_start":
+            return self._start(data, event)
+        if self._theirs is None:
+            return _framed(event.type, data)
+        if event.type == "content_block_start":
+            return self._block(data, event)
+        if event.index is None:
+            return _framed(event.type, data)
+        return self._inside(data, event)
+
+    def _start(self, data: bytes, event: _Event) -> bytes:
+        self._round_usage |= _said(_message(event.message).usage)
+        if self._begun:
+            return b""
+        self._begun = True
+        return _framed(event.type, data)
+
+    def _end(self, data: bytes, event: _Event) -> bytes:
+        """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
+        delta = _members(event.delta)
+        self._last |= _members(data)
+        self._delta |= delta
+        self.stop_reason = msgspec.json.decode(delta.get("stop_reason", b"null"), type=str | None)
+        self._round_usage |= _said(event.usage)
+        return b"" if self._theirs is not None else _framed(event.type, data)
+
+    def _block(self, data: bytes, event: _Event) -> bytes:
+        """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
+        if event.index is None or event.index in self._by_index:
+            raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
+        block = StreamedBlock(_members(event.content_block))
+        self._blocks.append(block)
+        if is_hidden(block.members, self._theirs):
+            self._hides = True
+            self._by_index[event.index] = (block, None)
+            return b""
+        self._calls = self._calls or block.members.get("type") == TOOL_USE
+        place, self._shown = self._shown, self._shown + 1
+        self._by_index[event.index] = (block, place)
+        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        signature = SIGNED.get(str(block.members.get("type")))
+        if signature is not None and self._mark(block.members.get(signature)) is not None:
+            raws = _members(event.content_block)
+            raws[signature] = Raw(_encode(self._thought))
+            changed["content_block"] = raws
+        if block.given_id:
+            changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
+        return _framed(event.type, _changed(data, changed))
+
+    def _mark(self, signature: object) -> str | None:
+        """The signature as the client gets it; None where it gets it as it is."""
+        if self._round == 1 or not isinstance(signature, str) or not signature:
+            return None
+        self._thought = marked(signature, self._round)
+        return self._thought
+
+    def _inside(self, data: bytes, event: _Event) -> bytes:
+        """Take what belongs to a block that has begun: a delta, its end, or what nobody here knows."""
+        assert event.index is not None
+        if event.index not in self._by_index:
+            raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
+        block, place = self._by_index[event.index]
+        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        if event.type == "content_block_delta":
+            delta = _object(event.delta)
+            block.grow(delta)
+            if self._mark(delta.get("signature")) is not None:
+                changed["delta"] = {**delta, "signature": self._thought}
+        return b"" if place is None else _framed(event.type, _changed(data, changed))
+
+    def end_round(self) -> bytes:
+        self.usage = added(self.usage, self._round_usage)
+        return b""
+
+    def next_round(self) -> None:
+        self._round += 1
+        self._begin()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return calls_in([block.block().members for block in self._blocks], self.stop_reason)
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [message("assistant", [block.block() for block in self._blocks])]
+
+    @property
+    def thought(self) -> ShownCall | None:
+        if self._thought is None or self.stop_reason in UNFINISHED:
+            return None
+        return signed_thought(self._thought)
+
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
+
+    @property
+    def ended(self) -> bool:
+        return self.done and self.stop_reason is not None
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        out = b""
+        for raw in shown(calls):
+            place, self._shown = self._shown, self._shown + 1
+            start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
+            stop = {"type": "content_block_stop", "index": place}
+            out += b"".join(_framed(str(each["type"]), _encode(each)) for each in (start, stop))
+        return out
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        said = error_object(error) if raw is None else Raw(raw)
+        return _framed("error", _encode({"type": "error", "error": said}))
+
+    def keep_alive(self) -> bytes:
+        return _PING
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The last `message_delta`, and the end; nothing where all has passed."""
+        if self._theirs is None:
+            return b""
+        delta: dict[str, Any] = dict(self._delta)
+        if self.stop_reason == TOOL_USE and self._hides and not self._calls:
+            delta["stop_reason"] = "end_turn"
+        usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
+        end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **more}
+        return _framed("message_delta", _encode(end)) + _framed("message_stop", b'{"type":"message_stop"}')
+
+
+def _said(usage: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Members of a usage that say something."""
+    return {name: value for name, value in (usage or {}).items() if value is not None}
+
+
+def _changed(data: bytes, members: Mapping[str, Any]) -> bytes:
+    """The event with other members in place of its own."""
+    return _encode({**_members(data), **members}) if members else data
+
+
+def _framed(kind: str, data: bytes) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), data.replace(b"\n", b"\ndata: "))

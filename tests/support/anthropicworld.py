@@ -1,0 +1,70 @@
+"""A gateway in front of a scripted model behind Anthropic's API, and messages as its clients put them together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from gatewayworld import Answer
+from llmworld import ANTHROPIC, LlmWorld, llm_world
+
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+MINE = {"name": "theirs", "description": "The caller's", "input_schema": {"type": "object"}}
+THEIRS = ScriptedCall("theirs", {"q": 1})
+THINKS = {"type": "enabled", "budget_tokens": 1024}
+
+
+def world(folder: Path, *turns: ScriptedTurn, **more: Any) -> contextlib.AbstractAsyncContextManager[LlmWorld]:
+    return llm_world(folder, *turns, **{"provider": ANTHROPIC, **more})
+
+
+def events(answer: Answer) -> list[dict[str, Any]]:
+    """Events of a streamed answer; each has the name that its data say."""
+    found = []
+    for event in answer.body.decode().split("\n\n")[:-1]:
+        name, _, data = event.partition("\ndata: ")
+        found.append(json.loads(data))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def message_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The message that a client puts together."""
+    message: dict[str, Any] = {}
+    for event in found:
+        if event["type"] == "message_start":
+            assert not message
+            message = {**event["message"]}
+        elif event["type"] == "content_block_start":
+            assert event["index"] == len(message["content"])
+            message["content"].append({**event["content_block"]})
+        elif event["type"] == "content_block_delta":
+            block, delta = message["content"][event["index"]], event["delta"]
+            if delta["type"] == "input_json_delta":
+                block["input"] = (block["input"] or "") + delta["partial_json"]
+            else:
+                member = delta["type"].removesuffix("_delta")
+                block[member] += delta[member]
+        elif event["type"] == "message_delta":
+            message |= event["delta"] | {"fairlead": event.get("fairlead")}
+            message["usage"] |= event["usage"]
+    for block in message["content"]:
+        if isinstance(block.get("input"), str):
+            block["input"] = json.loads(block["input"] or "{}")
+    return message
+
+
+def said(answer: Answer, stream: bool) -> Any:
+    assert answer.status == 200, answer.body
+    return message_of(events(answer)) if stream else answer.message
+
+
+def texts(message: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in message["content"] if block["type"] == "text"]
+
+
+def kinds(message: dict[str, Any]) -> list[str]:
+    return [block["type"] for block in message["content"]]

@@ -1,0 +1,51 @@
+"""Transcripts of model APIs, replayed by a client with the gateway in between and without it, and split at any byte.
+
+bare, ours = await with_and_without(tmp_path, [ScriptedTurn("Hi")], ask)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
+from fairlead_llm.wire import WireStream
+from fairlead_mcp.sse import EventParser
+from llmworld import llm_world
+from toolservers import serve_asgi
+
+Said = TypeVar("Said")
+
+
+async def with_and_without(
+    folder: Path, turns: Sequence[ScriptedTurn], ask: Callable[[str], Awaitable[Said]], **world: Any
+) -> tuple[Said, Said]:
+    """What a client says of a transcript that it gets from the model itself, and of one that comes through a gateway.
+    `ask` gets the address of either, without a path.
+    """
+    async with serve_asgi(ScriptedModel(*turns)) as port:
+        bare = await ask(f"http://127.0.0.1:{port}")
+    async with llm_world(folder, *turns, **world) as running:
+        ours = await ask(f"http://127.0.0.1:{running.gateway.port}")
+    return bare, ours
+
+
+def splits(body: bytes) -> Iterator[list[bytes]]:
+    """The body in two parts, split at each byte, and byte by byte."""
+    for at in range(1, len(body)):
+        yield [body[:at], body[at:]]
+    yield [body[at : at + 1] for at in range(len(body))]
+
+
+def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
+    """What a client gets of rounds that come in these pieces, without what is run in between."""
+    out = b""
+    for number, pieces in enumerate(rounds):
+        if number:
+            stream.next_round()
+        parser = EventParser()
+        events = itertools.chain.from_iterable(map(parser.feed, pieces))
+        out += b"".join([stream.feed(event.data) for event in events]) + stream.end_round()
+    return out + stream.finish({})
