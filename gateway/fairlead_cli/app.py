@@ -55,7 +55,8 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # rich takes longer to load than all else that help needs
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
