@@ -107,9 +107,7 @@ def _decided(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flag() -> TyperOption:
-    """The option as typer makes it of a function: it has no public way to make one by itself. It holds no state, so that
-    all verbs share one.
-    """
+    """The option as typer makes it of a function: it has no public way to make one by itself. All verbs share it."""
     made = typer.Typer(add_completion=False)
 
     @made.command()
