@@ -15,7 +15,7 @@ client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_comm
 
 
 class ConfigScope(StrEnum):
-    """Whose configuration is changed."""
+    """Files that a change goes to."""
 
     user = "user"
     project = "project"
