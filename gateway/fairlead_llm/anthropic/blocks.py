@@ -22,6 +22,8 @@ SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking"
 """By type of a block of thoughts: its member that nobody may change."""
 MARK: Final = "fairlead."
 """Begins what is put in front of a signature."""
+ELSEWHERE: Final = "fairlead.0."
+"""Signature of thoughts of a model of another family, which are shown, and do not go out again."""
 UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which a call may lack its end: it is not run."""
 _MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.")
@@ -52,6 +54,11 @@ class Block(msgspec.Struct, frozen=True):
         """Number that the signature of a thought is marked with; 1 without a mark."""
         found = _MARKED.match(self.signature)
         return 1 if found is None else int(found[1])
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a model of another family thought it."""
+        return self.signature == ELSEWHERE
 
     def signed(self, signature: str) -> Block:
         """The thought with another signature."""

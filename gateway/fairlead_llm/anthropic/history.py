@@ -68,7 +68,7 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
     back = called_back(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
     for block in blocks:
-        if is_ours(block) and key(block) not in back:
+        if block.elsewhere or (is_ours(block) and key(block) not in back):
             continue
         made = back[key(block)] if is_ours(block) else block
         if made.kind == _RESULT:

@@ -27,6 +27,7 @@ from fairlead_llm.between.conversation import (
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import kind_of_part
 from fairlead_llm.between.responses.messages import FORMAT
+from fairlead_llm.responses.items import ELSEWHERE
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
@@ -130,6 +131,8 @@ def response_id(ident: str) -> str:
 
 def item_id(kind: str, response: str, index: int) -> str:
     """The id of an item."""
+    if kind == "rs":
+        return f"{ELSEWHERE}{response.removeprefix('resp_')[:40]}_{index}"
     return f"{kind}_{response.removeprefix('resp_')[:40]}_{index}"
 
 
