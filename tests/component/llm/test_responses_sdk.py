@@ -84,9 +84,10 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
               {"type": "output_text.done", **PART, "text": "See here.", "logprobs": []},
               {"type": "content_part.done", **PART, "part": CITED}, content=[]),
         output=[message(CITED)]),
-    "events and items that nobody knows": raw(
+    "events and members that nobody knows": raw(
         {"type": "keepalive"}, {"type": "response.x.y", "z": [1]},
-        *item({"type": "x_item", "id": "x_1", "z": 1.0}), output=[{"type": "x_item", "id": "x_1", "z": 1.0}]),
+        *item({**SEARCH, "x": {"z": 1.0}}, {"type": "web_search_call.x", "z": 1.0}),
+        output=[{**SEARCH, "x": {"z": 1.0}}]),
     "a freeform call": raw(
         *item(CUSTOM, {"type": "custom_tool_call_input.delta", "delta": "print(1)"},
               {"type": "custom_tool_call_input.done", "input": "print(1)"}, input=""), output=[CUSTOM]),
@@ -123,7 +124,7 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = response.to_dict(warnings=False)  # of items that it does not know
+    found: dict[str, Any] = response.to_dict()
     return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
 
 
