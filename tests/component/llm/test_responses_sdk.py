@@ -198,3 +198,20 @@ async def test_a_clients_own_retries_see_the_providers_status(tmp_path: Path) ->
             await client.responses.create(model="unknown", input="Hi")
         with pytest.raises(openai.BadRequestError, match="send the whole conversation"):
             await client.responses.create(model="scripted", input="Hi", previous_response_id="resp_x")
+
+
+async def test_a_client_asks_about_its_answers(tmp_path: Path) -> None:
+    async with (
+        responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world,
+        openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client,
+    ):
+        said = await client.responses.create(model="scripted", input="Add")
+        found = await client.responses.retrieve(said.id)
+        assert found.to_dict() == said.to_dict()
+        items = [each async for each in client.responses.input_items.list(said.id)]
+        assert items[0].content == "Add"
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await client.responses.cancel(said.id)
+        await client.responses.delete(said.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(said.id)
