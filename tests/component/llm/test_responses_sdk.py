@@ -84,9 +84,10 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
               {"type": "output_text.done", **PART, "text": "See here.", "logprobs": []},
               {"type": "content_part.done", **PART, "part": CITED}, content=[]),
         output=[message(CITED)]),
-    "events and items that nobody knows": raw(
+    "events and members that nobody knows": raw(
         {"type": "keepalive"}, {"type": "response.x.y", "z": [1]},
-        *item({"type": "x_item", "id": "x_1", "z": 1.0}), output=[{"type": "x_item", "id": "x_1", "z": 1.0}]),
+        *item({**SEARCH, "x": {"z": 1.0}}, {"type": "web_search_call.x", "z": 1.0}),
+        output=[{**SEARCH, "x": {"z": 1.0}}]),
     "a freeform call": raw(
         *item(CUSTOM, {"type": "custom_tool_call_input.delta", "delta": "print(1)"},
               {"type": "custom_tool_call_input.done", "input": "print(1)"}, input=""), output=[CUSTOM]),
@@ -123,7 +124,7 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = response.to_dict(warnings=False)  # of items that it does not know
+    found: dict[str, Any] = response.to_dict()
     return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
 
 
@@ -197,3 +198,20 @@ async def test_a_clients_own_retries_see_the_providers_status(tmp_path: Path) ->
             await client.responses.create(model="unknown", input="Hi")
         with pytest.raises(openai.BadRequestError, match="send the whole conversation"):
             await client.responses.create(model="scripted", input="Hi", previous_response_id="resp_x")
+
+
+async def test_a_client_asks_about_its_answers(tmp_path: Path) -> None:
+    async with (
+        responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world,
+        openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client,
+    ):
+        said = await client.responses.create(model="scripted", input="Add")
+        found = await client.responses.retrieve(said.id)
+        assert found.to_dict() == said.to_dict()
+        items = [each async for each in client.responses.input_items.list(said.id)]
+        assert items[0].content == "Add"
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await client.responses.cancel(said.id)
+        await client.responses.delete(said.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(said.id)

@@ -93,3 +93,12 @@ def test_a_key_goes_out_in_the_header_of_its_api(kind: Any, headers: dict[str, s
 def test_the_version_of_anthropics_api_is_that_of_the_settings_headers() -> None:
     provider = Provider("https://a", "anthropic", headers={"Anthropic-Version": "2026-10-21"})
     assert provider.request_headers("") == {"anthropic-version": "2026-10-21"}
+
+
+def test_responses_are_spoken_by_openai_itself_and_by_those_that_say_so() -> None:
+    own = Provider("https://api.openai.com/v1")
+    assert own.speaks_responses
+    assert not Provider("https://api.openai.com/v1", responses=False).speaks_responses
+    assert not Provider("http://vllm.models:8000/v1").speaks_responses
+    assert Provider("http://vllm.models:8000/v1", responses=True).speaks_responses
+    assert not Provider("https://api.anthropic.com", kind="anthropic", responses=True).speaks_responses

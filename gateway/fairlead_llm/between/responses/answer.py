@@ -27,7 +27,7 @@ from fairlead_llm.between.conversation import (
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import kind_of_part
 from fairlead_llm.between.responses.messages import FORMAT
-from fairlead_llm.responses.items import ELSEWHERE
+from fairlead_llm.responses.items import ELSEWHERE, new_id
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
@@ -115,18 +115,15 @@ def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def response_head(ident: str, model: str, created: int, asked: Conversation) -> dict[str, Any]:
-    """A response without output and state, with what it repeats of its request."""
+def response_head(model: str, created: int, asked: Conversation) -> dict[str, Any]:
+    """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
+    providers' ids need not be: what it said is found by it.
+    """
     return {
-        "id": response_id(ident), "object": "response", "created_at": created, "model": model, "error": None,
+        "id": new_id("resp"), "object": "response", "created_at": created, "model": model, "error": None,
         "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "store": True, **asked.echo,
         "previous_response_id": None,
     }  # fmt: skip
-
-
-def response_id(ident: str) -> str:
-    """The id of an answer as the family's begin."""
-    return ident if ident.startswith("resp_") else f"resp_{ident}"
 
 
 def item_id(kind: str, response: str, index: int) -> str:
@@ -155,7 +152,7 @@ def write_answer(
     answer: TranslatedAnswer, usage: TokenUsage, asked: Conversation, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
-    found = response_head(answer.id, answer.model, answer.created, asked)
+    found = response_head(answer.model, answer.created, asked)
     output = _output(answer.parts, found["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)
     return {**found, **written_state(answer.stop, refused=refused), "output": output, "usage": written_usage(usage)}

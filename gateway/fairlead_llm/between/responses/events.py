@@ -114,7 +114,7 @@ class ResponsesEventWriter:
     def write(self, event: StreamEvent) -> bytes:
         match event:
             case StreamStart():
-                self._head = response_head(event.id, event.model or self._asked.model, self._created, self._asked)
+                self._head = response_head(event.model or self._asked.model, self._created, self._asked)
                 return self._state("response.created") + self._state("response.in_progress")
             case TextDelta(kind="thinking"):
                 return self._thought(event.text)
