@@ -64,9 +64,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
         result = {"type": "tool_result", "tool_use_id": message["content"][-1]["id"], "content": "so"}
         text = {"type": "text", "text": "Go on"}
         back = {"role": "assistant", "content": message["content"]}
-        last = said(
-            await here.messages("Ask", back, {"role": "user", "content": [result, text]}, **asked), stream
-        )
+        last = said(await here.messages("Ask", back, {"role": "user", "content": [result, text]}, **asked), stream)
     assert texts(last) == ["Done."]
     sent = here.model.requests[2]["messages"]
     assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user"]
