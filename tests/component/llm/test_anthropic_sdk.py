@@ -89,15 +89,17 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
 @pytest.mark.parametrize("name", ROUNDS)
 async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, name: str, shows: bool) -> None:
     found = []
+    ran = 0
     for stream in (True, False):
         async with llm_world(tmp_path, *ROUNDS[name], provider=ANTHROPIC) as world:
             asked = {"extra_body": {"fairlead": {"showCalls": shows}}}
             found.append(await asking(stream, **asked)(f"http://127.0.0.1:{world.gateway.port}"))
+            ran = len(world.called)
     streamed, whole = found
-    assert len(whole.pop("fairlead")["calls"]) == len(world.called)
+    assert len(whole.pop("fairlead")["calls"]) == ran
     assert streamed == whole
     shown = [each for each in whole["content"] if each["type"] == "mcp_tool_use"]
-    assert len(shown) == (len(world.called) if shows else 0)
+    assert len(shown) == (ran if shows else 0)
 
 
 async def test_the_last_event_that_can_hold_it_tells_what_was_done(tmp_path: Path) -> None:

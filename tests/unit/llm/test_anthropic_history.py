@@ -77,10 +77,9 @@ def test_results_stand_first_in_the_one_next_message() -> None:
 def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
     system = b'{"role":"system","content":"Be brief."}'
-    assert restored([b"{}", system], {0: turn})[1:] == [
-        user(result("ours")).replace(b": ", b":").replace(b", ", b","),
-        system,
-    ]
+    _, results, last = restored([b"{}", system], {0: turn})
+    assert json.loads(bytes(results)) == {"role": "user", "content": [result("ours")]}
+    assert last == system
     assert len(restored([b"{}"], {0: turn})) == 2
 
 
