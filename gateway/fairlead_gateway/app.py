@@ -118,7 +118,7 @@ class Gateway:
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._llm = llm
-        served = application(self.readiness, rest, *(() if llm is None else (llm.routes, llm.refusals)))
+        served = application(self.readiness, rest, *(() if llm is None else (llm.routes, llm.refusal)))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(

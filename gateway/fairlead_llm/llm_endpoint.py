@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ from fastapi import Request, Response
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
@@ -53,34 +54,26 @@ class ModelServices(msgspec.Struct, frozen=True):
 class LlmEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, wire: WireFormat) -> None:
+    def __init__(self, services: ModelServices, wire: WireFormat, kept: Continuations | None = None) -> None:
+        """`kept`: keeper of answers, in formats that go on from them by their ids."""
         self._services = services
         self._format = wire
+        self._kept = kept
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        try:
-            body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._held(request, body, model, stream))
-        except LlmError as error:
-            return self.failed(error)
-        except Problem as problem:
-            return self.failed(of_problem(problem))
-        return Response(status_code=499) if held is None else held
-
-    def failed(self, error: LlmError) -> Response:
-        """The response that says so, in the client's format."""
-        return Response(self._format.error_body(error), error.status, error.headers, JSON)
+        return await answered(request, self._format, lambda body: self._held(request, body, model, stream))
 
     async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
-        loop = await self._begun(request, body, model, stream)
+        asked, loop = await self._begun(request, body, model, stream)
         try:
             async with asyncio.timeout(loop.left()):
+                approved = None if self._kept is None else await self._kept.begun(loop)
                 answer = await loop.ask()
                 if answer.status != 200:
                     return await self._refused(answer, loop)
                 if not loop.prepared.request.stream:
-                    return await self._whole(request, loop, answer)
+                    return await self._whole(asked, loop, answer, approved.finished if approved else [])
         except TimeoutError as error:
             raise loop.over() from error
         except Problem as problem:
@@ -90,52 +83,69 @@ class LlmEndpoint:
         if not answer.streams:
             answer.close()
             raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
-        return StreamedAnswer(loop, answer, self._services.turns, request.scope[IDENTITY])
+        ran = approved.finished if approved else []
+        return StreamedAnswer(asked, loop, answer, self._services.turns, self._kept, ran)
 
-    async def _begun(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> ToolLoop:
+    async def _begun(
+        self, request: Request, body: bytes, model: str | None, stream: bool | None
+    ) -> tuple[ModelRequest, ToolLoop]:
         services = self._services
-        asked, targets = read_request(services, self._format, request, body, model, stream)
-        seen = functools.partial(services.context.seen, request)
-        prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
         try:
+            read = self._format.read(body, model, stream)
+            asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
+            if self._kept is not None:
+                found = await self._kept.opened(asked.identity, read, body, targets)
+                asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
+                targets = [*found.targets]
+            seen = functools.partial(services.context.seen, request)
+            prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
             prepared = await prepare(targets)
         except BadRequest as error:
             raise bad_request(error) from error
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), asked.identity)
-        return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes.tier,
+        return asked, ToolLoop(
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes,
             services.limits,
         )  # fmt: skip
 
-    async def _whole(self, request: Request, loop: ToolLoop, answer: ProviderAnswer) -> Response:
-        prepared = loop.prepared
+    async def _whole(
+        self, asked: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
+    ) -> Response:
+        """The answer of all rounds; `ran` are calls that were run in front of the first."""
+        prepared, identity = loop.prepared, asked.identity
         before: list[WireAnswer] = []
-        ran: list[FinishedCall] = []
+        ran = [*ran]
         usage: dict[str, object] = {}
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
-            calls, results = loop.split(said.message), NO_RESULTS
-            if calls.ours and not loop.final:
-                results = await loop.run(calls.ours)
-                ran += results.finished
-            if calls.theirs or not results.messages:
-                break
+            again, calls, results = loop.repeats(said.spoilt), loop.split(said.message), NO_RESULTS
+            if not again:
+                if calls.ours and not loop.final:
+                    results = await loop.run(calls.ours)
+                    ran += results.finished
+                if calls.theirs or not results.messages:
+                    break
+                loop.go_on(said.in_request, results.messages)
             before.append(said)
-            loop.go_on(said.in_request, results.messages)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
         kept = loop.to_keep(calls, said.in_request, results.messages, said.thought(before))
-        await self._services.turns.keep(request.scope[IDENTITY], prepared.wire, prepared.request.asked, kept)
+        await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, kept)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
-        return Response(written, 200, dict(answer.headers), JSON)
+        if self._kept is not None:
+            rounds = [*before, said]
+            await self._kept.keep(
+                SaidResponse(identity, asked.read, prepared, rounds, written, loop.before, results.messages)
+            )
+        return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
         try:
-            return loop.prepared.wire.answer(await answer.whole())
+            return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
@@ -153,39 +163,66 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
-def read_request(
-    services: ModelServices,
-    wire: WireFormat,
-    request: Request,
-    body: bytes,
-    model: str | None = None,
-    stream: bool | None = None,
-) -> tuple[ModelRequest, list[ModelTarget]]:
-    """A client's request, and the models that may answer it. Raises LlmError."""
+async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
+    """What the `work` on a request's body answers, until the client is gone; errors in the client's format."""
     try:
-        read = wire.read(body, model, stream)
-        wishes = _wishes(read, request)
-        route, targets = services.providers.targets(read.model)
-    except BadRequest as error:
-        raise bad_request(error) from error
+        body = b"".join(await read_pieces(request, MAX_BODY))
+        held = await while_connected(request, work(body))
+    except LlmError as error:
+        return failed(wire, error)
+    except Problem as problem:
+        return failed(wire, of_problem(problem))
+    return Response(status_code=499) if held is None else held
+
+
+def model_request(
+    providers: Providers,
+    request: Request,
+    wire: WireFormat,
+    read: WireRequest,
+    body: bytes,
+    model: str | None,
+    stream: bool | None,
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
+    LlmError.
+    """
+    wishes = _wishes(read, request)
+    try:
+        route, targets = providers.targets(read.model)
     except UnknownModel as error:
         raise LlmError(404, str(error), "model_not_found", param="model") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
     return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
 
 
+def read_request(
+    services: ModelServices, wire: WireFormat, request: Request, body: bytes
+) -> tuple[ModelRequest, list[ModelTarget]]:
+    """A client's request, and the models that may answer it. Raises LlmError."""
+    try:
+        read = wire.read(body)
+        return model_request(services.providers, request, wire, read, body, None, None)
+    except BadRequest as error:
+        raise bad_request(error) from error
+
+
+def failed(wire: WireFormat, error: LlmError) -> Response:
+    """The response that says so, in a client's format."""
+    return Response(wire.error_body(error), error.status, error.headers, JSON)
+
+
 def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
     """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
 
     def refused(problem: Problem) -> Response:
-        error = of_problem(problem)
-        return Response(wire.error_body(error), error.status, error.headers, JSON)
+        return failed(wire, of_problem(problem))
 
     return refused
 
 
 def bad_request(error: BadRequest) -> LlmError:
-    """The refusal of a request that cannot be read."""
+    """The error for a request that cannot be read."""
     return LlmError(400, str(error), "invalid_request", param=error.param)
 
 

@@ -18,8 +18,10 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.pair import losses_of
 from fairlead_llm.errors import NO_RETRY, LlmError
-from fairlead_llm.offers import ToolOffer
+from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -35,6 +37,8 @@ AT_ONCE: Final = 32
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 MOST_NAMED: Final = 20
+LOSSES: Final = "x-fairlead-losses"
+"""Header of an answer: codes of what was lost on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -91,7 +95,7 @@ class ToolLoop:
         origin: Origin,
         prepared: PreparedRequest,
         prepare: Prepare,
-        tier: str | None,
+        wishes: OfferWishes,
         limits: LoopLimits,
     ) -> None:
         """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
@@ -102,7 +106,7 @@ class ToolLoop:
         self._origin = origin
         self.prepared = prepared
         self._prepare = prepare
-        self._tier = tier
+        self._wishes = wishes
         self._limits = limits
         self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
@@ -112,6 +116,7 @@ class ToolLoop:
         """Whether the answer that is read now was to call nothing."""
         self.calls: list[CallReport] = []
         self._has_run = False
+        self._repeated = False
 
     @property
     def offer(self) -> ToolOffer | None:
@@ -120,8 +125,18 @@ class ToolLoop:
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: nothing is run here."""
-        return None if self.offer is None or not self.offer.definitions else self.prepared.request.tool_names
+        """Names of tools whose calls the caller gets, for they are its own, or to approve them first; None: nothing is
+        run here.
+        """
+        if self.offer is None or not self.offer.definitions:
+            return None
+        own = self.prepared.request.tool_names
+        return (*own, *self.offer.approved_first) if self.offer.approved_first else own
+
+    @property
+    def before(self) -> Sequence[bytes]:
+        """Messages of the rounds so far, which the caller has not seen."""
+        return self._more
 
     @property
     def target(self) -> ModelTarget:
@@ -159,9 +174,10 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
+        counts = self.theirs is not None or self._losses is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
+            usage=provider.stream_usage and counts, first=not self._more, last=self.last,
         )  # fmt: skip
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
@@ -174,6 +190,16 @@ class ToolLoop:
     def no_retry(self) -> Mapping[str, str]:
         """Headers of an error: a request that has run tools is not to be repeated by an SDK."""
         return NO_RETRY if self._has_run else {}
+
+    @property
+    def _losses(self) -> TranslationLosses | None:
+        return losses_of(self.prepared.request)
+
+    @property
+    def loss_header(self) -> Mapping[str, str]:
+        """The header that tells what the provider's format lacks of the request."""
+        losses = ", ".join(self._losses or ())
+        return {LOSSES: losses} if losses else {}
 
     def over(self) -> LlmError:
         """The error for a request whose time is over."""
@@ -190,9 +216,9 @@ class ToolLoop:
         """Run calls here. Raises Problem."""
         format_name = self.prepared.wire.name
         shelf, found = await self._context.worker.do(
-            lambda: planned_calls(self._context, self._seen(), self._tier, format_name, calls)
+            lambda: planned_calls(self._context, self._seen(), self._wishes.tier, format_name, calls)
         )
-        planned = [self._offered(plan) for plan in found]
+        planned = self._within(list(map(self._offered, found)))
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
@@ -209,12 +235,26 @@ class ToolLoop:
         written = message_format(format_name).write_results([plan.call for plan in planned], results)
         return RoundResults([encode(each) for each in written.messages], finished)
 
+    def _within(self, planned: list[Planned]) -> list[Planned]:
+        """The calls, of no tool where they are more than the request has run."""
+        most = self._wishes.max_calls
+        if most is None:
+            return planned
+        room = max(most - len(self.calls), 0)
+        why = f"The call was not run: this request may run {most} calls (max_tool_calls)"
+        return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
+
     def _offered(self, plan: Planned) -> Planned:
         """The call, of an unknown tool where that was not offered: over budget, or of another server."""
         names = self.offer.names if self.offer is not None else ()
         if plan.call.wire_name in names or plan.entry is None:
             return plan
         return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
+
+    def repeats(self, spoilt: bool) -> bool:
+        """Whether a round is to be asked anew: where it is spoilt, and was not asked anew already."""
+        self._repeated = spoilt and not self._repeated and self.theirs is not None and not self.final
+        return self._repeated
 
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""

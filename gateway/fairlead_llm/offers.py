@@ -25,13 +25,49 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import offered, online
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import VisibleTools
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 MAX_KEPT: Final = 64
 """Offers that are kept of one view."""
 Positive = Annotated[int, Meta(ge=1)]
 Word = Annotated[str, Meta(max_length=256)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=64)]
+
+
+class NamedTools(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Some tools of a server: by name, or those that only read."""
+
+    names: Words = ()
+    read_only: bool = False
+
+    def has(self, entry: VisibleTool) -> bool:
+        """Whether a tool is one of them."""
+        return _named(entry, self.names) or (self.read_only and _only_reads(entry))
+
+
+class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Tools of one server that a request names, and which of their calls are approved before they run."""
+
+    server: Word = ""
+    """Empty: of any server."""
+    names: Words | None = None
+    read_only: bool = False
+    asks: bool = False
+    """Whether a call is approved first, where `always` and `never` do not say."""
+    always: NamedTools | None = None
+    never: NamedTools | None = None
+
+    def has(self, entry: VisibleTool) -> bool:
+        """Whether a tool is wanted."""
+        if self.server and self.server not in (entry.server.name, entry.prefix):
+            return False
+        return (self.names is None or _named(entry, self.names)) and (not self.read_only or _only_reads(entry))
+
+    def approves(self, entry: VisibleTool) -> bool:
+        """Whether calls of one of its tools are approved first."""
+        if self.never is not None and self.never.has(entry):
+            return False
+        return self.asks or (self.always is not None and self.always.has(entry))
 
 
 class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -43,6 +79,10 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
     tools: Literal["inject", "none"] = "inject"
+    mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
+    """Only tools of these servers, and of each only some, where there are any."""
+    max_calls: Annotated[int, Meta(ge=0)] | None = None
+    """Calls that may be run here."""
     show_calls: bool = False
 
 
@@ -59,6 +99,8 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
     """Left out because the caller has a tool of that name."""
+    approved_first: frozenset[str] = frozenset()
+    """Names of those whose calls are run only after the client approves them."""
     refused: str = ""
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
@@ -69,6 +111,7 @@ class _Whole(msgspec.Struct, frozen=True):
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
+    approved_first: frozenset[str]
 
 
 class Offers:
@@ -109,25 +152,42 @@ class Offers:
         chosen = [whole.definitions[name] for name in outcome.tools if name in whole.definitions]
         place = next(n for n, model in enumerate(models) if model.name == outcome.model)
         return ToolOffer(
-            place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
-        )
+            place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed,
+            whole.approved_first,
+        )  # fmt: skip
 
     def _whole(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
-        key = (format_.name, wishes.servers, wishes.tags, models[0].name)
+        key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, models[0].name)
         kept = self._kept.setdefault(shelf, {})
         found = kept.get(key)
         if found is None:
             entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
+            wanted = {each.name: _wish(wishes.mcp, each) for each in entries}
+            entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
+            asked = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
             counted = candidates(self._context, entries)
             offer = converted(self._context, shelf, entries, format_, Options(model=models[0].name))
             shown = {offer.names[name]: name for name in offer.names}
             raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
             definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-            found = _Whole([one for one in counted if one.name in definitions], definitions)
+            asks = frozenset(definitions[name][0] for name in asked if name in definitions)
+            found = _Whole([one for one in counted if one.name in definitions], definitions, asks)
             if len(kept) >= MAX_KEPT:
                 kept.clear()
             kept[key] = found
         return found
+
+
+def _wish(wishes: Sequence[ServerWish], entry: VisibleTool) -> ServerWish | None:
+    return next((wish for wish in wishes if wish.has(entry)), None)
+
+
+def _named(entry: VisibleTool, names: Sequence[str]) -> bool:
+    return entry.name in names or entry.entry.name in names
+
+
+def _only_reads(entry: VisibleTool) -> bool:
+    return bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
 
 
 def _beside(model: RouteModel, own: int) -> RouteModel:

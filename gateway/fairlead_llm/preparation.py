@@ -17,7 +17,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import OpenTurns
-from fairlead_llm.wire import WireFormat, WireRequest
+from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
@@ -70,8 +70,10 @@ class RequestPreparation:
         BadRequest, Problem.
         """
         first: PreparedRequest | None = None
+        targets = self._spoken_to(asked.format, targets)
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
+            assert wire is not None
             alike = self._alike(asked.format, wire, targets)
             found = await self._made(asked, wire, seen, targets, alike)
             first = first or found
@@ -80,6 +82,17 @@ class RequestPreparation:
             if alike == len(targets):
                 return first
             targets = targets[alike:]
+
+    def _spoken_to(self, front: WireFormat, targets: Sequence[ModelTarget]) -> Sequence[ModelTarget]:
+        """The targets to which a request in that format can be said. Raises BadRequest where there are none."""
+        found = [each for each in targets if spoken(front, self._providers.by_name[each.provider]) is not None]
+        if not found:
+            kind = self._providers.by_name[targets[0].provider].kind
+            raise BadRequest(
+                f"the model is served by a provider of the kind {kind}, in whose API this request cannot be said: ask "
+                "for another model, or by the API of that kind", "model",
+            )  # fmt: skip
+        return found
 
     async def unsent(
         self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
@@ -104,7 +117,7 @@ class RequestPreparation:
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None
         if asked.wishes.tools == "inject" and not request.plain:
-            offer = await self._offered(asked, wire, request, seen, targets[:alike])
+            offer = await self.offered(asked, wire, request, seen, targets[:alike])
         place = 0 if offer is None else offer.model
         return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
 
@@ -115,7 +128,13 @@ class RequestPreparation:
                 return place
         return len(targets)
 
-    async def _offered(
+    async def conversation(self, request: WireRequest) -> ConversationTokens:
+        """The tokens of a request's messages and system prompt as they go out."""
+        messages = b",".join(map(bytes, request.messages))
+        found = await self._context.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        return found.tokens
+
+    async def offered(
         self,
         asked: ModelRequest,
         wire: WireFormat,
@@ -134,9 +153,8 @@ class RequestPreparation:
         most = ConversationTokens(0, len(asked.body) + request.restored)
         offer = await self._context.done(lambda: make(most, exact=False))
         if offer is None:
-            found = await self._context.measured([asked.body])
-            beside = (len(request.tools) + request.restored) // 3
-            counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
+            found = await self.conversation(request)
+            counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
             offer = await self._context.done(lambda: make(counted, exact=True))
         assert offer is not None
         return offer

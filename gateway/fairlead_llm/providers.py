@@ -24,6 +24,7 @@ from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
+OPENAI_HOST: Final = "api.openai.com"
 ProviderKind = Literal["openai", "anthropic", "gemini"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -81,6 +82,14 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
     """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
+    responses: bool | None = None
+    """Whether the API has `/responses`; of the kind `openai`. By default that of OpenAI itself has."""
+
+    @property
+    def speaks_responses(self) -> bool:
+        """Whether requests in the form of OpenAI Responses go to it as they are."""
+        own = urlsplit(self.base_url).hostname == OPENAI_HOST
+        return self.kind == "openai" and (own if self.responses is None else self.responses)
 
     def url(self, path: str) -> str:
         """Address of a path of the API, such as `/chat/completions`, `/v1/messages`,

@@ -5,7 +5,7 @@ Imported only where the installation has providers: the HTTP client takes a thir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -15,11 +15,17 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
+from fairlead_llm.count_endpoint import TokenCountEndpoint
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.gemini.paths import read_path
+from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
-from fairlead_llm.token_counts import TokenCountEndpoint
+from fairlead_llm.responses.format import RESPONSES
+from fairlead_llm.responses.kept import KeptResponses
+from fairlead_llm.responses.stored import StoredResponses
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
@@ -28,6 +34,7 @@ from fairlead_rest.problems import Problem
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 TWICE: Final = "/v1"
 """In front of paths of clients that add a version to a base URL that ends with one."""
+RESPONSES_PATH: Final = "/v1/responses"
 
 
 class LlmEndpoints:
@@ -42,6 +49,8 @@ class LlmEndpoints:
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
         chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
+        kept = KeptResponses(recorder, turns)
+        responses, gemini = LlmEndpoint(services, RESPONSES, kept), GeminiEndpoint(services)
         counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
 
@@ -59,14 +68,49 @@ class LlmEndpoints:
         async def count_tokens(request: Request) -> Response:
             return await counts.answer(request)
 
+        @router.post("/v1beta/models/{rest:path}")
+        @router.post("/v1/models/{rest:path}")  # where newer clients ask
+        async def generate_content(request: Request, rest: str) -> Response:
+            return await gemini.answer(request)
+
+        @router.post(RESPONSES_PATH)
+        async def create_response(request: Request) -> Response:
+            return await responses.answer(request)
+
+        _stored(router, StoredResponses(kept, providers, self._client))
         self.routes: list[BaseRoute] = [*router.routes]
-        refused = refuser(ANTHROPIC)
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {
-            CHAT_COMPLETIONS: refuser(CHAT),
-            **{front + path: refused for front in ("", TWICE) for path in (MESSAGES, COUNT_TOKENS)},
-        }
-        """By path: the form of refusals that come before a route is found, such as an unknown key."""
+
+    def refusal(self, path: str) -> Callable[[Problem], Response] | None:
+        """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
+        if path == CHAT_COMPLETIONS:
+            return refuser(CHAT)
+        if path == RESPONSES_PATH:
+            return refuser(RESPONSES)
+        if path in (MESSAGES, COUNT_TOKENS) or path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
+            return refuser(ANTHROPIC)
+        return refuser(GEMINI_EVENTS) if read_path(path) is not None else None
 
     async def aclose(self) -> None:
         """Close connections to providers."""
         await self._client.aclose()
+
+
+def _stored(router: APIRouter, stored: StoredResponses) -> None:
+    """Routes of answers that are kept."""
+    path = f"{RESPONSES_PATH}/{{response_id}}"
+
+    @router.get(path)
+    async def retrieve_response(request: Request, response_id: str) -> Response:
+        return await stored.retrieve(request, response_id)
+
+    @router.delete(path)
+    async def delete_response(request: Request, response_id: str) -> Response:
+        return await stored.delete(request, response_id)
+
+    @router.post(f"{path}/cancel")
+    async def cancel_response(request: Request, response_id: str) -> Response:
+        return await stored.cancel(request, response_id)
+
+    @router.get(f"{path}/input_items")
+    async def list_input_items(request: Request, response_id: str) -> Response:
+        return await stored.input_items(request, response_id)

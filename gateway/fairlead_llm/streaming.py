@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from fairlead_gateway.core.identity import Identity
+from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
+from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadStream
+from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_rest.problems import Problem
@@ -32,18 +34,26 @@ class StreamedAnswer(Response):
 
     def __init__(
         self,
+        asked: ModelRequest,
         loop: ToolLoop,
         answer: ProviderAnswer,
         turns: OpenTurns,
-        identity: Identity,
+        kept: Continuations | None = None,
+        ran: Sequence[FinishedCall] = (),
     ) -> None:
-        super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
+        """`ran`: calls that were run in front of the first round."""
+        super().__init__(None, 200, {**answer.headers, **loop.loss_header, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
         self._turns = turns
-        self._identity = identity
+        self._asked = asked
+        self._identity = asked.identity
+        self._kept = kept
+        self._results: Sequence[bytes] = ()
+        """Results of calls of the last round."""
         self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
+        self._early = self._stream.ran(ran) if ran and loop.prepared.shows_calls else b""
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,9 +75,12 @@ class StreamedAnswer(Response):
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         alive = asyncio.ensure_future(self._keep_alive())
         try:
+            await self._write(self._early)
             async with asyncio.timeout(self._loop.left()):
                 await self._rounds()
-            await self._write(self._stream.finish({"fairlead": self._loop.report()}))
+            end = self._stream.finish({"fairlead": self._loop.report()})
+            await self._keep(end)
+            await self._write(end)
         except TimeoutError:
             await self._fail(self._loop.over())
         except BadStream as error:
@@ -88,22 +101,39 @@ class StreamedAnswer(Response):
         prepared = held.prepared
         while True:
             await self._one()
+            if held.repeats(stream.spoilt):
+                await self._next()
+                continue
             calls, results = held.split(stream.message), NO_RESULTS
             if calls.ours and not held.final:
                 results = await held.run(calls.ours)
+                self._results = results.messages
             if prepared.shows_calls:
                 await self._write(stream.ran(results.finished))
             if calls.theirs or not results.messages:
                 kept = held.to_keep(calls, stream.in_request, results.messages, stream.thought)
-                await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, kept)
+                await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.asked, kept)
                 return
             held.go_on(stream.in_request, results.messages)
-            stream.next_round()
-            self._answer.close()
-            self._answer = await held.ask()
-            if self._answer.status != 200 or not self._answer.streams:
-                said_there = prepared.wire.error_in(await self._answer.whole())
-                raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
+            self._results = ()
+            await self._next()
+
+    async def _next(self) -> None:
+        """Begin the next round. Raises what can go wrong."""
+        self._stream.next_round()
+        self._answer.close()
+        self._answer = await self._loop.ask()
+        if self._answer.status != 200 or not self._answer.streams:
+            said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
+            raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
+
+    async def _keep(self, end: bytes) -> None:
+        if self._kept is None:
+            return
+        held, asked = self._loop, self._asked
+        await self._kept.keep(
+            SaidResponse(asked.identity, asked.read, held.prepared, self._stream, end, held.before, self._results)
+        )
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""

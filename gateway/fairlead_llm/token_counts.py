@@ -1,118 +1,101 @@
-"""Endpoint that counts the tokens of a request before it is sent, with the tools that it would get: by the provider
-where it is of the client's kind, else by the gateway's own estimate.
+"""Counts of the tokens that a request would have, with the tools that would be injected: by its provider where that
+counts in the client's format, else as they are counted here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-import msgspec
 from fastapi import Request, Response
-from msgspec import Raw
 
-from fairlead_formats.tokens.families import family_of
-from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.llm_endpoint import MAX_BODY, ModelServices, bad_request, read_request
-from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.providers import Provider, ProviderKind
+from fairlead_llm.errors import LlmError
+from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, model_request
+from fairlead_llm.preparation import ModelRequest
+from fairlead_llm.providers import ModelTarget
 from fairlead_llm.upstream import ProviderUnavailable
-from fairlead_llm.wire import BadRequest, WireFormat
-from fairlead_rest.bodies import JSON, encode, read_pieces
-from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
-from fairlead_rest.tool_runs import while_connected
-
-ESTIMATED: Final = "x-fairlead-estimated"
-"""Header of an answer that no provider gave."""
+from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_llm.wire_formats import speaks
+from fairlead_rest.bodies import JSON
 
 
-class CountFormat(Protocol):
-    """How a model API is asked for the tokens of a request."""
+class CountingFormat(WireFormat, Protocol):
+    """Wire format whose API counts tokens."""
 
-    @property
-    def wire(self) -> WireFormat:
-        """Format of the request."""
+    def read_count(self, body: bytes, model: str | None = None) -> WireRequest:
+        """A client's request for a count, as the request that it is about. Raises BadRequest."""
 
-    @property
-    def kind(self) -> ProviderKind:
-        """Providers that count."""
+    def count_path(self, model: str) -> str:
+        """Path of a request for a count below the base of the provider's API."""
 
-    def path(self, model: str) -> str:
-        """Path below the base of the provider's API."""
+    def count_body(self, request: WireRequest, model: str, injected: Sequence[bytes]) -> bytes:
+        """The request for a count to the provider."""
 
-    def written(self, tokens: int) -> bytes:
-        """The answer that there are so many."""
+    def counted(self, tokens: int) -> bytes:
+        """The answer with a count made here."""
 
 
-class _Tools(msgspec.Struct):
-    tools: Raw = Raw(b"")
+class TokenCounts:
+    """Endpoint for requests for a count, of clients of one wire format."""
 
-
-class TokenCountEndpoint:
-    """Endpoint for clients of one wire format."""
-
-    def __init__(self, services: ModelServices, counting: CountFormat) -> None:
+    def __init__(self, services: ModelServices, wire: CountingFormat) -> None:
         self._services = services
-        self._counting = counting
+        self._format = wire
 
-    async def answer(self, request: Request) -> Response:
-        """The answer to one request."""
+    async def answer(self, request: Request, model: str | None = None) -> Response:
+        """The count of one request; `model` is that of the path, in formats that have it there."""
+        return await answered(request, self._format, lambda body: self._counted(request, body, model))
+
+    async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
+        providers, wire = self._services.providers, self._format
         try:
-            body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._counted(request, body))
-        except LlmError as error:
-            return self._failed(error)
+            read = wire.read_count(body, model)
+            asked, targets = model_request(providers, request, wire, read, body, model, False)
+            if speaks(providers.by_name[targets[0].provider], wire):
+                return await self._sent(asked, request, targets)
         except BadRequest as error:
-            return self._failed(bad_request(error))
-        except Problem as problem:
-            return self._failed(of_problem(problem))
-        return Response(status_code=499) if held is None else held
+            raise bad_request(error) from error
+        return Response(wire.counted(await self._estimated(asked, request, targets)), 200, None, JSON)
 
-    async def _counted(self, request: Request, body: bytes) -> Response:
-        services, counting = self._services, self._counting
-        asked, targets = read_request(services, counting.wire, request, body)
+    async def _sent(self, asked: ModelRequest, request: Request, targets: Sequence[ModelTarget]) -> Response:
+        """The provider's count. Raises LlmError."""
+        services, wire = self._services, self._format
         seen = functools.partial(services.context.seen, request)
-        prepared = await services.preparation.unsent(asked, seen, targets)
-        target = targets[0]
-        offered = prepared.offer.definitions if prepared.offer is not None else ()
-        out = prepared.request.body(target.model, (), offered, usage=False)
+        prepared = await services.preparation.prepared(asked, seen, targets)
+        injected = prepared.offer.definitions if prepared.offer is not None else ()
+        target = prepared.targets[0]
+        body = wire.count_body(prepared.request, target.model, injected)
         provider = services.providers.by_name[target.provider]
-        if provider.kind == counting.kind:
-            return await self._asked(provider, target.provider, counting.path(target.model), out, prepared)
-        tokens = await estimated(services.context, target.model, out)
-        return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
-
-    async def _asked(
-        self, provider: Provider, name: str, path: str, body: bytes, prepared: PreparedRequest
-    ) -> Response:
-        """The provider's own count, or its refusal. Raises LlmError."""
-        wire = self._counting.wire
         try:
-            answer = await self._services.client.send(provider, path, body, prepared.headers, wire.answer_headers)
-            try:
-                status, said = answer.status, await answer.whole()
-            finally:
-                answer.close()
+            async with asyncio.timeout(services.limits.seconds):
+                answer = await services.client.send(
+                    provider, wire.count_path(target.model), body, prepared.headers, wire.answer_headers
+                )
+                try:
+                    said = await answer.whole()
+                finally:
+                    answer.close()
         except ProviderUnavailable as error:
-            raise LlmError(502, f"{name}: {error}", "provider_unavailable") from error
+            raise LlmError(502, f"{target.provider}: {error}", "provider_unavailable") from error
+        except TimeoutError as error:
+            raise LlmError(504, "the time for this request is over", "timeout") from error
+        status = answer.status
         if status != 200:
             status, said = wire.refusal(status if status >= 400 else 502, said)
         return Response(said, status, dict(answer.headers), JSON)
 
-    def _failed(self, error: LlmError) -> Response:
-        return Response(self._counting.wire.error_body(error), error.status, error.headers, JSON)
-
-
-async def estimated(context: RestContext, model: str, body: bytes) -> int:
-    """Tokens of a request with `system`, `messages` and `tools`, by the tokenizer that there is and the factors of the
-    model's family.
-    """
-    family = family_of(model)
-    said = (await context.measured([body])).tokens
-    tools = bytes(msgspec.json.decode(body, type=_Tools).tools)
-    text = (said.system + said.messages) * family.text
-    if tools:
-        counted = await context.measured([encode({"system": tools.decode()})])
-        text += counted.tokens.system * family.tools + family.preamble * 1000
-    return text // 1000
+    async def _estimated(self, asked: ModelRequest, request: Request, targets: Sequence[ModelTarget]) -> int:
+        """The count that is made here, of the request in the client's format."""
+        services, read = self._services, asked.read
+        conversation = await services.preparation.conversation(read)
+        definitions: Sequence[bytes] = ()
+        if asked.wishes.tools == "inject" and not read.plain:
+            seen = functools.partial(services.context.seen, request)
+            offer = await services.preparation.offered(asked, self._format, read, seen, targets[:1])
+            definitions = offer.definitions
+        texts = [each.decode("utf-8", "replace") for each in (read.tools, *definitions)]
+        context = services.context
+        tools = await context.worker.do(lambda: sum(map(context.sizes().counter.count, texts)))
+        return conversation.system + conversation.messages + tools

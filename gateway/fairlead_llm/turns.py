@@ -22,6 +22,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
+from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireFormat
 
 MOST_LOOKED_UP: Final = 64
@@ -87,7 +88,7 @@ class OpenTurns:
             turn = _decode(entries[-1]) if entries else None
         except (ContextUnavailable, msgspec.MsgspecError):
             return None
-        return turn if turn is not None and turn.format == wire.name else None
+        return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
 def _tells_apart(identity: Identity, shown: Sequence[ShownCall]) -> bool:

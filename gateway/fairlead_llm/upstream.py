@@ -14,10 +14,10 @@ from typing import Final
 import aiohttp
 
 from fairlead_llm.providers import Provider
+from fairlead_llm.wire import EVENT_STREAM
 
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
-EVENT_STREAM: Final = "text/event-stream"
 
 
 class ProviderUnavailable(Exception):
@@ -67,9 +67,15 @@ class ProviderClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(
-        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+        self,
+        provider: Provider,
+        path: str,
+        body: bytes,
+        more: Mapping[str, str],
+        passed_on: Sequence[str],
+        method: str = "POST",
     ) -> ProviderAnswer:
-        """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
+        """The answer to a request, whatever its status. `more` are headers of the client's, `passed_on` those of the
         answer that it gets. Raises ProviderUnavailable.
         """
         headers = provider.request_headers(await key_of(provider), more)
@@ -78,8 +84,8 @@ class ProviderClient:
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
         )
         try:
-            answer = await self._opened().post(
-                provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+            answer = await self._opened().request(
+                method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
             )
             return ProviderAnswer(answer, passed_on)
         except TimeoutError as error:

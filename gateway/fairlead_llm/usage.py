@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-MAX_DEPTH = 8
+MAX_DEPTH: Final = 8
+MAX_LISTED: Final = 64
+"""Entries of a list that are added; of a longer one the later counts."""
 
 
 def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The sum of two usages. What only one of them has stays as it is; of what is no number the later one counts: no
-    detail is made up.
+    detail is made up. Objects of lists are added where they differ in numbers alone, as those of one modality.
     """
     total = dict(one or {})
     for name, value in (other or {}).items():
         known = total.get(name)
         if isinstance(value, dict) and isinstance(known, dict) and depth:
             total[name] = added(known, value, depth - 1)
+        elif isinstance(value, list) and isinstance(known, list) and depth:
+            total[name] = _listed(known, value, depth - 1)
         elif _number(value) and _number(known):
             total[name] = known + value
         elif value is not None or name not in total:
             total[name] = value
     return total
+
+
+def _listed(one: list[Any], other: list[Any], depth: int) -> list[Any]:
+    if len(one) + len(other) > MAX_LISTED:
+        return other
+    total = list(one)
+    for entry in other:
+        place = next((place for place, known in enumerate(total) if _alike(known, entry)), None)
+        if place is None:
+            total.append(entry)
+        else:
+            total[place] = added(total[place], entry, depth)
+    return total
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether two entries of a list are of the same thing: objects whose members are equal but for numbers."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    return _named(one) == _named(other) != {}
+
+
+def _named(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if not _number(value)}
 
 
 def _number(value: object) -> bool:

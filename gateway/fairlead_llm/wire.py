@@ -7,12 +7,14 @@ a `WireFormat` as well: it reads the client's request, speaks the provider's for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_llm.errors import LlmError
+
+EVENT_STREAM: Final = "text/event-stream"
 
 
 class BadRequest(ValueError):
@@ -106,6 +108,10 @@ class WireRequest(Protocol):
         """The caller's definitions as a raw JSON array."""
 
     @property
+    def system(self) -> bytes:
+        """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+
+    @property
     def restored(self) -> int:
         """Bytes of messages that stand here and did not come with the request."""
 
@@ -140,6 +146,10 @@ class WireAnswer(Protocol):
     def in_request(self) -> Sequence[bytes]:
         """The message as it stands in the next request."""
 
+    @property
+    def spoilt(self) -> bool:
+        """Whether the model failed at writing a call and said nothing else: it is asked once more."""
+
     def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
         """The last signed thought that the caller sees of a turn, behind the answers `before` this one, where the API
         refuses thoughts of several rounds in one message: the turn has to be whole again when the caller comes back
@@ -163,8 +173,9 @@ class WireAnswer(Protocol):
 class WireStream(Protocol):
     """One client's stream over all rounds: the events of several answers become those of one."""
 
-    done: bool
-    """Whether the provider said that nothing follows, though its connection may stay open."""
+    @property
+    def done(self) -> bool:
+        """Whether the provider said that nothing follows, though its connection may stay open."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -173,6 +184,10 @@ class WireStream(Protocol):
     @property
     def ended(self) -> bool:
         """Whether the end of the current round was said."""
+
+    @property
+    def spoilt(self) -> bool:
+        """As `WireAnswer.spoilt`, of the current round."""
 
     @property
     def message(self) -> Mapping[str, Any]:
@@ -216,6 +231,10 @@ class WireFormat(Protocol):
         """Name of the provider's format in `fairlead_formats.registry`: of definitions, messages and results."""
 
     @property
+    def stream_type(self) -> str:
+        """Media type of the client's streams."""
+
+    @property
     def request_headers(self) -> Collection[str]:
         """Headers of a client's request that go on to the provider, in small letters."""
 
@@ -233,8 +252,8 @@ class WireFormat(Protocol):
     def path(self, model: str, *, stream: bool) -> str:
         """Path of a request below the base of the provider's API."""
 
-    def answer(self, body: bytes) -> WireAnswer:
-        """A whole answer of the provider. Raises BadAnswer."""
+    def answer(self, body: bytes, request: WireRequest) -> WireAnswer:
+        """A whole answer of the provider to a request. Raises BadAnswer."""
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> WireStream:
         """The client's stream for a request. `theirs`: names of the caller's own tools, whose calls it gets. None:

@@ -6,9 +6,9 @@ Made by `app`. It reads what it is given and decides nothing.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
-from fairlead_rest.guard import GuardMiddleware
+from fairlead_rest.guard import GuardMiddleware, Refusals
 from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
 from fairlead_tools.version import VERSION
 
@@ -53,10 +53,10 @@ def application(
     readiness: Callable[[], Readiness],
     context: RestContext,
     more: Iterable[BaseRoute] = (),
-    refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
+    refusals: Refusals = lambda _: None,
 ) -> ASGIApp:
-    """The routes of `assembled` and `more` of them, behind the guard. `refusals`: by path, the form of the guard's
-    refusals where it is not that of problem documents.
+    """The routes of `assembled` and `more` of them, behind the guard. `refusals`: the form of the guard's refusals
+    where it is not that of problem documents.
     """
     app = assembled(readiness, context)
     app.router.routes.extend(more)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.responses import Response
@@ -43,6 +42,8 @@ from fairlead_rest.problems import (
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 log = logging.getLogger(__name__)
 RETRY_MS: Final = 1000
+Refusals = Callable[[str], Callable[[Problem], Response] | None]
+"""Finds the form of refusals of a path."""
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
@@ -129,9 +130,9 @@ class GuardMiddleware:
         self,
         app: ASGIApp,
         guard: RequestGuard,
-        refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
+        refusals: Refusals = lambda _: None,
     ) -> None:
-        """`refusals`: by path, the form of a refusal; of all others it is a problem document."""
+        """`refusals`: the form of refusals; of paths without one it is a problem document."""
         self._app = app
         self._guard = guard
         self._refusals = refusals
@@ -160,7 +161,7 @@ class GuardMiddleware:
             else:
                 scope[IDENTITY] = admitted
                 scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
-        return None if problem is None else self._refusals.get(scope["path"], Problem.response)(problem)
+        return None if problem is None else (self._refusals(scope["path"]) or Problem.response)(problem)
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

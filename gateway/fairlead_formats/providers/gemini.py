@@ -25,6 +25,7 @@ from fairlead_formats.tools.definitions import Envelope, Found, Parts, Providers
 from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 
+GEMINI: Final = "gemini"
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _AUDIO: Final = (
     "audio/wav",
@@ -273,7 +274,7 @@ def _targets(options: Options) -> Targets:
 FORMATS: Final = (
     ProviderFormat(
         tools=ToolFormat(
-            "gemini",
+            GEMINI,
             "Gemini",
             ("google", "google-genai", "vertex", "vertex-ai"),
             Envelope(_tool_writer(None), renamed, _read_tool, _request, _unpack, grouped=True),

@@ -67,6 +67,8 @@ class AnthropicAnswer:
         """Ids of the calls that it makes."""
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
 
+    spoilt = False  # this API does not tell
+
     def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
         if self.stop_reason in UNFINISHED:
             return None

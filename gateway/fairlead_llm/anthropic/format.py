@@ -19,7 +19,7 @@ from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
@@ -29,6 +29,7 @@ class AnthropicFormat:
     """Anthropic Messages."""
 
     name = FORMAT_NAME
+    stream_type = EVENT_STREAM
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
     answer_headers = (
         "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-organization-id",
@@ -41,7 +42,7 @@ class AnthropicFormat:
     def path(self, model: str, *, stream: bool) -> str:
         return MESSAGES
 
-    def answer(self, body: bytes) -> AnthropicAnswer:
+    def answer(self, body: bytes, request: WireRequest) -> AnthropicAnswer:
         return AnthropicAnswer(body)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> AnthropicStream:

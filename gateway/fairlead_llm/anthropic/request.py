@@ -75,6 +75,10 @@ class AnthropicRequest:
         return _encode(self._tools)
 
     @property
+    def system(self) -> bytes:
+        return bytes(self._members.get("system", b"null"))
+
+    @property
     def restored(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 

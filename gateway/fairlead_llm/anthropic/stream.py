@@ -202,6 +202,10 @@ class AnthropicStream:
         return signed_thought(self._thought)
 
     @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
+
+    @property
     def ended(self) -> bool:
         return self.done and self.stop_reason is not None
 

@@ -41,6 +41,7 @@ class ChatAnswer:
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         content = self.message.get("content")
         self.text: str = content if isinstance(content, str) else ""
+        self.spoilt = False  # this API does not tell
         self._name_calls()
 
     def _name_calls(self) -> None:

@@ -18,13 +18,14 @@ from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
 
 
 class ChatFormat:
     """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
 
     name = OPENAI_CHAT
+    stream_type = EVENT_STREAM
     request_headers: frozenset[str] = frozenset()
     answer_headers = (
         "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
@@ -36,7 +37,7 @@ class ChatFormat:
     def path(self, model: str, *, stream: bool) -> str:
         return "/chat/completions"
 
-    def answer(self, body: bytes) -> ChatAnswer:
+    def answer(self, body: bytes, request: WireRequest) -> ChatAnswer:
         return ChatAnswer(body)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ChatStream:

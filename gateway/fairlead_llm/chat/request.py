@@ -85,6 +85,10 @@ class ChatRequest:
         return _encode(self._tools)
 
     @property
+    def system(self) -> bytes:
+        return b"null"  # it is among the messages
+
+    @property
     def restored(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 

@@ -259,6 +259,10 @@ class ChatStream:
     def ended(self) -> bool:
         return self.finish_reason is not None
 
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 

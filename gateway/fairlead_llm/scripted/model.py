@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fairlead_llm.scripted import anthropic, chat
+from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
 
 
@@ -57,18 +58,28 @@ class ScriptedModel:
         self.headers: list[dict[str, str]] = []
         self.answering = 0
         """Answers that are being written."""
+        self.about_kept: list[tuple[str, str]] = []
+        """Method and path of requests about answers that are kept, which take no turn."""
+        self._responses = ResponsesApi()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         body = await request.body()
+        path = scope["path"]
+        if "/responses/" in path:
+            self.about_kept.append((request.method, path))
+            status, found = self._responses.stored(request.method, path)
+            await _json(found, status)(scope, receive, send)
+            return
         asked = json.loads(body)
         self.requests.append(asked)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        api = next((made for part, made in _APIS.items() if part in scope["path"]), chat.ChatApi)()
-        response = self._answer(api, scope["path"], asked, dict(request.headers))
+        found_api: ScriptedApi = next((made() for part, made in _APIS.items() if part in path), chat.ChatApi())
+        api = self._responses if path.endswith("/responses") else found_api
+        response = self._answer(api, path, asked, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
             return

@@ -52,6 +52,8 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     """Whole answer word for word, in place of all else."""
     thoughts: Sequence[str] = ()
     """What the model thinks before it speaks, signed, in APIs that show it."""
+    items: Sequence[Mapping[str, Any]] = ()
+    """Output items word for word, behind the thoughts and in front of the text, in Responses."""
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Anthropic Messages to and from the form that no family has. Pure modules."""

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions to and from the form that no family has. Pure modules."""

@@ -1,0 +1,163 @@
+"""Messages of Chat Completions, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.parts import THINKING
+from fairlead_formats.registry import OPENAI_CHAT, message_format
+from fairlead_llm.between.conversation import (
+    CallPart,
+    MediaPart,
+    MessageTurn,
+    Part,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+    WrittenTurns,
+    call_of,
+    calls_by_id,
+    linked,
+    valid_call,
+)
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.members import kind_of_part, report_extras
+
+FORMAT = message_format(OPENAI_CHAT)
+_AUDIO = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
+    """The turns of a list of messages."""
+    turns: list[MessageTurn] = []
+    for message in messages:
+        role = text_of(member(message, "role"))
+        if role in ("system", "developer"):
+            turns.append(MessageTurn("system", tuple(_content(member(message, "content"), losses))))
+        elif role == "assistant":
+            turns.append(MessageTurn("assistant", tuple(_assistant(message, losses))))
+        elif role in ("tool", "function"):
+            results = [ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results(message)]
+            report_extras(message, losses, "role", "content", "tool_call_id", "name")
+            behind = turns.pop().parts if turns and _holds_results(turns[-1]) else ()
+            turns.append(MessageTurn("user", (*behind, *results)))
+        else:
+            report_extras(message, losses, "role", "content")
+            turns.append(MessageTurn("user", tuple(_content(member(message, "content"), losses))))
+    return linked(turns)
+
+
+def _holds_results(turn: MessageTurn) -> bool:
+    return any(isinstance(part, ResultPart) for part in turn.parts)
+
+
+def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
+    if isinstance(content, str):
+        yield TextPart(content)
+    for part in items(content):
+        kind = kind_of_part(part)
+        if kind == "text":
+            report_extras(part, losses, "text")
+            yield TextPart(text_of(member(part, "text")))
+        elif kind == "refusal":
+            yield RefusalPart(text_of(member(part, "refusal")))
+        else:
+            found = _media(kind, part, losses)
+            if found is not None:
+                yield found
+
+
+def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
+    if kind == "image_url":
+        image = member(part, "image_url")
+        if member(image, "detail") not in (None, "auto"):
+            losses.add("image_detail")
+        return media_of_url(member(image, "url") if isinstance(image, dict) else image, "image", losses)
+    if kind == "input_audio":
+        audio = member(part, "input_audio")
+        mime = _AUDIO.get(text_of(member(audio, "format")), "audio/wav")
+        return media_of_data(text_of(member(audio, "data")), mime)
+    if kind == "file":
+        file = member(part, "file")
+        return media_of_url(member(file, "file_data"), "document", losses, name=text_of(member(file, "filename")))
+    losses.add(kind or "content")
+    return None
+
+
+def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
+    yield from _content(member(message, "content"), losses)
+    refusal = member(message, "refusal")
+    if isinstance(refusal, str) and refusal:
+        yield RefusalPart(refusal)
+    for part in FORMAT.parts(message):
+        if part.what == THINKING:
+            losses.add("thinking")
+        elif part.draft is not None:
+            for extra in part.extras:
+                losses.add(extra)
+    report_extras(message, losses, "role", "content", "refusal", "tool_calls", "function_call", "reasoning",
+                  "reasoning_content", "reasoning_details", "thinking_blocks")  # fmt: skip
+    yield from (CallPart(valid_call(call, losses)) for call in FORMAT.parse_calls(message))
+
+
+def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
+    """The turns as messages; the first of the system's are told apart."""
+    known = calls_by_id(turns)
+    messages: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role == "system":
+            text = "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
+            messages += [{"role": "system", "content": text}] if text else []
+        elif turn.role == "assistant":
+            messages += _written_assistant(turn.parts)
+        else:
+            messages += _written_user(turn.parts, known, losses)
+    return WrittenTurns((), messages)
+
+
+def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    texts = [part.text for part in parts if isinstance(part, TextPart) and part.text]
+    refusals = [part.text for part in parts if isinstance(part, RefusalPart) and part.text]
+    calls = [part.call for part in parts if isinstance(part, CallPart)]
+    text = "\n\n".join(texts)
+    written = FORMAT.write_calls(calls, None, text)
+    if refusals:
+        message: dict[str, Any] = written[0] if written else {"role": "assistant"}
+        said = [{"type": "text", "text": text}] if text else []
+        message["content"] = [*said, *({"type": "refusal", "refusal": each} for each in refusals)]
+        return [message]
+    return written
+
+
+def _written_user(
+    parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
+    results = [part for part in parts if isinstance(part, ResultPart)]
+    written = FORMAT.write_results([call_of(part, known) for part in results], [part.result for part in results])
+    content = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    messages = list(written.messages)
+    if len(content) == 1 and content[0]["type"] == "text":
+        messages.append({"role": "user", "content": content[0]["text"]})
+    elif content:
+        messages.append({"role": "user", "content": content})
+    return messages
+
+
+def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+    if isinstance(part, MediaPart):
+        part = readable(part)
+    if isinstance(part, MediaPart):
+        if part.what == "image":
+            return {"type": "image_url", "image_url": {"url": data_url(part)}}
+        if part.what == "audio" and part.mime in _SOUNDS:
+            return {"type": "input_audio", "input_audio": {"data": part.data, "format": _SOUNDS[part.mime]}}
+        if part.what == "document" and part.data and is_pdf(part):
+            file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
+            return {"type": "file", "file": file}
+        part = left_out(part, losses)
+    return {"type": "text", "text": getattr(part, "text", "")}

@@ -1,0 +1,248 @@
+"""A request in no family's form: what a reader of one wire format finds, and a writer of another writes. Pure module.
+
+Calls and results are those of `fairlead_formats`. What only one family knows (signatures of thoughts, marks of caches,
+the provider's own tools) is not here: readers report it as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from fairlead_formats.messages.call import EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
+from fairlead_formats.messages.translate import match
+from fairlead_llm.between.losses import TranslationLosses
+
+Role = Literal["system", "user", "assistant"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+EFFORTS: Final[tuple[Effort, ...]] = ("none", "minimal", "low", "medium", "high", "xhigh")
+WRAPPED: Final = "_invalid_arguments"
+"""Member in which arguments stand that are no JSON object, where a format takes nothing but objects."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class TextPart(msgspec.Struct, frozen=True):
+    """Text."""
+
+    text: str
+
+
+class RefusalPart(msgspec.Struct, frozen=True):
+    """Words with which a model refuses."""
+
+    text: str
+
+
+class ThinkingPart(msgspec.Struct, frozen=True):
+    """A model's thoughts, or a summary of them, without any signature."""
+
+    text: str
+
+
+class MediaPart(msgspec.Struct, frozen=True):
+    """An image, a document, or sound."""
+
+    what: Literal["image", "document", "audio"]
+    mime: str
+    data: str = ""
+    """Base64; empty where it is by `url`."""
+    url: str = ""
+    name: str = ""
+
+
+class CallPart(msgspec.Struct, frozen=True):
+    """A call that a model made."""
+
+    call: ModelCall
+
+
+class ResultPart(msgspec.Struct, frozen=True):
+    """The result of a call."""
+
+    id: str
+    name: str
+    result: McpResult
+
+
+Part: TypeAlias = TextPart | RefusalPart | ThinkingPart | MediaPart | CallPart | ResultPart
+
+
+class MessageTurn(msgspec.Struct, frozen=True):
+    """Message of one side."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    """Which tools the model may or must call."""
+
+    mode: Literal["auto", "none", "required"]
+    names: tuple[str, ...] = ()
+    """Names of these alone; empty: of all."""
+
+
+class OutputSchema(msgspec.Struct, frozen=True):
+    """Form of the answer."""
+
+    schema: Mapping[str, Any] | None
+    """JSON Schema; None: any JSON object."""
+    name: str = "answer"
+    strict: bool | None = None
+
+
+class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one request, each None where the client says nothing."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    effort: Effort | None = None
+    budget: int | None = None
+    """Tokens of thinking, where the client gives a number."""
+    thoughts: bool = False
+    """Whether the client wants to see thoughts, or a summary of them."""
+    parallel: bool | None = None
+    user: str | None = None
+    output: OutputSchema | None = None
+    beyond: Mapping[str, Any] = _NOTHING
+    """Settings that both forms of OpenAI have, by name: `metadata`, `service_tier`, `store`, `verbosity`, ..."""
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    model: str
+    stream: bool
+    system: tuple[str, ...]
+    turns: tuple[MessageTurn, ...]
+    tools: object = None
+    """Definitions as they came, decoded."""
+    choice: ToolChoice | None = None
+    settings: SamplingSettings = SamplingSettings()
+    include_usage: bool = True
+    """Whether a stream is to tell usage."""
+    array: bool = False
+    """Whether a stream is to be one JSON array, and no events."""
+    echo: Mapping[str, Any] = _NOTHING
+    """Members of the request that answers of the client's family repeat."""
+
+
+class WrittenTurns(msgspec.Struct, frozen=True):
+    """Turns as they stand in a request of one family."""
+
+    system: tuple[str, ...]
+    messages: list[dict[str, Any]]
+
+
+def effort_of(budget: int) -> Effort:
+    """The effort that a budget of tokens for thinking stands for."""
+    if budget <= 0:
+        return "none"
+    return next((effort for effort, most in BUDGETS.items() if effort != "none" and budget <= most), "xhigh")
+
+
+BUDGETS: Final[Mapping[Effort, int]] = {
+    "none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24_576, "xhigh": 32_768,
+}  # fmt: skip
+"""Tokens of thinking by effort. Source of the middle three: Google's table of its OpenAI-compatible API."""
+
+
+def budget_of(settings: SamplingSettings) -> int | None:
+    """Tokens of thinking that settings ask for; None where they say nothing."""
+    if settings.budget is not None:
+        return settings.budget
+    return None if settings.effort is None else BUDGETS[settings.effort]
+
+
+def as_effort(value: object) -> Effort | None:
+    """An effort by its name, in any case; `max` counts as the highest."""
+    name = value.lower() if isinstance(value, str) else ""
+    return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
+
+
+def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
+    """The turns with ids of calls that are different throughout, and with results in the order of the calls before
+    them, by whose ids they go. Formats without ids match by name and order.
+    """
+    found: list[MessageTurn] = []
+    taken: set[str] = set()
+    calls: list[ModelCall] = []
+    for turn in turns:
+        if turn.role == "assistant":
+            named = [_renamed(part, taken, len(found)) for part in turn.parts]
+            new = [part.call for part in named if isinstance(part, CallPart)]
+            calls = [*calls, *new] if found and found[-1].role == "assistant" else new
+            found.append(MessageTurn(turn.role, tuple(named)))
+        else:
+            found.append(MessageTurn(turn.role, _matched(turn.parts, calls)) if calls else turn)
+    return tuple(found)
+
+
+def _renamed(part: Part, taken: set[str], place: int) -> Part:
+    """The part; a call whose id was made, and was made before for one like it, under another."""
+    if not isinstance(part, CallPart):
+        return part
+    call = part.call
+    if call.made_id and call.id in taken:
+        call = msgspec.structs.replace(call, id=f"{call.id}_{place}")
+    taken.add(call.id)
+    return CallPart(call)
+
+
+def _matched(parts: Sequence[Part], calls: list[ModelCall]) -> tuple[Part, ...]:
+    given = [part for part in parts if isinstance(part, ResultPart)]
+    if not given:
+        return tuple(parts)
+    results = [ToolResult(part.id, part.name, dict(part.result)) for part in given]
+    matched, strays = match(calls, results)
+    answers = [
+        ResultPart(call.id, call.wire_name, result)
+        for call, result in zip(calls, matched, strict=True)
+        if result is not None
+    ]
+    calls[:] = [call for call, result in zip(calls, matched, strict=True) if result is None]
+    others = [ResultPart(stray.id, stray.name, stray.result) for stray in strays]
+    return (*answers, *others, *(part for part in parts if not isinstance(part, ResultPart)))
+
+
+def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
+    """The call; arguments that cannot be read are wrapped in an object, and reported."""
+    if not isinstance(call.arguments, InvalidCall):
+        return call
+    losses.add("call_arguments")
+    return msgspec.structs.replace(call, arguments={WRAPPED: call.arguments.text[:EXCERPT]})
+
+
+def with_names(turns: Sequence[MessageTurn], names: Mapping[str, str]) -> tuple[MessageTurn, ...]:
+    """The turns with other names of tools, in calls and results; `names` by the ones that stand there."""
+    if all(name == other for name, other in names.items()):
+        return tuple(turns)
+
+    def renamed(part: Part) -> Part:
+        if isinstance(part, CallPart):
+            name = part.call.wire_name
+            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+        if isinstance(part, ResultPart):
+            return msgspec.structs.replace(part, name=names.get(part.name, part.name))
+        return part
+
+    return tuple(MessageTurn(turn.role, tuple(map(renamed, turn.parts))) for turn in turns)
+
+
+def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:
+    """All calls of the turns."""
+    return {part.call.id: part.call for turn in turns for part in turn.parts if isinstance(part, CallPart)}
+
+
+def call_of(result: ResultPart, known: Mapping[str, ModelCall]) -> ModelCall:
+    """The call that a result answers; one without arguments where none has its id."""
+    return known.get(result.id) or ModelCall(result.id, result.name or "unknown", {})

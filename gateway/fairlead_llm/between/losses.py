@@ -1,0 +1,40 @@
+"""Losses of one translation: short codes of what the other wire format has no place for. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+MOST: Final = 24
+"""Codes that are told; further ones are counted."""
+MAX_CODE: Final = 40
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class TranslationLosses:
+    """Codes in the order in which they were found, each one time."""
+
+    def __init__(self, codes: Iterable[str] = ()) -> None:
+        self._codes = dict.fromkeys(codes)
+        self._more = 0
+
+    def add(self, code: str) -> None:
+        """Note one; a member's name may be a code, and is cut and made fit for a header."""
+        fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
+        if fit in self._codes:
+            return
+        if len(self._codes) >= MOST:
+            self._more += 1
+        else:
+            self._codes[fit] = None
+
+    def update(self, codes: Iterable[str]) -> None:
+        """Note all of these."""
+        for code in codes:
+            self.add(code)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._codes
+        if self._more:
+            yield f"and_{self._more}_more"

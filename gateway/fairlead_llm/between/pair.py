@@ -1,0 +1,187 @@
+"""A pair of wire formats: clients of one, a provider of another.
+
+The loop of model and tools runs in the provider's format; what that writes for a client of its own is translated on
+its way out. Pure module, but for the time of an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.between.conversation import Conversation, with_names
+from fairlead_llm.between.families import FAMILIES, FamilyTranslation
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.members import OWN_MEMBER, decoded_object
+from fairlead_llm.between.pair_answers import PairAnswer, PairStream
+from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
+from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
+from fairlead_llm.errors import LlmError
+from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class TranslatedRequest:
+    """A client's request in the provider's format."""
+
+    def __init__(
+        self,
+        inner: WireRequest,
+        asked: Conversation,
+        own: Raw,
+        names: TranslatedTools,
+        family: FamilyTranslation,
+        losses: TranslationLosses,
+    ) -> None:
+        self.inner = inner
+        self.asked_for = asked
+        self.own = own
+        self.names = names
+        self.losses = losses
+        self._family = family
+        self.model = asked.model
+        self.stream = asked.stream
+        self.plain = inner.plain
+        self.asked = inner.asked
+
+    @property
+    def messages(self) -> Sequence[bytes | Raw]:
+        return self.inner.messages
+
+    @messages.setter
+    def messages(self, messages: Sequence[bytes | Raw]) -> None:
+        self.inner.messages = messages
+
+    @property
+    def tool_names(self) -> Sequence[str]:
+        return self.inner.tool_names
+
+    @property
+    def tools(self) -> bytes:
+        return self.inner.tools
+
+    @property
+    def system(self) -> bytes:
+        return self.inner.system
+
+    @property
+    def restored(self) -> int:
+        return self.inner.restored
+
+    def body(
+        self,
+        model: str,
+        more: Sequence[bytes],
+        injected: Sequence[bytes],
+        *,
+        usage: bool,
+        first: bool = True,
+        last: bool = False,
+    ) -> bytes:
+        members = _members(self.inner.body(model, more, injected, usage=usage, first=first, last=last))
+        self._family.settle(members, model, self.losses)
+        return _encode(members)
+
+
+class PairFormat:
+    """Wire format of clients of `front` before a provider of `provider`."""
+
+    request_headers: frozenset[str] = frozenset()
+    answer_headers = ("retry-after", "retry-after-ms")
+
+    def __init__(self, front: WireFormat, provider: WireFormat) -> None:
+        self._front, self._provider = front, provider
+        self._client, self._family = FAMILIES[front.name], FAMILIES[provider.name]
+        self.name = provider.name
+        self.stream_type = front.stream_type
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
+        given, losses = decoded_object(body), TranslationLosses()
+        own = given.get(OWN_MEMBER, {})
+        try:
+            asked = self._client.read_request(given, model, stream, losses)
+            tools = translated_tools(asked.tools, self._client.name, self._family.name, losses)
+            turns = with_names(asked.turns, tools.forward)
+            asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
+            choice = translated_choice(asked.choice, tools, losses)
+            written = _encode(self._family.write_request(asked, tools, choice, losses))
+        except (RecursionError, UnicodeError) as error:
+            raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
+        inner = self._provider.read(written, asked.model, asked.stream)
+        return TranslatedRequest(inner, asked, Raw(_encode(own)), tools, self._family, losses)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return self._provider.path(model, stream=stream)
+
+    def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
+        asked = _translated(request)
+        inner = self._provider.answer(body, asked.inner)
+        return PairAnswer(inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
+        asked = _translated(request)
+        # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
+        inner = self._provider.stream(asked.inner, EVERY_NAME if theirs is None else theirs)
+        return PairStream(
+            inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses, int(time.time())
+        )
+
+    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
+        return self._provider.places(messages)
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        return self._provider.said(message)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return self._provider.restored(messages, turns)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return self._front.error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        status, error = error_of(refusal_of(status, body), self._client.errors)
+        return status, _encode(body_of_error(error, self._client.errors))
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return self._provider.error_in(body)
+
+
+class _EveryName(Collection[str]):
+    """All names there may be."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+EVERY_NAME: Final = _EveryName()
+
+
+_PAIRS: Final[dict[tuple[int, int], PairFormat]] = {}
+
+
+def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
+    """The pair of two formats, which are constants of the process: one object for each."""
+    return _PAIRS.setdefault((id(front), id(provider)), PairFormat(front, provider))
+
+
+def losses_of(request: WireRequest) -> TranslationLosses | None:
+    """Losses of a request in the provider's format; None where it is the client's own."""
+    return request.losses if isinstance(request, TranslatedRequest) else None
+
+
+def _translated(request: WireRequest) -> TranslatedRequest:
+    if not isinstance(request, TranslatedRequest):
+        raise TypeError("a pair of formats answers requests that it read")
+    return request

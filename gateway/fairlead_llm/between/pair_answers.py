@@ -1,0 +1,225 @@
+"""Answers and streams of a provider, in the format of a client of another family. Pure module."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_llm.between.answers import (
+    AnswerPart,
+    CallBegin,
+    RoundBorder,
+    StreamEvent,
+    StreamStart,
+    TranslatedAnswer,
+)
+from fairlead_llm.between.conversation import CallPart, Conversation
+from fairlead_llm.between.families import FamilyTranslation
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.members import OWN_MEMBER
+from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_llm.errors import LlmError
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireAnswer, WireStream
+from fairlead_mcp.sse import EventParser
+
+MAX_EVENT: Final = 32 << 20
+"""Bytes of an event that the provider's format writes."""
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PairAnswer:
+    """The whole answer of one round."""
+
+    def __init__(
+        self,
+        inner: WireAnswer,
+        client: FamilyTranslation,
+        family: FamilyTranslation,
+        asked: Conversation,
+        names: Mapping[str, str],
+        losses: TranslationLosses,
+    ) -> None:
+        """`names`: names that the model calls to the client's."""
+        self.inner = inner
+        self._client = client
+        self._family = family
+        self._asked = asked
+        self._names = names
+        self._losses = losses
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self.inner.message
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self.inner.usage
+
+    @property
+    def spoilt(self) -> bool:
+        return self.inner.spoilt
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        return self.inner.in_request
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # signatures do not reach clients of another family
+
+    def written(
+        self,
+        before: Sequence[WireAnswer],
+        usage: Mapping[str, Any],
+        theirs: Collection[str] | None,
+        ran: Sequence[FinishedCall],
+        more: Mapping[str, Any],
+    ) -> bytes:
+        """With the id of the first round. Calls that were `ran` are not shown."""
+        rounds = [self._read(each.inner, ()) for each in before if isinstance(each, PairAnswer)]
+        last = self._read(self.inner, theirs)
+        parts: list[AnswerPart] = []
+        for each in rounds:
+            parts += [*each.parts, RoundBorder()]
+        parts += last.parts
+        first = rounds[0] if rounds else last
+        answer = msgspec.structs.replace(
+            last, id=first.id or secrets.token_hex(12), model=last.model or self._asked.model,
+            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
+        )  # fmt: skip
+        counted = self._family.read_usage(usage)
+        found = self._client.write_answer(answer, counted, self._asked, self._losses)
+        return _encode({**found, **with_losses(more, self._losses)})
+
+    def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
+        body = _decode(inner.written((), {}, theirs, (), {}))
+        return self._family.read_answer(body, self._losses)
+
+
+class PairStream:
+    """One client's stream over all rounds."""
+
+    def __init__(
+        self,
+        inner: WireStream,
+        client: FamilyTranslation,
+        family: FamilyTranslation,
+        asked: Conversation,
+        names: Mapping[str, str],
+        losses: TranslationLosses,
+        created: int,
+    ) -> None:
+        """`names`: names that the model calls to the client's; `created`: seconds since 1970."""
+        self._inner = inner
+        self._client = client
+        self._family = family
+        self._model = asked.model
+        self._names = names
+        self._losses = losses
+        self._parser = EventParser(MAX_EVENT)
+        self._reader = family.reader(losses)
+        self._writer = client.writer(asked, created, losses)
+        self._started = False
+        self._border = b""
+        """Written between two rounds."""
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self._inner.usage
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.ended
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self._inner.message
+
+    @property
+    def spoilt(self) -> bool:
+        return self._inner.spoilt
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        return self._inner.in_request
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None
+
+    def feed(self, data: bytes) -> bytes:
+        return self._translated(self._inner.feed(data))
+
+    def end_round(self) -> bytes:
+        return self._translated(self._inner.end_round())
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""  # shown by clients' own formats in as many forms
+
+    def next_round(self) -> None:
+        self._inner.next_round()
+        self._border = b"".join(map(self._writer.write, self._reader.next_round()))
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        out = self._translated(self._inner.finish({}))
+        out += self._begun()
+        usage = self._family.read_usage(self._inner.usage)
+        stop = self._reader.stop or "end"
+        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
+        return self._writer.failed(error_of(refusal, self._client.errors)[1])
+
+    def keep_alive(self) -> bytes:
+        return self._writer.keep_alive()
+
+    def _translated(self, written: bytes) -> bytes:
+        """The events that the provider's format wrote for a client of its own, for this one."""
+        if not written:
+            return b""
+        out, self._border = [self._border], b""
+        for event in self._parser.feed(written):
+            if event.data.startswith(b"[DONE]"):
+                continue
+            try:
+                found = _decode(event.data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise BadStream(f"the provider's stream holds no JSON: {error}") from error
+            if isinstance(found, dict):
+                out += [self._write(each) for each in self._reader.events(found)]
+        return b"".join(out)
+
+    def _write(self, event: StreamEvent) -> bytes:
+        if isinstance(event, StreamStart):
+            self._started = True
+            event = StreamStart(event.id or secrets.token_hex(12), event.model)
+            return self._writer.write(event)
+        if isinstance(event, CallBegin):
+            event = CallBegin(event.id, self._names.get(event.name, event.name))
+        return self._begun() + self._writer.write(event)
+
+    def _begun(self) -> bytes:
+        return b"" if self._started else self._write(StreamStart("", self._model))
+
+
+def renamed_call(part: AnswerPart, names: Mapping[str, str]) -> AnswerPart:
+    """The part; a call under the client's name for its tool."""
+    if not isinstance(part, CallPart):
+        return part
+    name = part.call.wire_name
+    return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+
+
+def with_losses(more: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
+    """Members of an answer, the gateway's own with what was lost."""
+    own = more.get(OWN_MEMBER)
+    return {**more, OWN_MEMBER: {**own, "losses": [*losses]}} if isinstance(own, dict) else dict(more)

@@ -1,0 +1,1 @@
+"""OpenAI Responses to and from the form that no family has. Pure modules."""

@@ -1,0 +1,169 @@
+"""Requests of OpenAI Responses, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_llm.between.chat.request import SHARED, plain_model
+from fairlead_llm.between.conversation import (
+    Conversation,
+    MessageTurn,
+    OutputSchema,
+    SamplingSettings,
+    TextPart,
+    ToolChoice,
+    as_effort,
+    effort_of,
+)
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.members import RequestMembers, required_list
+from fairlead_llm.between.responses.messages import read_messages, write_messages
+from fairlead_llm.between.tools_for import TranslatedTools
+from fairlead_llm.wire import BadRequest
+
+LEAST_TOKENS: Final = 16
+"""Least bound of tokens that the API takes."""
+ECHOED: Final = ("tools", "tool_choice", "parallel_tool_calls", "instructions", "temperature", "top_p", "metadata",
+                 "text", "reasoning", "max_output_tokens", "truncation", "user", "store")  # fmt: skip
+"""Members of a request that its response repeats."""
+_NOT_HELD: Final = "a provider of another kind does not hold it; send the whole conversation in `input`"
+
+
+def read_request(
+    body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
+) -> Conversation:
+    """A request. Raises BadRequest."""
+    members = RequestMembers(body, losses)
+    named = members.text("model")
+    if named is None:
+        raise BadRequest("model: give a name", "model")
+    for name in ("previous_response_id", "conversation", "prompt"):
+        members.refuse(name, _NOT_HELD)
+    members.refuse("background", "a provider of another kind does not answer in the background")
+    members.without("fairlead", "store", "stream_options", "include", "truncation")
+    if isinstance(body.get("input"), str) and body["input"]:
+        members.without("input")
+        turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
+    else:
+        turns = read_messages(required_list(members, "input"), losses)
+    instructions = members.text("instructions")
+    leading = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    system = [part.text for turn in turns[:leading] for part in turn.parts if isinstance(part, TextPart)]
+    tools, choice = members.any("tools"), _choice(members.any("tool_choice"))
+    streams, settings = bool(members.flag("stream")), _settings(members)
+    members.report_rest()
+    return Conversation(
+        model=named, stream=streams, system=tuple([instructions, *system] if instructions else system),
+        turns=turns[leading:], tools=tools, choice=choice, settings=settings,
+        echo={name: body[name] for name in ECHOED if body.get(name) is not None},
+    )  # fmt: skip
+
+
+def _settings(members: RequestMembers) -> SamplingSettings:
+    reasoning, text = members.any("reasoning"), members.any("text")
+    beyond = members.named(*SHARED)
+    if member(text, "verbosity") is not None:
+        beyond["verbosity"] = member(text, "verbosity")
+    return SamplingSettings(
+        max_tokens=members.whole("max_output_tokens"),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        effort=as_effort(member(reasoning, "effort")),
+        thoughts=member(reasoning, "summary", "generate_summary") is not None,
+        parallel=members.flag("parallel_tool_calls"),
+        user=members.text("user"),
+        output=_output(member(text, "format")),
+        beyond=beyond,
+    )
+
+
+def _output(given: object) -> OutputSchema | None:
+    kind = member(given, "type")
+    if kind == "json_object":
+        return OutputSchema(None)
+    schema = member(given, "schema")
+    if kind != "json_schema" or not isinstance(schema, dict):
+        return None
+    return OutputSchema(schema, text_of(member(given, "name")) or "answer", member(given, "strict"))
+
+
+def _choice(given: object) -> ToolChoice | None:
+    if given in ("auto", "none", "required"):
+        return ToolChoice(given)
+    kind, name = member(given, "type"), member(given, "name")
+    if kind == "allowed_tools":
+        named = (member(tool, "name") for tool in items(member(given, "tools")))
+        names = tuple(each for each in named if isinstance(each, str))
+        return ToolChoice("required" if member(given, "mode") == "required" else "auto", names)
+    return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
+
+
+def write_request(
+    asked: Conversation, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
+    settings = asked.settings
+    body: dict[str, Any] = {
+        "model": asked.model, "input": write_messages(asked.turns, losses).messages, "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }  # fmt: skip
+    instructions = "\n\n".join(text for text in asked.system if text)
+    if instructions:
+        body["instructions"] = instructions
+    if asked.stream:
+        body["stream"] = True
+    if tools.definitions:
+        body["tools"] = tools.definitions
+        if settings.parallel is not None:
+            body["parallel_tool_calls"] = settings.parallel
+    if choice is not None:
+        body["tool_choice"] = _written_choice(choice)
+    beyond = dict(settings.beyond)
+    text = {"format": _written_output(settings.output), "verbosity": beyond.pop("verbosity", None)}
+    text = {name: value for name, value in text.items() if value is not None}
+    known = {
+        "temperature": settings.temperature, "top_p": settings.top_p, "user": settings.user, "text": text or None,
+        "reasoning": _reasoning(settings) or None,
+    }  # fmt: skip
+    body |= {name: value for name, value in known.items() if value is not None}
+    if settings.max_tokens is not None:
+        body["max_output_tokens"] = max(settings.max_tokens, LEAST_TOKENS)
+    for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "stop"):
+        if getattr(settings, name):
+            losses.add(name)
+    return body | beyond
+
+
+def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
+    effort = settings.effort if settings.budget is None else effort_of(settings.budget)
+    found: dict[str, Any] = {} if effort is None else {"effort": effort}
+    return {**found, "summary": "auto"} if settings.thoughts else found
+
+
+def _written_choice(choice: ToolChoice) -> Any:
+    if not choice.names:
+        return choice.mode
+    named = [{"type": "function", "name": name} for name in choice.names]
+    if choice.mode == "required" and len(named) == 1:
+        return named[0]
+    return {"type": "allowed_tools", "mode": "auto" if choice.mode == "none" else choice.mode, "tools": named}
+
+
+def _written_output(output: OutputSchema | None) -> dict[str, Any] | None:
+    if output is None:
+        return None
+    if output.schema is None:
+        return {"type": "json_object"}
+    strict = {} if output.strict is None else {"strict": output.strict}
+    return {"type": "json_schema", "name": output.name, "schema": output.schema, **strict}
+
+
+def settle(members: dict[str, Raw], model: str, losses: TranslationLosses) -> None:
+    """Leave reasoning out for models that refuse to hear of it."""
+    if plain_model(model) and "reasoning" in members:
+        losses.add("reasoning")
+        del members["reasoning"]

@@ -1,0 +1,57 @@
+"""The caller's own tools in the provider's form, and which of them the model may call. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead_formats.registry import find
+from fairlead_formats.tools.between import between
+from fairlead_formats.tools.format import Action
+from fairlead_llm.between.conversation import ToolChoice
+from fairlead_llm.between.losses import TranslationLosses
+
+_QUIET = frozenset({"title", "$schema", "examples", "default"})
+"""Keywords whose absence changes no call."""
+
+
+class TranslatedTools(msgspec.Struct, frozen=True):
+    """Definitions as they stand in the provider's request."""
+
+    definitions: list[Any]
+    names: Mapping[str, str]
+    """Name that the model calls to the caller's own."""
+
+    @property
+    def forward(self) -> dict[str, str]:
+        """The caller's own name to the one that the model calls."""
+        return {own: name for name, own in self.names.items()}
+
+
+def translated_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
+    """The tools of a request; the losses of each keyword are reported by its name."""
+    if not tools:
+        return TranslatedTools([], {})
+    found = between(tools, find(source), find(target))
+    for loss in found.report:
+        if loss.action is Action.REFUSED:
+            losses.add("tools.refused")
+        elif loss.lossy and loss.keyword not in _QUIET:
+            losses.add(f"tools.{loss.keyword}")
+    return TranslatedTools(found.tools, found.names)
+
+
+def translated_choice(
+    choice: ToolChoice | None, tools: TranslatedTools, losses: TranslationLosses
+) -> ToolChoice | None:
+    """The choice under the provider's names; None where no tool is left that it could mean."""
+    if choice is None or not tools.definitions:
+        return None
+    names = tuple(tools.forward[name] for name in choice.names if name in tools.forward)
+    if choice.names and len(names) < len(choice.names):
+        losses.add("tool_choice")
+        if not names:
+            return ToolChoice("auto")
+    return ToolChoice(choice.mode, names)

@@ -1,0 +1,56 @@
+"""Answers that a client goes on from by their ids, as endpoints see them. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from fairlead_gateway.core.identity import Identity
+from fairlead_llm.loop import RoundResults, ToolLoop
+from fairlead_llm.preparation import PreparedRequest
+from fairlead_llm.providers import ModelTarget
+from fairlead_llm.wire import WireAnswer, WireRequest, WireStream
+
+
+class ContinuedRequest(msgspec.Struct, frozen=True):
+    """A request together with the answer that it goes on from."""
+
+    read: WireRequest
+    body: bytes
+    """In the client's format, for formats that read it anew."""
+    targets: Sequence[ModelTarget]
+    """Models that may answer it."""
+
+
+class SaidResponse(msgspec.Struct, frozen=True):
+    """An answer to keep."""
+
+    identity: Identity
+    asked: WireRequest
+    """The client's request in the client's format."""
+    prepared: PreparedRequest
+    rounds: Sequence[WireAnswer] | WireStream
+    """Answers of all rounds, or the stream that they were said in."""
+    written: bytes
+    """As the client gets it: whole, or the last events of its stream."""
+    before: Sequence[bytes]
+    """Messages of earlier rounds and their results."""
+    results: Sequence[bytes]
+    """Results of calls of the last round."""
+
+
+class Continuations(Protocol):
+    """Keeper of answers."""
+
+    async def opened(
+        self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+    ) -> ContinuedRequest:
+        """The request with all that came before it. Raises LlmError where that is gone."""
+
+    async def begun(self, loop: ToolLoop) -> RoundResults | None:
+        """Run calls that the client has approved; None where there are none. Raises Problem."""
+
+    async def keep(self, said: SaidResponse) -> None:
+        """Keep an answer under its id."""

@@ -1,0 +1,1 @@
+"""Gemini generateContent: requests, answers and streams. Pure modules."""

@@ -1,0 +1,77 @@
+"""Whole answers of generateContent: what one round said, and the one answer that all rounds become. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, content_of, shown
+from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
+from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
+
+
+class GeminiAnswer:
+    """The answer of one round."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadAnswer."""
+        try:
+            self._said = GeminiResponse(body)
+            self.parts = [part.named() for part in self._said.parts]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is no response of generateContent: {error}") from error
+        if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._said.members):
+            raise BadAnswer("the provider's answer has neither candidates nor promptFeedback")
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return {"role": MODEL, "parts": [part.read for part in self.parts]}
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self._said.usage
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [content_of([part.raw for part in self.parts])]
+
+    @property
+    def spoilt(self) -> bool:
+        return is_spoilt(self._said.finish_reason, self.parts)
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # signatures of several rounds may stand in one content
+
+    @property
+    def head(self) -> dict[str, Raw]:
+        """Members by which clients know the answer."""
+        return self._said.head
+
+    def written(
+        self,
+        before: Sequence[WireAnswer],
+        usage: Mapping[str, Any],
+        theirs: Collection[str] | None,
+        ran: Sequence[FinishedCall],
+        more: Mapping[str, Any],
+    ) -> bytes:
+        """With the head of the first round, and the parts of all. Calls that were `ran` have no form in this API."""
+        rounds = [each for each in before if isinstance(each, GeminiAnswer)]
+        if theirs is None:
+            return self._said.with_more(more)
+        parts: list[ContentPart] = []
+        for each in (*rounds, self):
+            parts += joined(parts, shown(each.parts, theirs))
+        head = rounds[0].head if rounds else {}
+        return self._said.written([part.raw for part in parts], usage, head, more)
+
+
+def joined(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
+    """Parts of a later round, an empty line in front of its first text where text was said `before`."""
+    if not any(part.text for part in before):
+        return list(parts)
+    place = next((place for place, part in enumerate(parts) if part.text), None)
+    return list(parts) if place is None else [*parts[:place], ContentPart(BETWEEN), *parts[place:]]

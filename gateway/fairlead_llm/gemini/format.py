@@ -1,0 +1,83 @@
+"""Gemini generateContent as a wire format. Pure module.
+
+Source: Google's API reference, `models.generateContent` and `models.streamGenerateContent` of v1beta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.registry import GEMINI
+from fairlead_llm.errors import LlmError
+from fairlead_llm.gemini import turns as kept_turns
+from fairlead_llm.gemini.answer import GeminiAnswer
+from fairlead_llm.gemini.counts import count_answer, count_body, counted_request
+from fairlead_llm.gemini.errors import error_body, error_in
+from fairlead_llm.gemini.paths import COUNT, GENERATE, STREAM, path_of
+from fairlead_llm.gemini.request import GeminiRequest
+from fairlead_llm.gemini.stream import GeminiStream
+from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
+
+
+class GeminiFormat:
+    """Gemini generateContent, of Google's API for developers and of those that are compatible."""
+
+    name = GEMINI
+    request_headers = frozenset({"x-goog-api-client", "x-goog-user-project", "x-server-timeout"})
+    answer_headers = ("retry-after", "server-timing", "x-gemini-service-tier", "x-goog-", "x-request-id")
+
+    def __init__(self, *, array: bool = False) -> None:
+        """`array`: streams are JSON arrays, as clients get them that do not ask for events."""
+        self._array = array
+        self.stream_type = "application/json" if array else EVENT_STREAM
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
+        if model is None:
+            raise BadRequest("the path: name a model", "model")
+        return GeminiRequest(body, model, bool(stream))
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return path_of(model, STREAM if stream else GENERATE)
+
+    def answer(self, body: bytes, request: WireRequest) -> GeminiAnswer:
+        return GeminiAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> GeminiStream:
+        return GeminiStream(theirs, array=self._array)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        return kept_turns.places(messages)
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        return kept_turns.said(message)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return kept_turns.restored(messages, turns)
+
+    def read_count(self, body: bytes, model: str | None = None) -> GeminiRequest:
+        return self.read(counted_request(body), model, False)
+
+    def count_path(self, model: str) -> str:
+        return path_of(model, COUNT)
+
+    def count_body(self, request: WireRequest, model: str, injected: Sequence[bytes]) -> bytes:
+        return count_body(request.body(model, (), injected, usage=False), model)
+
+    def counted(self, tokens: int) -> bytes:
+        return count_answer(tokens)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        return status, body
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return error_in(body)
+
+
+GEMINI_EVENTS: Final = GeminiFormat()
+GEMINI_ARRAY: Final = GeminiFormat(array=True)

@@ -1,0 +1,39 @@
+"""Paths of Gemini's API: `/v1beta/models/MODEL:METHOD`, in newer clients `/v1/models/MODEL:METHOD`. Pure module."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+GENERATE: Final = "generateContent"
+STREAM: Final = "streamGenerateContent"
+COUNT: Final = "countTokens"
+METHODS: Final = (GENERATE, STREAM, COUNT)
+_PATH: Final = re.compile(r"/v1(?:beta)?/(?:models|tunedModels)/(?P<model>.+):(?P<method>[A-Za-z]+)")
+_RESOURCES: Final = ("models/", "tunedModels/")
+
+
+class GeminiPath(msgspec.Struct, frozen=True):
+    """What a path asks for."""
+
+    model: str
+    method: str
+
+
+def read_path(path: str) -> GeminiPath | None:
+    """The model, which may have slashes, and the method of a decoded path; None where it is none of the kind."""
+    found = _PATH.fullmatch(path)
+    return None if found is None else GeminiPath(found["model"], found["method"])
+
+
+def resource_of(model: str) -> str:
+    """Name of a model as a resource."""
+    return model if model.startswith(_RESOURCES) else f"models/{model}"
+
+
+def path_of(model: str, method: str) -> str:
+    """Path of a method below the base of the provider's API; a stream is asked for as events."""
+    return f"/v1beta/{quote(resource_of(model))}:{method}" + ("?alt=sse" if method == STREAM else "")

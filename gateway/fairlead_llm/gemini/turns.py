@@ -1,0 +1,109 @@
+"""Calls among the contents of a request, and turns that were kept of it. Pure module.
+
+All responses to the calls of one content stand in one content, as many as calls: by id where there is one, else by name
+and order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.drafts import member, text_of
+from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, array, decoded, read_parts
+from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall
+
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_ROLES: Final = {MODEL: "assistant", "function": "tool", "": "user"}
+"""Roles by the names that other formats have for them."""
+
+
+class _BehindCall(msgspec.Struct):
+    """One part of a content behind calls."""
+
+    raw: bytes | Raw
+    id: str
+    name: str | None
+    """None: it answers no call."""
+
+
+def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
+    """Contents of the model with calls."""
+    found = []
+    for place, raw in enumerate(contents):
+        if not any(b'"%s"' % name.encode() in bytes(raw) for name in CALL):
+            continue
+        content = decoded(raw)
+        calls = tuple(ShownCall(ident, name) for ident, name in _calls(content))
+        if calls and content.get("role") == MODEL:
+            found.append(CallPlace(place, place + 1, calls))
+    return found
+
+
+def said(raw: bytes | Raw) -> tuple[str, str]:
+    """Role, as OpenAI's formats name it, and text without thoughts."""
+    content = decoded(raw)
+    role = text_of(content.get("role"))
+    texts = [text_of(part.get("text")) for part in read_parts(content) if part.get("thought") is not True]
+    return _ROLES.get(role, role), "".join(texts)
+
+
+def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    """The contents, with whole turns in place of what the caller has of them."""
+    found: list[bytes | Raw] = []
+    place = 0
+    while place < len(contents):
+        turn = turns.get(place)
+        if turn is None:
+            found.append(contents[place])
+            place += 1
+            continue
+        end = place = place + 1
+        while end < len(contents) and _answers(contents[end]):
+            end += 1
+        ours = [each for each in turn.results if _answers(each)]
+        found += turn.before
+        found += [_merged(turn.before[-1], ours, contents[place:end])]
+        found += [each for each in turn.results if each not in ours]  # files: behind all responses
+        place = end
+    return found
+
+
+def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    calls = [member(part, *CALL) for part in read_parts(content)]
+    return [(text_of(member(call, "id")), text_of(member(call, "name"))) for call in calls if call is not None]
+
+
+def _answers(raw: bytes | Raw) -> bool:
+    """Whether a content holds responses."""
+    return any(b'"%s"' % name.encode() in bytes(raw) for name in RESPONSE) and any(
+        member(part, *RESPONSE) is not None for part in read_parts(decoded(raw))
+    )
+
+
+def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
+    """One content with all responses in the order of the calls, and behind them what else the caller said there."""
+    left = [part for raw in (*ours, *theirs) for part in _read(raw)]
+    parts: list[bytes | Raw] = []
+    for ident, name in _calls(decoded(asked)):
+        by_id = [part for part in left if ident and part.id == ident]
+        by_name = [part for part in left if part.name == name and not (ident and part.id)]
+        for chosen in (by_id or by_name)[:1]:
+            parts.append(chosen.raw)
+            left = [part for part in left if part is not chosen]
+    members = _members(theirs[0]) if theirs else {"role": Raw(b'"user"')}
+    return _encode({**members, "parts": Raw(array([*parts, *(part.raw for part in left)]))})
+
+
+def _read(raw: bytes | Raw) -> list[_BehindCall]:
+    found = []
+    for part in _raws(_members(raw)["parts"]):
+        response = member(decoded(part), *RESPONSE)
+        name = None if response is None else text_of(member(response, "name"))
+        found.append(_BehindCall(part, text_of(member(response, "id")), name))
+    return found

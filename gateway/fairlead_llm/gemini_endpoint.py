@@ -1,0 +1,42 @@
+"""Endpoint in front of models for clients of Gemini's API: finds the model and the method in a path."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from fastapi import Request, Response
+
+from fairlead_llm.errors import LlmError
+from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
+from fairlead_llm.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
+from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, failed
+from fairlead_llm.token_counts import TokenCounts
+
+
+class GeminiEndpoint:
+    """Answers requests to models of Gemini's API."""
+
+    def __init__(self, services: ModelServices) -> None:
+        self._events = LlmEndpoint(services, GEMINI_EVENTS)
+        self._array = LlmEndpoint(services, GEMINI_ARRAY)
+        self._counts = TokenCounts(services, GEMINI_EVENTS)
+        self._methods: Mapping[str, Callable[[Request, str], Awaitable[Response]]] = {
+            GENERATE: self._whole, STREAM: self._streamed, COUNT: self._counts.answer
+        }  # fmt: skip
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to one request, whatever its path asks for."""
+        asked = read_path(request.scope["path"])
+        method = None if asked is None else self._methods.get(asked.method)
+        if asked is None or method is None:
+            known = ", ".join(f"models/MODEL:{name}" for name in METHODS)
+            error = LlmError(404, f"there is no such method of this API here; there are {known}", "NOT_FOUND")
+            return failed(GEMINI_EVENTS, error)
+        return await method(request, asked.model)
+
+    async def _whole(self, request: Request, model: str) -> Response:
+        return await self._events.answer(request, model, False)
+
+    async def _streamed(self, request: Request, model: str) -> Response:
+        asks_for_events = request.query_params.get("alt") == "sse"
+        return await (self._events if asks_for_events else self._array).answer(request, model, True)

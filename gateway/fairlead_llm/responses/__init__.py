@@ -1,0 +1,1 @@
+"""OpenAI Responses: requests, answers, streams, and answers that are kept under their ids."""

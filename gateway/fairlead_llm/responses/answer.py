@@ -1,0 +1,70 @@
+"""Whole answers of OpenAI Responses: what one round said, and the one response that all rounds become.
+
+Pure module. Members and items that are not understood stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.responses.items import encode, identified, members_of, waiting
+from fairlead_llm.responses.rounds import ShownResponse, read_response
+from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer, WireRequest
+
+
+class ResponsesAnswer:
+    """The answer of one round."""
+
+    def __init__(self, body: bytes, request: WireRequest) -> None:
+        """Raises BadAnswer."""
+        try:
+            self.members, read = members_of(body), read_response(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is no response: {error}") from error
+        if "output" not in self.members:
+            raise BadAnswer("the provider's answer has no output")
+        self._request = request
+        self.provider_id = read.id or ""
+        self.items = identified(read.output or [])
+        self.usage: Mapping[str, Any] = read.usage or {}
+        calls = waiting(self.items) if read.status in (None, "completed") else []
+        self.message: Mapping[str, Any] = {"object": "response", "output": calls}
+        self.call_ids = {str(call.get("call_id")) for call in calls}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [*map(bytes, self.items)]
+
+    spoilt = False  # this API does not tell
+
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return None  # thoughts are kept with their response
+
+    def written(
+        self,
+        before: Sequence[WireAnswer],
+        usage: Mapping[str, Any],
+        theirs: Collection[str] | None,
+        ran: Sequence[FinishedCall],
+        more: Mapping[str, Any],
+    ) -> bytes:
+        rounds = [*(each for each in before if isinstance(each, ResponsesAnswer)), self]
+        shown = ShownResponse(self._request, theirs)
+        listing = shown.listing()
+        shown.items += [] if listing is None else [listing]
+        called = {ident for each in rounds for ident in each.call_ids}
+        shown.items += [Raw(encode(shown.call(call))) for call in ran if call.id not in called]
+        for each in rounds:
+            shown.members(each.members)
+            shown.add(each.items)
+            shown.items += [Raw(encode(shown.call(call))) for call in ran if call.id in each.call_ids]
+            shown.next_round()
+        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in more.items()}
+        members["output"] = Raw(encode(shown.items))
+        if usage:
+            members["usage"] = Raw(encode(usage))
+        return encode(members)

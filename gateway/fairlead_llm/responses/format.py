@@ -1,0 +1,99 @@
+"""OpenAI Responses as a wire format. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/responses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.registry import OPENAI_RESPONSES
+from fairlead_llm.chat.errors import error_body
+from fairlead_llm.errors import LlmError
+from fairlead_llm.raw_json import decoded, error_in
+from fairlead_llm.responses.answer import ResponsesAnswer
+from fairlead_llm.responses.items import head_of, message_text, waiting
+from fairlead_llm.responses.request import ResponsesRequest
+from fairlead_llm.responses.rounds import thoughts
+from fairlead_llm.responses.stream import ResponsesStream
+from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
+
+THOUGHT: Final = "reasoning"
+"""Name under which thoughts mark the place of a turn without calls."""
+
+
+class ResponsesFormat:
+    """OpenAI Responses."""
+
+    name = OPENAI_RESPONSES
+    stream_type = EVENT_STREAM
+    request_headers: frozenset[str] = frozenset()
+    answer_headers = (
+        "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
+    )  # fmt: skip
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ResponsesRequest:
+        return ResponsesRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return "/responses"
+
+    def answer(self, body: bytes, request: WireRequest) -> ResponsesAnswer:
+        return ResponsesAnswer(body, request)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ResponsesStream:
+        return ResponsesStream(request, theirs)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        start: int | None = None
+        for place, raw in enumerate([*messages, b"{}"]):
+            if head_of(raw).of_model:
+                start = place if start is None else start
+            elif start is not None:
+                calls = marks(messages[start:place])
+                found += [CallPlace(start, place, calls)] if calls else []
+                start = None
+        return found
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        item = decoded(message)
+        if item.get("type", "message") != "message":
+            return "tool", ""
+        return str(item.get("role", "")), message_text(item)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        restored: list[bytes | Raw] = []
+        ends = {place.start: place.end for place in self.places(messages)}
+        over = 0
+        for place, raw in enumerate(messages):
+            turn = turns.get(place)
+            if turn is not None and place in ends:
+                restored += [*turn.before, *turn.results]
+                over = ends[place]
+            elif place >= over:
+                restored.append(raw)
+        return restored
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        return status, body
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return error_in(body)
+
+
+def marks(items: Sequence[bytes | Raw]) -> tuple[ShownCall, ...]:
+    """Calls of an answer, by which its turn is found again; thoughts where it has none."""
+    calls = waiting(items)
+    if calls:
+        return tuple(ShownCall(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
+    return tuple(ShownCall(ident, THOUGHT) for ident in thoughts(items))
+
+
+RESPONSES: Final = ResponsesFormat()

@@ -1,0 +1,235 @@
+"""Answers of OpenAI Responses under ids of the gateway's own: what a request goes on from with `previous_response_id`.
+
+They are in the store of kept results: bound to the principal, for a time, in Redis where replicas share it. Where the
+provider keeps answers itself, the id of its own is kept here, with the results of calls that the client does not know
+of; else all items of the conversation are.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.registry import OPENAI_RESPONSES, message_format
+from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.context.store import ContextUnavailable
+from fairlead_gateway.core.identity import Identity
+from fairlead_llm.continuation import ContinuedRequest, SaidResponse
+from fairlead_llm.errors import LlmError
+from fairlead_llm.loop import RoundResults, ToolLoop
+from fairlead_llm.providers import ModelTarget
+from fairlead_llm.responses.answer import ResponsesAnswer
+from fairlead_llm.responses.format import RESPONSES, marks
+from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
+from fairlead_llm.responses.own_servers import output_item
+from fairlead_llm.responses.request import ResponsesRequest
+from fairlead_llm.responses.rounds import thoughts
+from fairlead_llm.responses.stream import ResponsesStream
+from fairlead_llm.turns import OpenTurns
+from fairlead_llm.wire import KeptTurn, WireRequest
+from fairlead_mcp.sse import EventParser
+
+NOT_FOUND: Final = "previous_response_not_found"
+_ENTRY: Final = "response"
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
+"""Ids of providers that stand in a path."""
+_UNRUN: Final = "The call was not run: the answer was over before."
+log = logging.getLogger(__name__)
+
+
+class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
+    """One answer."""
+
+    provider: str
+    """Name of the provider in the configuration."""
+    provider_ids: list[str]
+    """Its own ids of the answers of all rounds; none where it does not keep them."""
+    previous: str | None
+    """Id of the answer in front of it, as the client knows it."""
+    body: bytes
+    """As the client got it; empty: the provider's own is the same but for the id."""
+    asked: list[bytes]
+    """Items of the request; none where the provider has them."""
+    output: list[bytes]
+    """Items of the answer behind them."""
+    pending: list[bytes]
+    """Results of calls that the provider's last answer waits for, and the client knows nothing of."""
+    waiting: list[bytes]
+    """Calls in it that wait for the client's approval."""
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(KeptResponse).decode
+
+
+class KeptResponses:
+    """Keeps answers, and finds them for the principal that they are of. One per gateway."""
+
+    def __init__(self, recorder: ContextRecorder, turns: OpenTurns) -> None:
+        self._recorder = recorder
+        self._turns = turns
+
+    async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
+        """An answer of the principal's; None where it has none of that id, or has it no more."""
+        store, session = self._recorder.store, _session(ident)
+        if store is None:
+            return None
+        try:
+            entries = await store.entries(self._recorder.account(identity, session), session)
+            return _decode(entries[-1]) if entries else None
+        except (ContextUnavailable, msgspec.MsgspecError):
+            return None
+
+    async def forget(self, identity: Identity, ident: str) -> None:
+        """Delete an answer."""
+        store, session = self._recorder.store, _session(ident)
+        try:
+            if store is not None:
+                await store.delete(self._recorder.account(identity, session), session)
+        except ContextUnavailable as error:
+            raise LlmError(503, f"the response cannot be deleted: {error}", "store_unavailable") from error
+
+    async def opened(
+        self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+    ) -> ContinuedRequest:
+        as_it_came = ContinuedRequest(read, body, targets)
+        if not isinstance(read, ResponsesRequest):
+            return as_it_came
+        if read.previous is None:
+            return as_it_came if read.conversation is None else await self._in_conversation(identity, read, as_it_came)
+        kept = await self.found(identity, read.previous)
+        if kept is None:
+            raise _gone(f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
+                        "conversation as `input`")  # fmt: skip
+        there = [target for target in targets if target.provider == kept.provider]
+        if kept.provider_ids and there:
+            return _continued(read, kept, kept.pending, kept.provider_ids[-1], there)
+        if kept.provider_ids:
+            raise _gone(f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
+                        "its models, or send the whole conversation as `input`")  # fmt: skip
+        return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
+
+    async def _in_conversation(
+        self, identity: Identity, read: ResponsesRequest, as_it_came: ContinuedRequest
+    ) -> ContinuedRequest:
+        """The request with the results that the conversation waits for."""
+        kept = await self.found(identity, f"conversation {read.conversation}")
+        if kept is None or not (kept.pending or kept.waiting):
+            return as_it_came
+        heads = [*map(head_of, read.asked)]
+        asks = {str(call.get("call_id")) for call in waiting(kept.output)}
+        answered = {head.call_id for head in heads if head.kind.endswith("_output")}
+        if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
+            return as_it_came
+        return _continued(read, kept, kept.pending, None, as_it_came.targets)
+
+    async def begun(self, loop: ToolLoop) -> RoundResults | None:
+        request = loop.prepared.request
+        if not isinstance(request, ResponsesRequest) or not request.approved:
+            return None
+        calls = message_format(OPENAI_RESPONSES).parse_calls({"object": "response", "output": request.approved})
+        results = await loop.run(calls)
+        request.fill(results.messages)
+        return results
+
+    async def keep(self, said: SaidResponse) -> None:
+        asked = said.asked
+        written = _response_in(said.written)
+        if self._recorder.store is None or not isinstance(asked, ResponsesRequest) or written is None:
+            return
+        ident = str(msgspec.json.decode(written["id"]))
+        output = [*map(bytes, raws(written.get("output", b"[]")))]
+        rounds = _Rounds(said)
+        await self._keep_thoughts(said, rounds)
+        there = asked.stores and bool(rounds.provider_ids)
+        as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
+        kept = KeptResponse(
+            said.prepared.targets[0].provider, rounds.provider_ids if there else [], asked.previous,
+            b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.asked)],
+            [] if there else output, rounds.pending, rounds.waiting,
+        )  # fmt: skip
+        await self._keep(said.identity, ident, kept)
+        if asked.conversation is not None:
+            there_too = msgspec.structs.replace(kept, body=b"", output=output)
+            await self._keep(said.identity, f"conversation {asked.conversation}", there_too)
+
+    async def _keep(self, identity: Identity, ident: str, kept: KeptResponse) -> None:
+        store, session = self._recorder.store, _session(ident)
+        if store is None:
+            return
+        try:
+            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(kept))
+        except ContextUnavailable as error:
+            log.warning("A response is not kept, and cannot be gone on from by its id: %s", error)
+
+    async def _keep_thoughts(self, said: SaidResponse, rounds: _Rounds) -> None:
+        """Keep a turn whose thoughts the client has without the calls that they led to: the API refuses them so."""
+        if said.results or said.prepared.shows_calls or not thoughts(said.before):
+            return
+        turn = KeptTurn(RESPONSES.name, [*said.before, *map(bytes, rounds.last)], rounds.pending)
+        asked = said.prepared.request.asked
+        await self._turns.keep(said.identity, RESPONSES, asked, (marks(rounds.shown), turn))
+
+
+class _Rounds:
+    """What the provider said in the rounds of an answer, as far as it speaks Responses."""
+
+    def __init__(self, said: SaidResponse) -> None:
+        rounds, request, offer = said.rounds, said.prepared.request, said.prepared.offer
+        ids: list[str] = []
+        self.last: Sequence[Raw] = ()
+        """Items of the last round."""
+        if isinstance(rounds, ResponsesStream):
+            ids, self.last = rounds.provider_ids, rounds.items
+        elif isinstance(rounds, Sequence):
+            answers = [each for each in rounds if isinstance(each, ResponsesAnswer)]
+            ids = [each.provider_id for each in answers]
+            self.last = answers[-1].items if answers else ()
+        self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
+        first = offer.approved_first if offer is not None else frozenset()
+        self.injected = offer is not None and bool(offer.definitions)
+        theirs = frozenset(request.tool_names) | first if self.injected else None
+        results = {head_of(raw).call_id for raw in said.results}
+        unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
+        self.pending = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
+        self.waiting = [bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first]
+        before = [raw for raw in said.before if head_of(raw).of_model]
+        self.shown = [raw for raw in [*before, *self.last] if not hidden(head_of(raw), theirs)]
+        """Items of all rounds that the client sees."""
+
+
+def _continued(
+    read: ResponsesRequest,
+    kept: KeptResponse,
+    before: Sequence[bytes],
+    previous: str | None,
+    targets: Sequence[ModelTarget],
+) -> ContinuedRequest:
+    body = read.continued(before, previous)
+    found = RESPONSES.read(body)
+    found.resume(read.previous, kept.waiting if kept.provider_ids else ())
+    return ContinuedRequest(found, body, targets)
+
+
+def _response_in(written: bytes) -> dict[str, Raw] | None:
+    """Members of the response, whole or in the last event of a stream."""
+    try:
+        if written[:1] == b"{":
+            return members_of(written)
+        events = EventParser().feed(written)
+        return members_of(members_of(events[-1].data)["response"]) if events else None
+    except (msgspec.MsgspecError, KeyError):
+        return None
+
+
+def _session(ident: str) -> str:
+    return f"response {ident}"
+
+
+def _gone(message: str) -> LlmError:
+    return LlmError(400, message, NOT_FOUND, param="previous_response_id")

@@ -1,0 +1,174 @@
+"""Tools of the type `mcp` that name servers of this gateway, and the items in which their calls are shown: in the form
+of the provider's own hosted MCP tools. Pure module.
+
+Source: OpenAI's API reference, tool `mcp`, items `mcp_list_tools`, `mcp_call`, `mcp_approval_request` and
+`mcp_approval_response`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.registry import OPENAI_RESPONSES, message_format
+from fairlead_llm.raw_json import decoded
+from fairlead_llm.responses.items import CALL, OUTPUT, encode, head_of, new_id
+from fairlead_llm.wire import FinishedCall
+
+SCHEME: Final = "fairlead"
+"""`server_url` of a tool that names a server of ours by its label; with `://` and a name, by that."""
+LIST_ID: Final = "mcpl_fairlead"
+CALL_ID: Final = "mcp_fairlead_"
+"""In front of the call's own id, which a call that comes back has again."""
+APPROVAL_ID: Final = "mcpr_fairlead_"
+_LISTED: Final = ("name", "description")
+
+
+class _Names(msgspec.Struct, rename={"names": "tool_names"}):
+    names: tuple[str, ...] | None = None
+    read_only: bool | None = None
+
+
+class _Approval(msgspec.Struct):
+    always: _Names | None = None
+    never: _Names | None = None
+
+
+class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
+    """A tool that stands for those of a server."""
+
+    server_label: str = ""
+    server_url: str | None = None
+    allowed_tools: tuple[str, ...] | _Names | None = None
+    require_approval: str | _Approval | None = None
+
+    @property
+    def server(self) -> str | None:
+        """Name of the server of ours that is meant, empty for all of them; None where the tool is no matter of ours."""
+        url = self.server_url or ""
+        if url == SCHEME:
+            return "" if self.server_label == SCHEME else self.server_label
+        scheme, mark, name = url.partition("://")
+        return name.strip("/") if mark and scheme == SCHEME else None
+
+    def wish(self) -> dict[str, Any]:
+        """The servers' tools as `offers.ServerWish` has them."""
+        allowed = self.allowed_tools
+        names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
+        found: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
+        if names is not None:
+            found["names"] = names
+        if isinstance(allowed, _Names) and allowed.read_only:
+            found["readOnly"] = True
+        if isinstance(self.require_approval, _Approval):
+            for member, some in (("always", self.require_approval.always), ("never", self.require_approval.never)):
+                if some is not None:
+                    found[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
+            found["asks"] = self.require_approval.never is not None or self.require_approval.always is None
+        return found
+
+
+def label_of(labels: Mapping[str, str], name: str) -> str:
+    """Label of the server that a tool is of, by the name that the model writes. `labels`: by server."""
+    server = name.partition("__")[0]
+    return labels.get(server) or labels.get("") or SCHEME
+
+
+def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
+    """The item that lists the tools which a model was given."""
+    tools = []
+    label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
+    for tool in map(decoded, definitions):
+        listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
+        tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
+    return Raw(encode({"type": "mcp_list_tools", "id": new_id(LIST_ID), "server_label": label, "tools": tools,
+                       "error": None}))  # fmt: skip
+
+
+def call_item(labels: Mapping[str, str], call: FinishedCall, *, approved: bool) -> dict[str, Any]:
+    """The item of a call that was run here; `approved`: after the client said so."""
+    called = ModelCall(call.id, call.name, {})
+    written = message_format(OPENAI_RESPONSES).write_results([called], [call.result]).messages
+    output = next((each.get("output") for each in written), "")
+    text = output if isinstance(output, str) else encode(output).decode()
+    failed = bool(call.result.get("isError"))
+    error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")} if failed else None
+    return {
+        "type": "mcp_call", "id": CALL_ID + call.id, "approval_request_id": APPROVAL_ID + call.id if approved else None,
+        "arguments": call.arguments.decode("utf-8", "replace"), "error": error, "name": call.name,
+        "output": None if failed else text, "server_label": label_of(labels, call.name),
+        "status": "failed" if failed else "completed",
+    }  # fmt: skip
+
+
+def call_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that was run here, in the API's order."""
+    at = {"item_id": item["id"]}
+    begun = {**item, "arguments": "", "output": None, "error": None, "status": "in_progress"}
+    yield "response.output_item.added", {"item": begun}
+    yield "response.mcp_call.in_progress", at
+    yield "response.mcp_call_arguments.delta", {**at, "delta": item["arguments"]}
+    yield "response.mcp_call_arguments.done", {**at, "arguments": item["arguments"]}
+    yield f"response.mcp_call.{item['status']}", at
+    yield "response.output_item.done", {"item": item}
+
+
+def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a list of tools."""
+    at = {"item_id": decoded(item)["id"]}
+    yield "response.output_item.added", {"item": {**decoded(item), "tools": []}}
+    yield "response.mcp_list_tools.in_progress", at
+    yield "response.mcp_list_tools.completed", at
+    yield "response.output_item.done", {"item": item}
+
+
+def approval_request(labels: Mapping[str, str], raw: bytes | Raw) -> Raw:
+    """The item that asks the client for a call's approval."""
+    call = decoded(raw)
+    name = str(call.get("name", ""))
+    return Raw(encode({
+        "type": "mcp_approval_request", "id": f"{APPROVAL_ID}{call.get('call_id')}",
+        "arguments": call.get("arguments") or "{}", "name": name, "server_label": label_of(labels, name),
+    }))  # fmt: skip
+
+
+def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
+    """An item that a client sends back, as the provider knows it: calls that were run here with their results, calls
+    that were to be approved, and nothing for a list of our tools.
+    """
+    if b"fairlead_" not in bytes(raw):
+        return [raw]
+    head = head_of(raw)
+    ident = head.id or ""
+    if head.kind == "mcp_list_tools" and ident.startswith(LIST_ID):
+        return []
+    prefix = {"mcp_call": CALL_ID, "mcp_approval_request": APPROVAL_ID}.get(head.kind)
+    if prefix is None or not ident.startswith(prefix):
+        return [raw]
+    item = decoded(raw)
+    call_id = ident.removeprefix(prefix)
+    call = {"type": CALL, "call_id": call_id, "name": item.get("name"), "arguments": item.get("arguments") or "{}"}
+    if head.kind != "mcp_call":
+        return [encode(call)]
+    output = item.get("output")
+    if not isinstance(output, str):
+        output = f"Error: {_error_text(item.get('error'))}"
+    return [encode(call), output_item(call_id, output)]
+
+
+def output_item(call_id: str, output: str) -> bytes:
+    """The result of a call."""
+    return encode({"type": OUTPUT, "call_id": call_id, "output": output})
+
+
+def _error_text(error: object) -> str:
+    if isinstance(error, dict):
+        content = error.get("content") or error.get("message")
+        if isinstance(content, list):
+            return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+        return str(content)
+    return str(error or "the call failed")

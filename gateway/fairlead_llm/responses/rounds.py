@@ -1,0 +1,111 @@
+"""What the client sees of several answers: the members of one response, and the items of its output. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
+from fairlead_llm.responses.own_servers import approval_request, call_item, list_item
+from fairlead_llm.responses.request import ResponsesRequest
+from fairlead_llm.wire import FinishedCall, WireRequest
+
+_FIRST: Final = ("created_at", "tool_choice")
+"""Members that are those of the first answer: later ones are asked in other words."""
+
+
+class _Members(msgspec.Struct):
+    id: str | None = None
+    status: str | None = None
+    output: list[Raw] | None = None
+    usage: dict[str, Any] | None = None
+
+
+read_response: Final = msgspec.json.Decoder(_Members).decode
+
+
+class ShownResponse:
+    """The one response that the answers of all rounds become. Its id is made here: that of the provider changes with
+    each round, and is valid for any caller of the gateway's key.
+    """
+
+    def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
+        """`theirs`: names of tools whose calls the client sees; None: it sees all, and nothing is run here."""
+        self._request = request if isinstance(request, ResponsesRequest) else None
+        self._theirs = theirs
+        self.id = new_id("resp")
+        self._first: dict[str, Raw] = {}
+        self.items: list[Raw] = []
+        self._taken: set[str] = set()
+        self._renamed: dict[str, str] = {}
+
+    def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Members of a provider's response, in the client's words."""
+        found = dict(response)
+        if not self._first:
+            self._first = {name: found[name] for name in _FIRST if name in found}
+        found |= {name: raw for name, raw in self._first.items() if name in found}
+        found["id"] = Raw(encode(self.id))
+        if self._request is not None:
+            if self._request.previous is not None:
+                found["previous_response_id"] = Raw(encode(self._request.previous))
+            if self._theirs is not None and "tools" in found:
+                found["tools"] = self._request.given_tools
+        return found
+
+    def ident(self, given: str) -> str:
+        """Id of an item of this round: its own, unless an earlier round had one of that name."""
+        if given not in self._renamed:
+            self._renamed[given] = new_id(given) if given in self._taken else given
+        return self._renamed[given]
+
+    def hides(self, raw: bytes | Raw) -> bool:
+        """Whether an item is a call that is run here."""
+        return hidden(head_of(raw), self._theirs)
+
+    def approves(self, name: str | None) -> bool:
+        """Whether calls of a tool are shown to the client for its approval."""
+        request = self._request
+        return request is not None and self._theirs is not None and name in self._theirs and (
+            name not in request.tool_names
+        )  # fmt: skip
+
+    def shown(self, raw: Raw) -> Raw:
+        """An item as the client sees it."""
+        head = head_of(raw)
+        if head.is_call and self._request is not None and self.approves(head.name):
+            return approval_request(self._request.labels, raw)
+        if head.id is None or self.ident(head.id) == head.id:
+            return raw
+        return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
+
+    def add(self, items: Sequence[Raw]) -> None:
+        """Show what is to be seen of the items of a round."""
+        self.items += [self.shown(raw) for raw in items if not self.hides(raw)]
+
+    def listing(self) -> Raw | None:
+        """The item that lists our tools, where the client wants to see it and does not have it yet."""
+        request = self._request
+        if request is None or not request.shows_calls or request.listed or not request.injected:
+            return None
+        return list_item(request.labels, request.injected)
+
+    def call(self, call: FinishedCall) -> dict[str, Any]:
+        """The item of a call that was run here."""
+        approved = {str(each.get("call_id")) for each in self._request.approved} if self._request is not None else ()
+        labels = self._request.labels if self._request is not None else {}
+        return call_item(labels, call, approved=call.id in approved)
+
+    def next_round(self) -> None:
+        """Go on with the next answer."""
+        self._taken |= set(self._renamed.values())
+        self._renamed = {}
+
+
+def thoughts(items: Sequence[bytes | Raw]) -> list[str]:
+    """Ids of the thoughts among items."""
+    heads = [head_of(raw) for raw in items if b'"reasoning"' in bytes(raw)]
+    return [head.id for head in heads if head.kind == REASONING and head.id]

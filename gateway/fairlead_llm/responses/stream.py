@@ -1,0 +1,275 @@
+"""Streams of OpenAI Responses: the events of several answers become those of one response, without the calls that are
+run here.
+
+Pure module. What a client's accumulator takes (run with the SDK): one id from `response.created` to the end, one
+start, one end, `output_index` without gaps, ids of items that do not change, and in the last event the whole output,
+which counts more than what was streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.chat.errors import error_object
+from fairlead_llm.errors import LlmError
+from fairlead_llm.raw_json import paired
+from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, waiting
+from fairlead_llm.responses.own_servers import call_events, list_events
+from fairlead_llm.responses.rounds import ShownResponse, read_response
+from fairlead_llm.usage import added
+from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireRequest
+
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+_COMMENT: Final = b": still at work\n\n"
+_NULL: Final = Raw(b"null")
+_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_ADDED: Final = "response.output_item.added"
+_DONE: Final = "response.output_item.done"
+
+
+class _Event(msgspec.Struct):
+    type: str | None = None
+    sequence_number: int | None = None
+    output_index: int | None = None
+    item_id: str | None = None
+    item: Raw = _NULL
+    response: Raw = _NULL
+    error: Raw = _NULL
+
+
+_event: Final = msgspec.json.Decoder(_Event).decode
+
+
+class StreamedItem:
+    """One item of a round, as far as it has come."""
+
+    def __init__(self, item: Raw) -> None:
+        self.item = item
+        self.index: int | None = None
+        """Place in the client's output; None: it is not there."""
+        self.held: list[tuple[bytes, _Event]] | None = None
+        """Events until it is known whose call it is; None: they are the client's."""
+
+
+class ResponsesStream:
+    """Events of one client's stream over all rounds."""
+
+    def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
+        self._theirs = theirs
+        self._shown = ShownResponse(request, theirs)
+        self._told: set[str] = set()
+        """Types of events of the response's beginning that the client has."""
+        self._opened = False
+        self._early: Sequence[FinishedCall] = ()
+        self._sequence = 0
+        self._places = 0
+        """Items in the client's output."""
+        self.usage: dict[str, Any] = {}
+        self.provider_ids: list[str] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._items: dict[int, StreamedItem] = {}
+        self._final: dict[str, Raw] | None = None
+        self._end = ""
+        self._size = 0
+        self.items: list[Raw] = []
+        """Output of this round once it is over."""
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        if data.startswith(b"[DONE]"):
+            self.done = True
+            return b""
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        data = paired(data)
+        try:
+            event = _event(data)
+            if event.type == "error" or (event.type is None and bytes(event.error) != b"null"):
+                raise BadStream("the provider broke the answer off", _error(data, event))
+            return self._take(data, event)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadStream(f"the provider's stream holds no event: {error}") from error
+
+    def _take(self, data: bytes, event: _Event) -> bytes:
+        if bytes(event.response) != b"null":
+            return self._lifecycle(data, event)
+        opening = self._open()
+        if event.output_index is None:
+            return opening + self._passed(data, event, {})
+        entry = self._items.get(event.output_index)
+        if entry is None or event.type == _ADDED:
+            entry = self._items[event.output_index] = self._begun(event)
+        if event.type == _DONE:
+            entry.item = event.item
+            return opening + self._over(data, event, entry)
+        return opening + self._told_of(data, event, entry)
+
+    def _lifecycle(self, data: bytes, event: _Event) -> bytes:
+        kind = event.type or ""
+        if kind in _ENDS:
+            self._final, self._end, self.done = members_of(event.response), kind, True
+            self.provider_ids.append(read_response(event.response).id or "")
+            return b""
+        if kind in self._told or self.provider_ids:
+            return b""
+        self._told.add(kind)
+        response = self._shown.members(members_of(event.response))
+        return self._passed(data, event, {"response": Raw(encode(response))})
+
+    def _begun(self, event: _Event) -> StreamedItem:
+        entry = StreamedItem(event.item)
+        head = head_of(event.item)
+        whose = self._theirs is None or not head.is_call or (
+            (head.name or "") in self._theirs and not self._shown.approves(head.name)
+        )  # fmt: skip
+        if whose:
+            entry.index, self._places = self._places, self._places + 1
+        else:
+            entry.held = []
+        return entry
+
+    def _over(self, data: bytes, event: _Event, entry: StreamedItem) -> bytes:
+        """The end of an item, with all that was held of it where it is the client's."""
+        if entry.held is None:
+            return self._told_of(data, event, entry)
+        if self._shown.hides(entry.item):
+            return b""
+        held, entry.held = [*entry.held, (data, event)], None
+        entry.index, self._places = self._places, self._places + 1
+        head = head_of(entry.item)
+        if self._shown.approves(head.name):
+            item = self._shown.shown(entry.item)
+            return b"".join(self._made(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
+        return b"".join(self._told_of(each, about, entry) for each, about in held)
+
+    def _told_of(self, data: bytes, event: _Event, entry: StreamedItem) -> bytes:
+        """An event of an item, with its place in the client's output."""
+        if entry.held is not None:
+            entry.held.append((data, event))
+            return b""
+        changed: dict[str, Any] = {}
+        if entry.index != event.output_index:
+            changed["output_index"] = entry.index
+        if event.item_id is not None and self._shown.ident(event.item_id) != event.item_id:
+            changed["item_id"] = self._shown.ident(event.item_id)
+        if bytes(event.item) != b"null":
+            item = self._shown.shown(event.item)
+            if item is not event.item:
+                changed["item"] = item
+        return self._passed(data, event, changed)
+
+    def _passed(self, data: bytes, event: _Event, changed: dict[str, Any]) -> bytes:
+        """An event under its number in the client's stream; as it came where nothing is to be changed."""
+        if event.sequence_number != self._sequence:
+            changed["sequence_number"] = self._sequence
+        self._sequence += 1
+        if changed:
+            data = encode({**members_of(data), **{name: Raw(encode(value)) for name, value in changed.items()}})
+        return _framed(event.type, data)
+
+    def _made(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
+        """An event of our own."""
+        head: dict[str, Any] = {"type": kind, "sequence_number": self._sequence}
+        self._sequence += 1
+        if index is not None:
+            head["output_index"] = index
+        return _framed(kind, encode({**head, **members}))
+
+    def _open(self) -> bytes:
+        """Items in front of all that the model says: our tools, and calls that were approved."""
+        if self._opened:
+            return b""
+        self._opened = True
+        out = b""
+        listing = self._shown.listing()
+        if listing is not None:
+            self._shown.items.append(listing)
+            index, self._places = self._places, self._places + 1
+            out += b"".join(self._made(kind, members, index) for kind, members in list_events(listing))
+        return out + self.ran(self._early)
+
+    def end_round(self) -> bytes:
+        opening = self._open()
+        final = self._final or {}
+        self.usage = added(self.usage, read_response(encode(final)).usage)
+        said = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
+        over = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
+        self.items = identified(said or over)
+        self._shown.add(self.items)
+        return opening
+
+    def next_round(self) -> None:
+        self._shown.next_round()
+        self._begin()
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        calls = waiting(self.items) if self._end == "response.completed" else []
+        return {"object": "response", "output": calls}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [*map(bytes, self.items)]
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return None  # thoughts are kept with their response
+
+    @property
+    def spoilt(self) -> bool:
+        return False  # this API does not tell
+
+    @property
+    def ended(self) -> bool:
+        return self._final is not None
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        if not self._opened:
+            self._early = calls
+            return b""
+        out = []
+        for call in calls:
+            item = self._shown.call(call)
+            self._shown.items.append(Raw(encode(item)))
+            index, self._places = self._places, self._places + 1
+            out += [self._made(kind, members, index) for kind, members in call_events(item)]
+        return b"".join(out)
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        """An event that clients raise: one with the error's members beside its type would pass as any other."""
+        said = error_object(error) if raw is None else Raw(raw)
+        return self._made("error", {"error": said}, None)
+
+    def keep_alive(self) -> bytes:
+        return _COMMENT
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The last event, with the whole output and the sum of usage."""
+        members = self._shown.members(self._final or {})
+        members["output"] = Raw(encode(self._shown.items))
+        if self.usage:
+            members["usage"] = Raw(encode(self.usage))
+        if self._theirs is not None:
+            members |= {name: Raw(encode(value)) for name, value in more.items()}
+        return self._made(self._end, {"response": members}, None)
+
+
+def _error(data: bytes, event: _Event) -> bytes:
+    """The error object of an event, also of one that has its members beside its type."""
+    if bytes(event.error) != b"null":
+        return bytes(event.error)
+    beside = ("type", "sequence_number")
+    return encode({name: raw for name, raw in members_of(data).items() if name not in beside})
+
+
+def _framed(kind: str | None, data: bytes) -> bytes:
+    named = b"event: " + kind.encode() + b"\n" if kind and kind.isascii() and kind.isprintable() else b""
+    return named + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
