@@ -196,17 +196,6 @@ def model_request(
     return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
 
 
-def read_request(
-    services: ModelServices, wire: WireFormat, request: Request, body: bytes
-) -> tuple[ModelRequest, list[ModelTarget]]:
-    """A client's request, and the models that may answer it. Raises LlmError."""
-    try:
-        read = wire.read(body)
-        return model_request(services.providers, request, wire, read, body, None, None)
-    except BadRequest as error:
-        raise bad_request(error) from error
-
-
 def failed(wire: WireFormat, error: LlmError) -> Response:
     """The response that says so, in a client's format."""
     return Response(wire.error_body(error), error.status, error.headers, JSON)

@@ -94,14 +94,6 @@ class RequestPreparation:
             )  # fmt: skip
         return found
 
-    async def unsent(
-        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
-    ) -> PreparedRequest:
-        """For the first of the models, in the client's own format whatever the provider speaks, to be counted here.
-        Raises Problem.
-        """
-        return await self._made(asked, asked.format, seen, targets[:1], 1)
-
     async def _made(
         self,
         asked: ModelRequest,

@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from fastapi import Request, Response
 
+from fairlead_formats.tokens.families import family_of
 from fairlead_llm.errors import LlmError
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, model_request
 from fairlead_llm.preparation import ModelRequest
@@ -19,6 +20,9 @@ from fairlead_llm.upstream import ProviderUnavailable
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import speaks
 from fairlead_rest.bodies import JSON
+
+ESTIMATED: Final = "x-fairlead-estimated"
+"""Header of a count that no provider made."""
 
 
 class CountingFormat(WireFormat, Protocol):
@@ -57,13 +61,14 @@ class TokenCounts:
                 return await self._sent(asked, request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
-        return Response(wire.counted(await self._estimated(asked, request, targets)), 200, None, JSON)
+        counted = wire.counted(await self._estimated(asked, request, targets))
+        return Response(counted, 200, {ESTIMATED: "true"}, JSON)
 
     async def _sent(self, asked: ModelRequest, request: Request, targets: Sequence[ModelTarget]) -> Response:
         """The provider's count. Raises LlmError."""
         services, wire = self._services, self._format
         seen = functools.partial(services.context.seen, request)
-        prepared = await services.preparation.prepared(asked, seen, targets)
+        prepared = await services.preparation.prepared(asked, seen, targets[:1])
         injected = prepared.offer.definitions if prepared.offer is not None else ()
         target = prepared.targets[0]
         body = wire.count_body(prepared.request, target.model, injected)
@@ -87,7 +92,7 @@ class TokenCounts:
         return Response(said, status, dict(answer.headers), JSON)
 
     async def _estimated(self, asked: ModelRequest, request: Request, targets: Sequence[ModelTarget]) -> int:
-        """The count that is made here, of the request in the client's format."""
+        """The count that is made here, of the request in the client's format, by the factors of the model's family."""
         services, read = self._services, asked.read
         conversation = await services.preparation.conversation(read)
         definitions: Sequence[bytes] = ()
@@ -98,4 +103,7 @@ class TokenCounts:
         texts = [each.decode("utf-8", "replace") for each in (read.tools, *definitions)]
         context = services.context
         tools = await context.worker.do(lambda: sum(map(context.sizes().counter.count, texts)))
-        return conversation.system + conversation.messages + tools
+        family = family_of(targets[0].model)
+        said = (conversation.system + conversation.messages) * family.text
+        shown = tools * family.tools + 1000 * family.preamble if definitions or read.tool_names else 0
+        return (said + shown) // 1000
