@@ -113,8 +113,9 @@ def marked(signature: str, number: int) -> str:
 
 
 def signed_thought(signature: str) -> ShownCall:
-    """The thought with that signature, by which a turn is found again."""
-    return ShownCall(signature, "thinking")
+    """The thought with that signature, marked or not, by which a turn is found again."""
+    found = _MARKED.match(signature)
+    return ShownCall(signature if found is None else signature[found.end() :], "thinking")
 
 
 def new_id() -> str:

@@ -137,6 +137,8 @@ class AnthropicStream:
 
     def _block(self, data: bytes, event: _Event) -> bytes:
         """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
+        if not self._begun:
+            raise BadStream("the provider's stream has a block in front of its begin")
         if event.index is None or event.index in self._by_index:
             raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
         block = StreamedBlock(_members(event.content_block))

@@ -94,7 +94,7 @@ def test_a_turn_is_found_by_its_calls_and_without_one_by_its_last_marked_thought
     thought_only = json.dumps({"role": "assistant", "content": [thought(1), thought(2), TEXT]}).encode()
     neither = json.dumps({"role": "assistant", "content": [thought(1), TEXT]}).encode()
     found = ANTHROPIC.places([called, thought_only, neither, user(CALL)])
-    assert [(place.start, place.calls[0].id) for place in found] == [(0, "t1"), (1, "fairlead.2.sig2")]
+    assert [(place.start, place.calls[0].id) for place in found] == [(0, "t1"), (1, "sig2")]
 
 
 def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:
@@ -104,5 +104,5 @@ def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:
     )
     named = second.thought([first])
     assert named is not None
-    assert named.id == "fairlead.2.sig2"
+    assert named.id == "sig2"
     assert first.thought([]) is None

@@ -99,7 +99,7 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     assert out[2]["delta"]["signature"] == "fairlead.2.Sig+/="
     assert out[4]["content_block"]["data"] == "fairlead.2.D"
     assert stream.thought is not None
-    assert stream.thought.id == "fairlead.2.D"
+    assert stream.thought.id == "D"
     said = json.loads(stream.in_request[0])["content"]
     assert said == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="}, {"type": "redacted_thinking", "data": "D"}
@@ -160,6 +160,15 @@ def test_two_blocks_at_one_index_are_refused() -> None:
     stream = AnthropicStream(set())
     with pytest.raises(BadStream, match="two blocks"):
         fed(stream, [START, *text(0, "a"), *text(0, "b")])
+
+
+def test_a_block_in_front_of_the_begin_is_refused() -> None:
+    with pytest.raises(BadStream, match="in front of its begin"):
+        fed(AnthropicStream(set()), text(0, "a"))
+
+
+def test_a_live_stream_is_told_by_an_event_that_clients_count() -> None:
+    assert AnthropicStream(set()).keep_alive() == b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
