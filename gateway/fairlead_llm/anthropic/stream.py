@@ -39,7 +39,7 @@ _BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Event(msgspec.Struct):
+class _MessagesEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
     content_block: Raw = _NULL
@@ -49,12 +49,12 @@ class _Event(msgspec.Struct):
     error: Raw = _NULL
 
 
-class _Message(msgspec.Struct):
+class _StartedMessage(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
-_event: Final = msgspec.json.Decoder(_Event).decode
-_message: Final = msgspec.json.Decoder(_Message).decode
+_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
+_message: Final = msgspec.json.Decoder(_StartedMessage).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -103,7 +103,7 @@ class AnthropicStream:
         except _BROKEN as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
 
-    def _take(self, data: bytes, event: _Event) -> bytes:
+    def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
             return b"" if self._theirs is not None else _framed(event.type, data)
@@ -119,14 +119,14 @@ class AnthropicStream:
             return _framed(event.type, data)
         return self._inside(data, event)
 
-    def _start(self, data: bytes, event: _Event) -> bytes:
+    def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
         self._round_usage |= _said(_message(event.message).usage)
         if self._begun:
             return b""
         self._begun = True
         return _framed(event.type, data)
 
-    def _end(self, data: bytes, event: _Event) -> bytes:
+    def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
         delta = _members(event.delta)
         self._last |= _members(data)
@@ -135,7 +135,7 @@ class AnthropicStream:
         self._round_usage |= _said(event.usage)
         return b"" if self._theirs is not None else _framed(event.type, data)
 
-    def _block(self, data: bytes, event: _Event) -> bytes:
+    def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
         if not self._begun:
             raise BadStream("the provider's stream has a block in front of its begin")
@@ -167,7 +167,7 @@ class AnthropicStream:
         self._thought = marked(signature, self._round)
         return self._thought
 
-    def _inside(self, data: bytes, event: _Event) -> bytes:
+    def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take what belongs to a block that has begun: a delta, its end, or what nobody here knows."""
         assert event.index is not None
         if event.index not in self._by_index:
