@@ -37,7 +37,7 @@ def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> 
         if turn is not None:
             found += _flushed(waiting)
             found += turn.before
-            waiting = [block for each in turn.results for block in _content(each)]
+            waiting = [block for each in turn.results for block in _content(each) or ()]
             continue
         found += _answered(raw, waiting)
         waiting = []
@@ -51,9 +51,10 @@ def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Ra
     found: list[bytes | Raw] = []
     waiting: list[Block] = []
     for raw in messages:
-        if _HINT in bytes(raw) and _role(raw) == "assistant":
+        blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
+        if blocks is not None:
             found += _flushed(waiting)
-            rounds, waiting = _rounds(_content(raw), calls=calls)
+            rounds, waiting = _rounds(blocks, calls=calls)
             found += rounds
             continue
         found += _answered(raw, waiting)
@@ -105,11 +106,9 @@ def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
 
 def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
     """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
-    if not results:
-        return [raw]
-    if _role(raw) != "user":
+    blocks = _content(raw) if results and _role(raw) == "user" else None
+    if blocks is None:
         return [*_flushed(results), raw]
-    blocks = _content(raw)
     theirs = [block for block in blocks if block.kind == _RESULT]
     others = [block for block in blocks if block.kind != _RESULT]
     return [message("user", [*results, *theirs, *others])]
@@ -126,9 +125,9 @@ def _role(raw: bytes | Raw) -> str:
         return ""
 
 
-def _content(raw: bytes | Raw) -> list[Block]:
-    """Blocks of a message; none of what is no message."""
+def _content(raw: bytes | Raw) -> list[Block] | None:
+    """Blocks of a message; None where they cannot be read, which the API tells better."""
     try:
         return blocks_of(bytes(_members(raw)["content"]))
     except (*_BROKEN, KeyError):
-        return []
+        return None

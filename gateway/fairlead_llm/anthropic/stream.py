@@ -96,6 +96,8 @@ class AnthropicStream:
         data = paired(data)
         try:
             event = _event(data)
+            if not event.type.isprintable():
+                raise BadStream("the provider's stream holds an event without a name")
             if event.type == "error":
                 error = bytes(event.error)
                 raise BadStream("the provider broke the answer off", None if error == b"null" else error)

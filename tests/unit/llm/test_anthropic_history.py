@@ -41,6 +41,13 @@ def test_messages_without_anything_of_ours_go_out_byte_for_byte() -> None:
     assert [bytes(raw) for raw in outgoing(raws, calls=True)] == raws
 
 
+def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
+    raws = [b'{"role":"assistant","content":7,"x":"fairlead."}', b'{"role":"user","content":7}']
+    assert [bytes(raw) for raw in outgoing(raws, calls=True)] == raws
+    turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
+    assert restored([b"{}", raws[1]], {0: turn})[-1] == raws[1]
+
+
 def test_thoughts_of_the_first_round_alone_stay_where_they_are() -> None:
     said = [thought(1), {"type": "text", "text": "fairlead.2."}, CALL]
     assert sent(*said) == [{"role": "assistant", "content": said}]

@@ -149,6 +149,7 @@ def test_half_a_surrogate_pair_breaks_no_stream() -> None:
         b'{"type": "content_block_start", "content_block": {"type": "text"}}', b'{"type": "message_delta"}',
         b'{"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}',
         b'{"type": "message_start", "message": 1}', b'{"type": 1}',
+        b'{"type": "ping\\n\\ndata: forged"}',
     ],
 )  # fmt: skip
 def test_what_is_no_event_is_told(data: bytes) -> None:
