@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import Request, Response
 
+from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.errors import LlmError
+from fairlead_llm.gemini.counting import COUNTING
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, failed
-from fairlead_llm.token_counts import TokenCounts
 
 
 class GeminiEndpoint:
@@ -19,7 +20,7 @@ class GeminiEndpoint:
     def __init__(self, services: ModelServices) -> None:
         self._events = LlmEndpoint(services, GEMINI_EVENTS)
         self._array = LlmEndpoint(services, GEMINI_ARRAY)
-        self._counts = TokenCounts(services, GEMINI_EVENTS)
+        self._counts = TokenCountEndpoint(services, COUNTING)
         self._methods: Mapping[str, Callable[[Request, str], Awaitable[Response]]] = {
             GENERATE: self._whole, STREAM: self._streamed, COUNT: self._counts.answer
         }  # fmt: skip

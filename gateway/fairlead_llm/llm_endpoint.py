@@ -164,7 +164,7 @@ class LlmEndpoint:
 
 
 async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
-    """What the `work` on a request's body answers, until the client is gone; errors in the client's format."""
+    """Response of the `work` on a request's body, until the client is gone; errors in the client's format."""
     try:
         body = b"".join(await read_pieces(request, MAX_BODY))
         held = await while_connected(request, work(body))

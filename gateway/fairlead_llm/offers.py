@@ -168,7 +168,8 @@ class Offers:
             counted = candidates(self._context, entries)
             offer = converted(self._context, shelf, entries, format_, Options(model=models[0].name))
             shown = {offer.names[name]: name for name in offer.names}
-            raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
+            single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
+            raws = {each.name: encode(each.definition) for each in single}
             definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
             asks = frozenset(definitions[name][0] for name in asked if name in definitions)
             found = _Whole([one for one in counted if one.name in definitions], definitions, asks)

@@ -12,8 +12,10 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_llm.anthropic.format import ANTHROPIC, COUNT_TOKENS, MESSAGES
+from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
+from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
+from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.paths import read_path
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
@@ -24,7 +26,6 @@ from fairlead_llm.providers import Providers
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
-from fairlead_llm.token_counts import TokenCounts
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
@@ -50,7 +51,7 @@ class LlmEndpoints:
         chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
         kept = KeptResponses(recorder, turns)
         responses, gemini = LlmEndpoint(services, RESPONSES, kept), GeminiEndpoint(services)
-        counts = TokenCounts(services, ANTHROPIC)
+        counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)

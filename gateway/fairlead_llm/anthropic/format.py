@@ -1,6 +1,6 @@
 """Anthropic Messages as a wire format. Pure module.
 
-Source: Anthropic's API reference, `POST /v1/messages` and `POST /v1/messages/count_tokens`.
+Source: Anthropic's API reference, `POST /v1/messages`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_formats.registry import ANTHROPIC as FORMAT_NAME
@@ -23,7 +22,6 @@ from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
 
 MESSAGES: Final = "/v1/messages"
-COUNT_TOKENS: Final = "/v1/messages/count_tokens"
 _MARK: Final = MARK.encode()
 
 
@@ -42,18 +40,6 @@ class AnthropicFormat:
 
     def path(self, model: str, *, stream: bool) -> str:
         return MESSAGES
-
-    def read_count(self, body: bytes, model: str | None = None) -> AnthropicRequest:
-        return AnthropicRequest(body)
-
-    def count_path(self, model: str) -> str:
-        return COUNT_TOKENS
-
-    def count_body(self, request: WireRequest, model: str, injected: Sequence[bytes]) -> bytes:
-        return request.body(model, (), injected, usage=False)
-
-    def counted(self, tokens: int) -> bytes:
-        return msgspec.json.encode({"input_tokens": tokens})
 
     def answer(self, body: bytes, request: WireRequest) -> AnthropicAnswer:
         return AnthropicAnswer(body)

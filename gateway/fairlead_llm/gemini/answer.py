@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, content_of, shown
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
 
@@ -38,12 +38,12 @@ class GeminiAnswer:
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
 
+    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+        return called(self.parts)
+
     @property
     def spoilt(self) -> bool:
         return is_spoilt(self._said.finish_reason, self.parts)
-
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
-        return None  # signatures of several rounds may stand in one content
 
     @property
     def head(self) -> dict[str, Raw]:

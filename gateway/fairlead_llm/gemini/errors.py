@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm import raw_json
 from fairlead_llm.errors import LlmError
 
 _STATUSES: Final[Mapping[int, str]] = {
@@ -20,10 +21,7 @@ _STATUSES: Final[Mapping[int, str]] = {
 }  # fmt: skip
 _INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN: Final = "fairlead.dev"
-
-
-class _ErrorBody(msgspec.Struct):
-    error: Raw
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 def error_object(error: LlmError) -> dict[str, Any]:
@@ -44,8 +42,8 @@ def error_body(error: LlmError) -> bytes:
 def error_in(body: bytes) -> bytes | None:
     """The raw object `error` of a provider's answer, which may be a list of one; None where there is none."""
     try:
-        found = msgspec.json.decode(body, type=_ErrorBody | list[_ErrorBody])
+        found = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    first = found[0] if isinstance(found, list) and found else found
-    return bytes(first.error) if isinstance(first, _ErrorBody) and bytes(first.error)[:1] == b"{" else None
+    error = raw_json.error_in(bytes(found[0])) if found else None
+    return error if error is not None and error[:1] == b"{" else None

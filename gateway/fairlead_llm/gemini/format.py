@@ -14,9 +14,8 @@ from fairlead_formats.registry import GEMINI
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
-from fairlead_llm.gemini.counts import count_answer, count_body, counted_request
 from fairlead_llm.gemini.errors import error_body, error_in
-from fairlead_llm.gemini.paths import COUNT, GENERATE, STREAM, path_of
+from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
@@ -56,18 +55,6 @@ class GeminiFormat:
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         return kept_turns.restored(messages, turns)
-
-    def read_count(self, body: bytes, model: str | None = None) -> GeminiRequest:
-        return self.read(counted_request(body), model, False)
-
-    def count_path(self, model: str) -> str:
-        return path_of(model, COUNT)
-
-    def count_body(self, request: WireRequest, model: str, injected: Sequence[bytes]) -> bytes:
-        return count_body(request.body(model, (), injected, usage=False), model)
-
-    def counted(self, tokens: int) -> bytes:
-        return count_answer(tokens)
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)

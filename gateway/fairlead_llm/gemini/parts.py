@@ -12,6 +12,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_llm.raw_json import array
+from fairlead_llm.wire import ShownCall
 
 CALL: Final = ("functionCall", "function_call")
 RESPONSE: Final = ("functionResponse", "function_response")
@@ -25,7 +27,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ContentPart:
@@ -76,6 +77,11 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
     return [ContentPart(each) for each in _raws(members["parts"])] if is_list(members.get("parts")) else []
 
 
+def called(parts: Sequence[ContentPart]) -> ShownCall | None:
+    """The first call, by which a turn of several rounds is kept: the model would miss what it called before."""
+    return next((ShownCall(part.call_id, part.called) for part in parts if part.called is not None), None)
+
+
 def is_list(raw: Raw | None) -> bool:
     """Whether that is a JSON array."""
     return raw is not None and bytes(raw)[:1] == b"["
@@ -86,11 +92,6 @@ def shown(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[Content
     return [part for part in parts if part.called is None or part.called in theirs]
 
 
-def array(raws: Iterable[bytes | Raw]) -> bytes:
-    """A JSON array of them."""
-    return b"[" + b",".join(bytes(raw) for raw in raws) + b"]"
-
-
 def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
     """A content with these parts."""
     return _encode({"role": role, "parts": Raw(array(parts))})
@@ -99,15 +100,6 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
     """The spelling that is there; the first where none is."""
     return next((each for each in spellings if each in members), spellings[0])
-
-
-def decoded(raw: bytes | Raw) -> dict[str, Any]:
-    """A content; an empty one for what is none."""
-    try:
-        content = _any(raw)
-    except _UNREADABLE:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def read_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:

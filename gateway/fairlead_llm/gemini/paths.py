@@ -17,7 +17,7 @@ _RESOURCES: Final = ("models/", "tunedModels/")
 
 
 class GeminiPath(msgspec.Struct, frozen=True):
-    """What a path asks for."""
+    """Model and method of a path."""
 
     model: str
     method: str

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_llm.gemini.parts import array, is_list, key_of
+from fairlead_llm.gemini.parts import is_list, key_of
 from fairlead_llm.gemini.paths import resource_of
 from fairlead_llm.gemini.signatures import signed
+from fairlead_llm.raw_json import array
 from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"

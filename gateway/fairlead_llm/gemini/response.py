@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import member, text_of
-from fairlead_llm.gemini.parts import EMPTY, MODEL, ContentPart, array, is_list
-from fairlead_llm.raw_json import paired
+from fairlead_llm.gemini.parts import EMPTY, MODEL, ContentPart, is_list
+from fairlead_llm.raw_json import array, paired
 
 _HEAD: Final = ("responseId", "modelVersion")
 _USAGE: Final = "usageMetadata"

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import member
-from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, array, decoded, read_parts
+from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, read_parts
+from fairlead_llm.raw_json import array, decoded
 
 STAND_IN: Final = "skip_thought_signature_validator"
 _UNSIGNED: Final = re.compile(r"(?:^|/)(?:gemini-[12](?:[.-]|$)|gemma|learnlm)")

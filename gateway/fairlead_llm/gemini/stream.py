@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.answer import joined
 from fairlead_llm.gemini.errors import error_in, error_object
-from fairlead_llm.gemini.parts import MODEL, ContentPart, content_of, shown
+from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
@@ -124,16 +124,16 @@ class GeminiStream:
         self._begin()
 
     @property
-    def thought(self) -> ShownCall | None:
-        return None  # signatures of several rounds may stand in one content
-
-    @property
     def spoilt(self) -> bool:
         return is_spoilt(self._finish_reason, self._parts)
 
     @property
     def message(self) -> dict[str, Any]:
         return {"role": MODEL, "parts": [part.read for part in self._parts]}
+
+    @property
+    def thought(self) -> ShownCall | None:
+        return called(self._parts)
 
     @property
     def in_request(self) -> list[bytes]:

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import member, text_of
-from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, array, decoded, read_parts
+from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, read_parts
+from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from fairlead_llm.scripted import anthropic, chat
+from fairlead_llm.scripted import anthropic, chat, gemini
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
 
@@ -41,7 +41,9 @@ class ScriptedApi(Protocol):
         """Answer to a request that only counts its tokens; None for any other."""
 
 
-_APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {"/messages": anthropic.AnthropicApi}
+_APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {
+    "/messages": anthropic.AnthropicApi, "/models/": gemini.GeminiApi
+}  # fmt: skip
 """By part of the path; any other is chat's."""
 
 
