@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, blocks_of, message
+from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_sent, blocks_of
 from fairlead_llm.anthropic.shown_calls import called_back, is_ours, key
 from fairlead_llm.wire import KeptTurn
 
@@ -81,9 +81,8 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
     known = len(parts) > 1 or bool(parts[0][1])
     messages: list[bytes] = []
     for said, results in parts:
-        kept = _of_one_answer(said, known=known)
-        messages += [message("assistant", kept)] if kept else []
-        messages += [message("user", results)] if results else []
+        messages += as_sent("assistant", _of_one_answer(said, known=known))
+        messages += as_sent("user", results)
     if not parts[-1][1]:
         return messages, []
     return messages[:-1], parts[-1][1]
@@ -111,11 +110,11 @@ def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
         return [*_flushed(results), raw]
     theirs = [block for block in blocks if block.kind == _RESULT]
     others = [block for block in blocks if block.kind != _RESULT]
-    return [message("user", [*results, *theirs, *others])]
+    return [*as_sent("user", [*results, *theirs, *others])]
 
 
 def _flushed(results: Sequence[Block]) -> list[bytes | Raw]:
-    return [message("user", results)] if results else []
+    return [*as_sent("user", results)]
 
 
 def _role(raw: bytes | Raw) -> str:

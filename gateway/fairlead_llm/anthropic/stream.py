@@ -18,12 +18,12 @@ from fairlead_llm.anthropic.blocks import (
     SIGNED,
     TOOL_USE,
     UNFINISHED,
+    as_sent,
     calls_in,
     is_hidden,
     marked,
-    message,
     signed_thought,
-)  # fmt: skip
+)
 from fairlead_llm.anthropic.errors import error_object
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.errors import LlmError
@@ -197,7 +197,7 @@ class AnthropicStream:
 
     @property
     def in_request(self) -> list[bytes]:
-        return [message("assistant", [block.block() for block in self._blocks])]
+        return as_sent("assistant", [block.block() for block in self._blocks])
 
     @property
     def thought(self) -> ShownCall | None:
