@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import StreamingResponse
 
+from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from geminiworld import KIND, gemini_world
 from genaiclients import UNCLOSED, Told, genai, over_aiohttp, over_httpx
+from toolservers import serve_asgi
 from transcripts import with_and_without
 
 pytestmark = pytest.mark.filterwarnings(UNCLOSED)
@@ -121,6 +124,19 @@ async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path,
     assert ours.chunks == bare.chunks
     assert ours.error.startswith("ServerError 502")
     assert bool(bare.error) == (broken == "breaks")  # without the gateway a client takes a cut for an end
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_what_breaks_a_silence_is_no_chunk(client: str) -> None:
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        stream, pieces = GeminiStream(set()), [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
+        out = [stream.keep_alive() + stream.feed(json.dumps(each).encode()) for each in pieces]
+        body = b"".join([*out, stream.keep_alive(), stream.finish({}), stream.keep_alive()])
+        await StreamingResponse(iter([body]), media_type="text/event-stream")(scope, receive, send)
+
+    async with serve_asgi(silent) as port:
+        told = await CLIENTS[client](f"http://127.0.0.1:{port}")
+    assert (told.joined["text"], told.joined["ends"], len(told.chunks), told.error) == ("Wait.", ["STOP"], 3, "")
 
 
 ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
