@@ -17,7 +17,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import OpenTurns
-from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_llm.wire import WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
@@ -70,10 +70,8 @@ class RequestPreparation:
         BadRequest, Problem.
         """
         first: PreparedRequest | None = None
-        targets = self._spoken_to(asked.format, targets)
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
-            assert wire is not None
             alike = self._alike(asked.format, wire, targets)
             found = await self._made(asked, wire, seen, targets, alike)
             first = first or found
@@ -82,17 +80,6 @@ class RequestPreparation:
             if alike == len(targets):
                 return first
             targets = targets[alike:]
-
-    def _spoken_to(self, front: WireFormat, targets: Sequence[ModelTarget]) -> Sequence[ModelTarget]:
-        """The targets to which a request in that format can be said. Raises BadRequest where there are none."""
-        found = [each for each in targets if spoken(front, self._providers.by_name[each.provider]) is not None]
-        if not found:
-            kind = self._providers.by_name[targets[0].provider].kind
-            raise BadRequest(
-                f"the model is served by a provider of the kind {kind}, in whose API this request cannot be said: ask "
-                "for another model, or by the API of that kind", "model",
-            )  # fmt: skip
-        return found
 
     async def unsent(
         self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]

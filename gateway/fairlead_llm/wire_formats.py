@@ -13,24 +13,23 @@ from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import WireFormat
 
-_FORMATS: Final[Mapping[ProviderKind, tuple[WireFormat, ...]]] = {
-    "openai": (CHAT,), "anthropic": (ANTHROPIC,), "gemini": (GEMINI_EVENTS,)
+_FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
+    "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
 }  # fmt: skip
-"""Formats by kind, the first of which is spoken for clients of another family."""
 
 
-def spoken(front: WireFormat, provider: Provider) -> WireFormat | None:
+def spoken(front: WireFormat, provider: Provider) -> WireFormat:
     """The format in which a client's request goes to a provider: the client's own where the provider speaks it, else a
-    pair of the client's and the provider's. Equal arguments give the same object. None where there is no such pair.
+    pair of the client's and the provider's. Equal arguments give the same object. Of the two APIs of OpenAI clients of
+    other families get Responses where it is there: what a model thought between its calls stays with it.
     """
     if speaks(provider, front):
         return front
-    formats = _FORMATS.get(provider.kind, ())
-    return pair(front, formats[0]) if formats else None
+    return pair(front, RESPONSES if provider.speaks_responses else _FORMATS[provider.kind])
 
 
 def speaks(provider: Provider, front: WireFormat) -> bool:
     """Whether a provider speaks the format of a client."""
     if front is RESPONSES:
         return provider.speaks_responses
-    return front.name in [each.name for each in _FORMATS.get(provider.kind, ())]
+    return front.name == _FORMATS[provider.kind].name

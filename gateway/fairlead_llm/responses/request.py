@@ -37,7 +37,7 @@ class _ReadMembers(msgspec.Struct):
     input: str | list[Raw] | None = None
     stream: bool | None = None
     tools: list[Raw] | None = None
-    tool_choice: Raw | None = None
+    tool_choice: Raw = Raw(b"null")
     previous_response_id: str | None = None
     conversation: Any = None
     store: bool | None = None

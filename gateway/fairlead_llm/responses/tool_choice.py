@@ -21,10 +21,10 @@ _any: Final = msgspec.json.Decoder().decode
 class ToolChoice:
     """What the client wants to be called."""
 
-    def __init__(self, raw: Raw | None, servers: Mapping[str, str]) -> None:
+    def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
         """`servers`: names of servers of ours by the client's labels; all of them have the name ``."""
         self._raw = raw
-        self._given: Any = None if raw is None else _any(raw)
+        self._given: Any = _any(raw)
         self._servers = servers
         self._named = isinstance(self._given, dict) and any(map(self._ours, [self._given, *_tools(self._given)]))
 
@@ -39,7 +39,7 @@ class ToolChoice:
         called, and the model chooses.
         """
         if not self._named and (first or not self._forced):
-            return self._raw
+            return None if self._given is None else self._raw
         found = self._expanded(injected)
         if first or not self._forced:
             return Raw(encode(found))

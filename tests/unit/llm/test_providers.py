@@ -93,3 +93,9 @@ def test_a_key_goes_out_in_the_header_of_its_api(kind: Any, headers: dict[str, s
 def test_the_version_of_anthropics_api_is_that_of_the_settings_headers() -> None:
     provider = Provider("https://a", "anthropic", headers={"Anthropic-Version": "2026-10-21"})
     assert provider.request_headers("") == {"anthropic-version": "2026-10-21"}
+
+
+def test_betas_of_the_client_and_of_the_settings_add_up() -> None:
+    provider = Provider("https://a", "anthropic", headers={"Anthropic-Beta": "two"})
+    assert provider.request_headers("", {"anthropic-beta": "one"})["anthropic-beta"] == "one,two"
+    assert provider.request_headers("")["anthropic-beta"] == "two"

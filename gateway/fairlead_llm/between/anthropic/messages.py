@@ -72,7 +72,9 @@ def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]
             yield TextPart(text_of(member(block, "text")))
         elif kind == "tool_result":
             report_extras(block, losses, "tool_use_id", "content", "is_error")
-            yield from (ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results([block]))
+            yield from (
+                ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results({"content": [block]})
+            )
         elif kind in ("image", "document"):
             report_extras(block, losses, "source", "title")
             found = _media(kind, block, losses)

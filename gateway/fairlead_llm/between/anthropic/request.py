@@ -99,7 +99,7 @@ def _choice(given: object) -> ToolChoice | None:
     found: dict[Any, ToolChoice] = {
         "auto": ToolChoice("auto"), "any": ToolChoice("required"), "none": ToolChoice("none")
     }  # fmt: skip
-    return found.get(kind)
+    return found.get(text_of(kind))
 
 
 def write_request(

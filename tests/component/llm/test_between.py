@@ -1,0 +1,81 @@
+"""Every SDK in front of a provider of every other family gets what it gets from one of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+
+pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
+pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
+pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
+
+from pairclients import FORMATS, PAIRS, ask
+
+LENGTH = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
+FILTER = {"chat": "content_filter", "responses": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}
+CALLS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
+
+
+def _turn(name: str, provider: str) -> ScriptedTurn:
+    """A transcript in the words of a provider."""
+    found: dict[str, ScriptedTurn] = {
+        "text": ScriptedTurn("Hello, world."),
+        "unicode": ScriptedTurn("Grüße, 世界 — \u2028 \u0085 und 🪢."),
+        "one call": ScriptedTurn("", CALLS[:1]),
+        "text and parallel calls": ScriptedTurn("Look.", CALLS),
+        "a call without arguments": ScriptedTurn("", [ScriptedCall("theirs", "{}")]),
+        "length": ScriptedTurn("Half", finish_reason=LENGTH[provider]),
+        "filter": ScriptedTurn("No", finish_reason=FILTER[provider]),
+        "an empty answer": ScriptedTurn(""),
+    }
+    return found[name]
+
+
+NAMES = [
+    "text", "unicode", "one call", "text and parallel calls", "a call without arguments", "length", "filter",
+    "an empty answer",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_an_answer_means_what_it_means_within_one_family(front: str, provider: str, name: str, stream: bool) -> None:
+    said, _ = ask(front, provider, _turn(name, provider), stream=stream)
+    own, _ = ask(front, front, _turn(name, front), stream=stream)
+    assert said.meaning == own.meaning
+    assert len(set(said.ids)) == len(said.ids)
+
+
+THINKERS = [name for name in FORMATS if name != "chat"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("front", "provider"), [each for each in PAIRS if each[1] in THINKERS])
+def test_thoughts_are_shown_in_every_family(front: str, provider: str, stream: bool) -> None:
+    said, _ = ask(front, provider, ScriptedTurn("So.", thoughts=["Hm, hm."]), stream=stream)
+    assert (said.thoughts, said.text) == ("Hm, hm.", "So.")
+
+
+def _counts(front: str, usage: Any) -> tuple[int, ...]:
+    """Input, what of it was in a cache, and output, as a family's client reads them."""
+    if front == "chat":
+        return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, usage.completion_tokens
+    if front == "responses":
+        return usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens
+    if front == "anthropic":
+        cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens or 0
+        return usage.input_tokens + cached + written, cached, usage.output_tokens
+    return usage.prompt_token_count, usage.cached_content_token_count, usage.candidates_token_count
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str, stream: bool) -> None:
+    said, _ = ask(front, provider, ScriptedTurn("Hello"), stream=stream)
+    total = 145 if provider == "anthropic" else 100
+    output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # thoughts stand beside the answer there
+    assert _counts(front, said.usage) == (total, 40, output)

@@ -1,0 +1,128 @@
+"""Failures of a provider reach the SDKs of other families as those of their own do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+
+openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
+anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
+pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
+
+from google.genai import errors
+from pairclients import PAIRS, Wire, ask, http, spoken
+
+STATUSES = {"invalid": 400, "key": 401, "denied": 403, "missing": 404, "rate": 429, "overloaded": 503, "broken": 500}
+
+
+def _status(name: str, provider: str) -> int:
+    return 529 if name == "overloaded" and provider == "anthropic" else STATUSES[name]
+
+
+def _failure(front: str, name: str) -> tuple[Any, int, object]:
+    """Exception, status and word of an SDK for a failure."""
+    if front in ("chat", "responses"):
+        return {
+            "invalid": (openai.BadRequestError, 400, None), "key": (openai.AuthenticationError, 401, "invalid_api_key"),
+            "denied": (openai.PermissionDeniedError, 403, None),
+            "missing": (openai.NotFoundError, 404, "model_not_found"),
+            "rate": (openai.RateLimitError, 429, "rate_limit_exceeded"),
+            "overloaded": (openai.InternalServerError, 503, "overloaded"),
+            "broken": (openai.InternalServerError, 500, None),
+        }[name]  # fmt: skip
+    if front == "anthropic":
+        return {
+            "invalid": (anthropic.BadRequestError, 400, "invalid_request_error"),
+            "key": (anthropic.AuthenticationError, 401, "authentication_error"),
+            "denied": (anthropic.PermissionDeniedError, 403, "permission_error"),
+            "missing": (anthropic.NotFoundError, 404, "not_found_error"),
+            "rate": (anthropic.RateLimitError, 429, "rate_limit_error"),
+            "overloaded": (anthropic.APIStatusError, 529, "overloaded_error"),
+            "broken": (anthropic.InternalServerError, 500, "api_error"),
+        }[name]  # fmt: skip
+    return {
+        "invalid": (errors.ClientError, 400, "INVALID_ARGUMENT"), "key": (errors.ClientError, 401, "UNAUTHENTICATED"),
+        "denied": (errors.ClientError, 403, "PERMISSION_DENIED"), "missing": (errors.ClientError, 404, "NOT_FOUND"),
+        "rate": (errors.ClientError, 429, "RESOURCE_EXHAUSTED"),
+        "overloaded": (errors.ServerError, 503, "UNAVAILABLE"), "broken": (errors.ServerError, 500, "INTERNAL"),
+    }[name]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", STATUSES)
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_a_refusal_is_that_of_the_clients_family(front: str, provider: str, name: str, stream: bool) -> None:
+    wanted, status, word = _failure(front, name)
+    turn = ScriptedTurn("the provider's words", status=_status(name, provider))
+    with pytest.raises(wanted) as raised:
+        ask(front, provider, turn, stream=stream)
+    error: Any = raised.value
+    if front == "gemini":
+        assert (error.code, error.status) == (status, word)
+    else:
+        told = error.code if front != "anthropic" else error.body["error"]["type"]
+        assert (error.status_code, told) == (status, word)
+    assert ("the provider's words" in str(error)) == (name != "key")
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_a_cut_stream_is_an_error_and_no_end(front: str, provider: str) -> None:
+    broken: Any = (openai.APIError, anthropic.APIError, errors.APIError)
+    with pytest.raises(broken):
+        ask(front, provider, ScriptedTurn("Half of it", cut=True), stream=True)
+    wire = Wire(front, provider, [ScriptedTurn("Half of it", cut=True)])
+    body = _raw(wire)
+    assert body.count(b"error") >= 1
+    for end in (b"[DONE]", b"message_stop", b"response.completed", b"finishReason"):
+        assert end not in body
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_an_error_of_the_provider_in_its_stream_is_the_last_event(front: str, provider: str) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "code": 503, "message": "too much"}}
+    data = json.dumps(error if provider in ("anthropic", "responses") else {"error": error["error"]})
+    wire = Wire(front, provider, [ScriptedTurn(events=[data])])
+    last = _raw(wire).rstrip().rpartition(b"data: ")[2]
+    told = json.loads(last)["error"]
+    assert told["message"] == "too much"
+    named = {"chat": "code", "responses": "code", "anthropic": "type", "gemini": "status"}[front]
+    words = {"code": "overloaded", "type": "overloaded_error", "status": "UNAVAILABLE"}
+    assert told[named] == words[named]
+
+
+def _raw(wire: Wire) -> bytes:
+    """The bytes of a stream that a client of the wire's front asks for."""
+    bodies = {
+        "chat": ("/v1/chat/completions", {"model": "m", "stream": True, "messages": [{"role": "user", "content": "H"}]}),
+        "responses": ("/v1/responses", {"model": "m", "stream": True, "input": "H"}),
+        "anthropic": ("/v1/messages", {"model": "m", "stream": True, "max_tokens": 9,
+                                       "messages": [{"role": "user", "content": "H"}]}),
+        "gemini": ("/v1beta/models/m:streamGenerateContent", {"contents": [{"parts": [{"text": "H"}]}]}),
+    }  # fmt: skip
+    path, body = bodies[wire.front]
+    return http(wire).post(f"http://gateway{path}", json=body).content
+
+
+@pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("front", ["chat", "responses"])  # others' clients take nothing but objects
+def test_arguments_that_are_no_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
+    turn = ScriptedTurn("", [ScriptedCall("theirs", '{"q": ')])
+    said, _ = ask(front, provider, turn, stream=True)
+    assert said.calls == [("theirs", '{"q": ')]
+
+
+@pytest.mark.parametrize("cuts", [(1,), (2, 3, 5), (7, 1, 64)])
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_a_stream_may_be_cut_into_pieces_anywhere(front: str, provider: str, cuts: tuple[int, ...]) -> None:
+    turn = ScriptedTurn("Grüße, 世界 🪢.", [ScriptedCall("theirs", {"q": 1})])
+    said, _ = ask(front, provider, turn, stream=True, cuts=cuts)
+    assert (said.text, said.calls) == ("Grüße, 世界 🪢.", [("theirs", {"q": 1})])
+
+
+def test_the_same_object_is_the_pair_of_two_formats() -> None:
+    assert spoken("chat", "anthropic") is spoken("chat", "anthropic")
+    assert spoken("chat", "anthropic") is not spoken("anthropic", "chat")

@@ -1,0 +1,112 @@
+"""Responses that are kept are found by the gateway's own ids, and by their principal alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.identity.setup import Trust
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fixed_authenticator import Names
+from gatewayworld import Ask, ask
+from llmworld import LlmWorld
+from responsesworld import PATH, respond, responses_world
+from restworld import get, post
+
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+ROUNDS = (ScriptedTurn("", [ADD]), ScriptedTurn("It is 42."))
+PLAIN = {"fairlead": {"tools": "none"}}
+
+
+async def _delete(world: LlmWorld, ident: str) -> Any:
+    return await ask(world.gateway, Ask(verb="DELETE", target=f"{PATH}/{ident}", body=b""))
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_an_answer_is_read_again_as_the_client_got_it(tmp_path: Path, store: bool) -> None:
+    async with responses_world(tmp_path, *ROUNDS) as world:
+        said = (await respond(world, "Add", store=store)).message
+        found = await get(world.gateway, f"{PATH}/{said['id']}")
+        assert found.message == said
+        gone = await _delete(world, said["id"])
+        assert gone.message == {"id": said["id"], "object": "response", "deleted": True}
+        again = await get(world.gateway, f"{PATH}/{said['id']}")
+        more = await respond(world, "And?", previous_response_id=said["id"])
+    assert again.status == 404
+    assert more.status == 400
+    deleted = [f"/v1/responses/resp_scripted_{number:04}" for number in (1, 2)] if store else []
+    assert world.model.about_kept == [("DELETE", path) for path in deleted]
+
+
+async def test_an_answer_that_only_passed_is_read_from_the_provider(tmp_path: Path) -> None:
+    async with responses_world(tmp_path, ScriptedTurn("Hi"), ScriptedTurn("Yes.")) as world:
+        first = (await respond(world, "Hi", **PLAIN)).message
+        second = (await respond(world, "Sure?", previous_response_id=first["id"], **PLAIN)).message
+        found = await get(world.gateway, f"{PATH}/{second['id']}?include=usage")
+        stopped = await post(world.gateway, f"{PATH}/{second['id']}/cancel", b"")
+    assert (found.message["id"], found.message["previous_response_id"]) == (second["id"], first["id"])
+    assert found.message["output"] == second["output"]
+    assert stopped.message["status"] == "cancelled"
+    assert not re.search(r"resp_scripted", found.body.decode() + stopped.body.decode())
+
+
+async def test_items_of_a_request_are_listed(tmp_path: Path) -> None:
+    given = [{"role": "user", "content": str(number)} for number in range(3)]
+    async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Hi")) as world:
+        here = (await respond(world, given, store=False)).message["id"]
+        there = (await respond(world, given)).message["id"]
+        first = (await get(world.gateway, f"{PATH}/{here}/input_items?limit=2&order=asc")).message
+        rest = (await get(world.gateway, f"{PATH}/{here}/input_items?order=asc&after={first['last_id']}")).message
+        refused = await get(world.gateway, f"{PATH}/{here}/input_items?limit=many")
+        passed = (await get(world.gateway, f"{PATH}/{there}/input_items")).message
+    assert [item["content"] for item in first["data"]] == ["0", "1"]
+    assert [item["content"] for item in rest["data"]] == ["2"]
+    assert (first["has_more"], rest["has_more"]) == (True, False)
+    assert refused.status == 400
+    assert [item["content"] for item in passed["data"]] == ["0", "1", "2"]
+
+
+async def test_an_answer_is_nobody_elses(tmp_path: Path) -> None:
+    trust = Trust((Names("one", "other"),))
+    async with responses_world(tmp_path, *ROUNDS, trust=trust) as world:
+        said = (await respond(world, "Add", headers={"authorization": "Bearer one"})).message
+        path = f"{PATH}/{said['id']}"
+        mine = await get(world.gateway, path, authorization="Bearer one")
+        foreign = [
+            await get(world.gateway, path, authorization="Bearer other"),
+            await get(world.gateway, f"{path}/input_items", authorization="Bearer other"),
+            await post(world.gateway, f"{path}/cancel", b"", authorization="Bearer other"),
+        ]
+        headers = {"authorization": "Bearer other"}
+        gone_on = await respond(world, "And?", previous_response_id=said["id"], headers=headers)
+    assert mine.status == 200
+    assert [answer.status for answer in foreign] == [404, 404, 404]
+    assert gone_on.message["error"]["code"] == "previous_response_not_found"
+
+
+async def test_an_answer_that_a_provider_keeps_is_not_gone_on_from_at_another(tmp_path: Path) -> None:
+    async with responses_world(tmp_path, [ScriptedTurn("Hi")] * 2, [ScriptedTurn("Here.")] * 2) as world:
+        there = (await respond(world, "Hi")).message["id"]
+        refused = await respond(world, "And?", model="scripted-1", previous_response_id=there)
+        here = (await respond(world, "Hi", store=False)).message["id"]
+        answer = await respond(world, "And?", model="scripted-1", previous_response_id=here)
+    assert refused.status == 400
+    assert "script0" in refused.message["error"]["message"]
+    assert answer.message["output"][0]["content"][0]["text"] == "Here."
+    sent = world.models[1].requests[0]["input"]
+    assert [item["role"] for item in sent] == ["user", "assistant", "user"]
+
+
+async def test_what_cannot_be_done_with_an_answer_is_said(tmp_path: Path) -> None:
+    async with responses_world(tmp_path, *ROUNDS) as world:
+        path = f"{PATH}/{(await respond(world, 'Add')).message['id']}"
+        streamed = await get(world.gateway, f"{path}?stream=true")
+        stopped = await post(world.gateway, f"{path}/cancel", b"")
+        unknown = await get(world.gateway, f"{PATH}/resp_scripted_0002")
+    assert (streamed.status, streamed.message["error"]["param"]) == (400, "stream")
+    assert (stopped.status, "background" in stopped.message["error"]["message"]) == (400, True)
+    assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
+    assert not world.model.about_kept

@@ -1,0 +1,247 @@
+"""Real SDKs in front of a scripted provider of any family, with a pair of wire formats between them and no network.
+
+said = ask("anthropic", "gemini", ScriptedTurn("Hello"), stream=True)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import openai
+from anthropic import Anthropic
+from google import genai
+from google.genai import types
+
+from fairlead_llm.anthropic.format import ANTHROPIC
+from fairlead_llm.between.pair import pair
+from fairlead_llm.chat.format import CHAT
+from fairlead_llm.errors import LlmError
+from fairlead_llm.gemini.format import GEMINI_EVENTS
+from fairlead_llm.responses.format import RESPONSES
+from fairlead_llm.scripted.anthropic import AnthropicApi
+from fairlead_llm.scripted.chat import ChatApi
+from fairlead_llm.scripted.gemini import GeminiApi
+from fairlead_llm.scripted.model import ScriptedApi
+from fairlead_llm.scripted.responses import ResponsesApi
+from fairlead_llm.scripted.turns import ScriptedTurn
+from fairlead_llm.wire import BadRequest, BadStream, WireFormat
+
+FORMATS: Mapping[str, WireFormat] = {
+    "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
+}  # fmt: skip
+APIS: Mapping[str, Callable[[], ScriptedApi]] = {
+    "chat": ChatApi, "responses": ResponsesApi, "anthropic": AnthropicApi, "gemini": GeminiApi
+}  # fmt: skip
+PAIRS = [(front, provider) for front in FORMATS for provider in FORMATS if front != provider]
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "integer"}}}
+KEY = "no-key"
+
+
+def spoken(front: str, provider: str) -> WireFormat:
+    """The format of one, or the pair of two."""
+    return FORMATS[front] if front == provider else pair(FORMATS[front], FORMATS[provider])
+
+
+@dataclass
+class Wire:
+    """A provider that says one turn after the other, and what it was asked."""
+
+    front: str
+    provider: str
+    turns: Sequence[ScriptedTurn]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+    cuts: Sequence[int] = ()
+    """Lengths of the pieces in which the answer comes, in turn; in one without any."""
+
+    def __post_init__(self) -> None:
+        self._api = APIS[self.provider]()
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer to a client's request."""
+        wire, path = spoken(self.front, self.provider), request.url.path
+        named = path.rpartition("/")[2].partition(":")[0] if self.front == "gemini" else None
+        streams = path.endswith(":streamGenerateContent") if self.front == "gemini" else None
+        try:
+            read = wire.read(request.read(), named, streams)
+        except BadRequest as error:
+            refused = LlmError(400, str(error), "invalid_request", param=error.param)
+            return httpx2.Response(400, content=wire.error_body(refused))
+        out = json.loads(read.body(read.model, (), (), usage=True))
+        self.asked.append(out)
+        self.losses = [*getattr(read, "losses", ())]
+        turn = self.turns[len(self.asked) - 1]
+        refusal = self._api.refusal(out, {"anthropic-version": "2023-06-01"})
+        if refusal is not None or turn.status != 200:
+            body = self._api.failed(turn) if refusal is None else refusal
+            status, body = wire.refusal(400 if refusal is not None else turn.status, body)
+            return httpx2.Response(status, content=body, headers=dict(turn.headers))
+        theirs = read.tool_names if read.tool_names else None
+        if not read.stream:
+            answer = wire.answer(self._api.whole(turn, len(self.asked), out), read)
+            written = answer.written((), answer.usage, theirs, (), {"fairlead": {}})
+            return httpx2.Response(200, content=written, headers={"content-type": "application/json"})
+        body = b"".join(self._streamed(wire, read, turn, theirs, out))
+        content = body if not self.cuts else _in_pieces(body, self.cuts)
+        return httpx2.Response(200, content=content, headers={"content-type": "text/event-stream"})
+
+    def _streamed(self, wire: WireFormat, read: Any, turn: ScriptedTurn, theirs: Any, out: Any) -> Iterator[bytes]:
+        stream = wire.stream(read, theirs)
+        try:
+            for event in turn.events if turn.events is not None else self._api.events(turn, len(self.asked), out):
+                yield stream.feed(event.encode())
+            if not stream.ended:
+                raise BadStream("the provider ended its answer too early")
+            yield stream.end_round()
+            yield stream.finish({"fairlead": {}})
+        except BadStream as error:
+            yield stream.failed(LlmError(502, str(error), "bad_answer"), error.error)
+
+
+def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
+    start = place = 0
+    while start < len(body):
+        end = start + cuts[place % len(cuts)]
+        yield body[start:end]
+        start, place = end, place + 1
+
+
+@dataclass
+class Said:
+    """An answer as a client has it at its end."""
+
+    text: str = ""
+    thoughts: str = ""
+    refusal: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    stop: Any = None
+    usage: Any = None
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What it says, without ids and usage."""
+        return self.text, self.refusal, self.calls, self.stop
+
+
+def ask(
+    front: str, provider: str, *turns: ScriptedTurn, stream: bool, cuts: Sequence[int] = (), **members: Any
+) -> tuple[Said, Wire]:
+    """One request of a family's SDK, with a tool of the caller's."""
+    wire = Wire(front, provider, turns, cuts=cuts)
+    return CLIENTS[front](wire, stream, members), wire
+
+
+def http(wire: Wire) -> httpx2.Client:
+    """A client whose requests go to the wire."""
+    return httpx2.Client(transport=httpx2.MockTransport(wire))
+
+
+def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
+    client = openai.OpenAI(base_url="http://gateway/v1", api_key=KEY, max_retries=0, http_client=http(wire))
+    function = {"name": "theirs", "description": "The caller's", "parameters": SCHEMA}
+    asked: dict[str, Any] = {
+        "model": "scripted", "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "function": function}], **members,
+    }  # fmt: skip
+    if stream:
+        with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as events:
+            events.until_done()
+            completion: Any = events.current_completion_snapshot
+    else:
+        completion = client.chat.completions.create(**asked)
+    choice = completion.choices[0]
+    message: Any = choice.message
+    calls = message.tool_calls or []
+    return Said(
+        message.content or "", getattr(message, "reasoning_content", None) or "", message.refusal or "",
+        [(call.function.name, _json(call.function.arguments)) for call in calls], [call.id for call in calls],
+        choice.finish_reason, completion.usage,
+    )  # fmt: skip
+
+
+def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
+    client = openai.OpenAI(base_url="http://gateway/v1", api_key=KEY, max_retries=0, http_client=http(wire))
+    tool = {"type": "function", "name": "theirs", "description": "The caller's", "parameters": SCHEMA, "strict": False}
+    asked: dict[str, Any] = {"model": "scripted", "input": "Hi", "tools": [tool], **members}
+    response: Any = None
+    if stream:
+        with client.responses.stream(**asked) as events:
+            for event in events:
+                response = getattr(event, "response", response)
+    else:
+        response = client.responses.create(**asked)
+    contents = [part for item in response.output if item.type == "message" for part in item.content]
+    calls = [item for item in response.output if item.type == "function_call"]
+    details = response.incomplete_details
+    return Said(
+        "".join(part.text for part in contents if part.type == "output_text"),
+        "".join(part.text for item in response.output if item.type == "reasoning" for part in item.summary),
+        "".join(part.refusal for part in contents if part.type == "refusal"),
+        [(call.name, _json(call.arguments)) for call in calls], [call.call_id for call in calls],
+        (response.status, details and details.reason), response.usage,
+    )  # fmt: skip
+
+
+def _anthropic(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
+    client = Anthropic(base_url="http://gateway", api_key=KEY, max_retries=0, http_client=http(wire))
+    asked: dict[str, Any] = {
+        "model": "scripted", "max_tokens": 1024, "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"name": "theirs", "description": "The caller's", "input_schema": SCHEMA}], **members,
+    }  # fmt: skip
+    if stream:
+        with client.messages.stream(**asked) as events:
+            message: Any = events.get_final_message()
+    else:
+        message = client.messages.create(**asked)
+    calls = [block for block in message.content if block.type == "tool_use"]
+    return Said(
+        "".join(block.text for block in message.content if block.type == "text"),
+        "".join(block.thinking for block in message.content if block.type == "thinking"), "",
+        [(call.name, call.input) for call in calls], [call.id for call in calls], message.stop_reason, message.usage,
+    )  # fmt: skip
+
+
+def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
+    options = types.HttpOptions(base_url="http://gateway", httpx_client=http(wire))
+    client = genai.Client(api_key=KEY, http_options=options)
+    function = types.FunctionDeclaration(name="theirs", description="The caller's", parameters_json_schema=SCHEMA)
+    given = dict(members)
+    config = types.GenerateContentConfig(
+        tools=[types.Tool(function_declarations=[function])],
+        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True), **given.pop("config", {}),
+    )  # fmt: skip
+    asked: dict[str, Any] = {"model": "scripted", "contents": "Hi", "config": config, **given}
+    answers: list[Any] = (
+        [*client.models.generate_content_stream(**asked)] if stream else [client.models.generate_content(**asked)]
+    )
+    said = Said()
+    for answer in answers:
+        candidate = answer.candidates[0]
+        for part in (candidate.content and candidate.content.parts) or []:
+            if part.function_call:
+                said.calls.append((part.function_call.name, part.function_call.args))
+                said.ids.append(part.function_call.id)
+            elif part.thought:
+                said.thoughts += part.text or ""
+            else:
+                said.text += part.text or ""
+        said.stop = candidate.finish_reason.name if candidate.finish_reason else said.stop
+        said.usage = answer.usage_metadata or said.usage
+    return said
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+CLIENTS: Mapping[str, Callable[[Wire, bool, Mapping[str, Any]], Said]] = {
+    "chat": _chat, "responses": _responses, "anthropic": _anthropic, "gemini": _gemini
+}  # fmt: skip
