@@ -120,8 +120,9 @@ def marked(signature: str, number: int) -> str:
 
 
 def signed_thought(signature: str) -> ShownCall:
-    """The thought with that signature, by which a turn is found again."""
-    return ShownCall(signature, "thinking")
+    """The thought with that signature, marked or not, by which a turn is found again."""
+    found = _MARKED.match(signature)
+    return ShownCall(signature if found is None else signature[found.end() :], "thinking")
 
 
 def new_id() -> str:
@@ -129,9 +130,10 @@ def new_id() -> str:
     return f"toolu_{secrets.token_hex(12)}"
 
 
-def message(role: str, blocks: Sequence[Block]) -> bytes:
-    """A message of these blocks as it stands in a request. The API refuses empty texts."""
-    raws = b",".join(
-        bytes(block.raw) for block in blocks if not (block.kind == "text" and not block.members.get("text"))
-    )
-    return b'{"role":"%s","content":[%s]}' % (role.encode(), raws)
+def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:
+    """The message of these blocks as it stands in a request; none where nothing is left. The API refuses texts of
+    white space alone, which models write, and messages without content.
+    """
+    said = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
+    raws = b",".join(bytes(block.raw) for block in said)
+    return [b'{"role":"%s","content":[%s]}' % (role.encode(), raws)] if said else []

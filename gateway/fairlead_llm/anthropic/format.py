@@ -32,8 +32,7 @@ class AnthropicFormat:
     stream_type = EVENT_STREAM
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
     answer_headers = (
-        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-organization-id",
-        "anthropic-ratelimit-", "anthropic-priority-",
+        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-ratelimit-", "anthropic-priority-",
     )  # fmt: skip
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> AnthropicRequest:

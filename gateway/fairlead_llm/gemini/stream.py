@@ -106,7 +106,12 @@ class GeminiStream:
         if not parts and (said.parts or self._round) and not said.tells:
             return b""
         usage = added(self.usage, said.usage) if said.usage else {}
-        return self._event(said.written([part.raw for part in parts], usage, self._head, end=False))
+        return self._event(said.written([part.raw for part in parts], usage, self._known, end=False))
+
+    @property
+    def _known(self) -> Mapping[str, Raw]:
+        """Head of responses of later rounds; those of the first have theirs."""
+        return self._head if self._round else {}
 
     def end_round(self) -> bytes:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
@@ -149,7 +154,7 @@ class GeminiStream:
             last = place == len(self._held)
             raws = [part.raw for part in parts]
             usage = self.usage if last else said.usage
-            out += self._event(said.written(raws, usage, self._head, more if last else _NO_MORE))
+            out += self._event(said.written(raws, usage, self._known, more if last else _NO_MORE))
         return out + self._closed()
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
