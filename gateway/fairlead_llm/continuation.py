@@ -35,8 +35,6 @@ class SaidResponse(msgspec.Struct, frozen=True):
     """Answers of all rounds, or the stream that they were said in."""
     written: bytes
     """As the client gets it: whole, or the last events of its stream."""
-    before: Sequence[bytes]
-    """Messages of earlier rounds and their results."""
     results: Sequence[bytes]
     """Results of calls of the last round."""
 

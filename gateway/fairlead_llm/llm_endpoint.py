@@ -137,9 +137,7 @@ class LlmEndpoint:
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         if self._kept is not None:
             rounds = [*before, said]
-            await self._kept.keep(
-                SaidResponse(identity, asked.read, prepared, rounds, written, loop.before, results.messages)
-            )
+            await self._kept.keep(SaidResponse(identity, asked.read, prepared, rounds, written, results.messages))
         return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:

@@ -49,7 +49,7 @@ class LlmEndpoints:
         limits = LoopLimits(int(rounds), seconds)
         services = ModelServices(context, providers, preparation, turns, self._client, limits)
         chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
-        kept = KeptResponses(recorder, turns)
+        kept = KeptResponses(recorder)
         responses, gemini = LlmEndpoint(services, RESPONSES, kept), GeminiEndpoint(services)
         counts = TokenCountEndpoint(services, COUNTING)
         router = APIRouter(include_in_schema=False)
@@ -84,7 +84,7 @@ class LlmEndpoints:
         """The form of refusals that come before a route is found, such as of an unknown key; None for other paths."""
         if path == CHAT_COMPLETIONS:
             return refuser(CHAT)
-        if path == RESPONSES_PATH:
+        if path == RESPONSES_PATH or path.startswith(f"{RESPONSES_PATH}/"):
             return refuser(RESPONSES)
         if path in (MESSAGES, COUNT_TOKENS) or path.removeprefix(TWICE) in (MESSAGES, COUNT_TOKENS):
             return refuser(ANTHROPIC)

@@ -131,9 +131,7 @@ class StreamedAnswer(Response):
         if self._kept is None:
             return
         held, asked = self._loop, self._asked
-        await self._kept.keep(
-            SaidResponse(asked.identity, asked.read, held.prepared, self._stream, end, held.before, self._results)
-        )
+        await self._kept.keep(SaidResponse(asked.identity, asked.read, held.prepared, self._stream, end, self._results))
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.responses.items import encode, identified, members_of, waiting
-from fairlead_llm.responses.rounds import ShownResponse, read_response
+from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer, WireRequest
 
 
@@ -42,7 +42,8 @@ class ResponsesAnswer:
     spoilt = False  # this API does not tell
 
     def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
-        return None  # thoughts are kept with their response
+        rounds = [each.items for each in before if isinstance(each, ResponsesAnswer)]
+        return last_thought(self._request, [*rounds, self.items])
 
     def written(
         self,

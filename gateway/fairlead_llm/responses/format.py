@@ -17,12 +17,9 @@ from fairlead_llm.raw_json import decoded, error_in
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.responses.rounds import thoughts
+from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
-
-THOUGHT: Final = "reasoning"
-"""Name under which thoughts mark the place of a turn without calls."""
 
 
 class ResponsesFormat:
@@ -89,11 +86,11 @@ class ResponsesFormat:
 
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[ShownCall, ...]:
-    """Calls of an answer, by which its turn is found again; thoughts where it has none."""
+    """Calls of an answer, by which its turn is found again; the last thought where it has none."""
     calls = waiting(items)
     if calls:
         return tuple(ShownCall(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
-    return tuple(ShownCall(ident, THOUGHT) for ident in thoughts(items))
+    return tuple(ShownCall(ident, THOUGHT) for ident in thoughts(items)[-1:])
 
 
 RESPONSES: Final = ResponsesFormat()

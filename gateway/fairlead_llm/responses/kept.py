@@ -24,14 +24,12 @@ from fairlead_llm.errors import LlmError
 from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_llm.providers import ModelTarget
 from fairlead_llm.responses.answer import ResponsesAnswer
-from fairlead_llm.responses.format import RESPONSES, marks
+from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
 from fairlead_llm.responses.own_servers import output_item
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.responses.rounds import thoughts
 from fairlead_llm.responses.stream import ResponsesStream
-from fairlead_llm.turns import OpenTurns
-from fairlead_llm.wire import KeptTurn, WireRequest
+from fairlead_llm.wire import WireRequest
 from fairlead_mcp.sse import EventParser
 
 NOT_FOUND: Final = "previous_response_not_found"
@@ -70,9 +68,8 @@ _decode: Final = msgspec.msgpack.Decoder(KeptResponse).decode
 class KeptResponses:
     """Keeps answers, and finds them for the principal that they are of. One per gateway."""
 
-    def __init__(self, recorder: ContextRecorder, turns: OpenTurns) -> None:
+    def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
-        self._turns = turns
 
     async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
         """An answer of the principal's; None where it has none of that id, or has it no more."""
@@ -145,7 +142,6 @@ class KeptResponses:
         ident = str(msgspec.json.decode(written["id"]))
         output = [*map(bytes, raws(written.get("output", b"[]")))]
         rounds = _Rounds(said)
-        await self._keep_thoughts(said, rounds)
         there = asked.stores and bool(rounds.provider_ids)
         as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
         kept = KeptResponse(
@@ -166,14 +162,6 @@ class KeptResponses:
             await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(kept))
         except ContextUnavailable as error:
             log.warning("A response is not kept, and cannot be gone on from by its id: %s", error)
-
-    async def _keep_thoughts(self, said: SaidResponse, rounds: _Rounds) -> None:
-        """Keep a turn whose thoughts the client has without the calls that they led to: the API refuses them so."""
-        if said.results or said.prepared.shows_calls or not thoughts(said.before):
-            return
-        turn = KeptTurn(RESPONSES.name, [*said.before, *map(bytes, rounds.last)], rounds.pending)
-        asked = said.prepared.request.asked
-        await self._turns.keep(said.identity, RESPONSES, asked, (marks(rounds.shown), turn))
 
 
 class _Rounds:
@@ -198,9 +186,6 @@ class _Rounds:
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
         self.pending = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
         self.waiting = [bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first]
-        before = [raw for raw in said.before if head_of(raw).of_model]
-        self.shown = [raw for raw in [*before, *self.last] if not hidden(head_of(raw), theirs)]
-        """Items of all rounds that the client sees."""
 
 
 def _continued(

@@ -11,8 +11,10 @@ from msgspec import Raw
 from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
 from fairlead_llm.responses.own_servers import approval_request, call_item, list_item
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import FinishedCall, WireRequest
+from fairlead_llm.wire import FinishedCall, ShownCall, WireRequest
 
+THOUGHT: Final = "reasoning"
+"""Name under which a thought marks the place of a turn without calls."""
 _FIRST: Final = ("created_at", "tool_choice")
 """Members that are those of the first answer: later ones are asked in other words."""
 
@@ -103,6 +105,15 @@ class ShownResponse:
         """Go on with the next answer."""
         self._taken |= set(self._renamed.values())
         self._renamed = {}
+
+
+def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> ShownCall | None:
+    """The last thought of a turn, where an earlier round had one: the client has it without the calls that it led to,
+    unless it sees these too.
+    """
+    if not isinstance(request, ResponsesRequest) or request.shows_calls or not any(map(thoughts, rounds[:-1])):
+        return None
+    return ShownCall([ident for items in rounds for ident in thoughts(items)][-1], THOUGHT)
 
 
 def thoughts(items: Sequence[bytes | Raw]) -> list[str]:

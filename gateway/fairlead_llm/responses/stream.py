@@ -19,7 +19,7 @@ from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, waiting
 from fairlead_llm.responses.own_servers import call_events, list_events
-from fairlead_llm.responses.rounds import ShownResponse, read_response
+from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireRequest
 
@@ -60,6 +60,7 @@ class ResponsesStream:
     """Events of one client's stream over all rounds."""
 
     def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
+        self._request = request
         self._theirs = theirs
         self._shown = ShownResponse(request, theirs)
         self._told: set[str] = set()
@@ -71,6 +72,8 @@ class ResponsesStream:
         """Items in the client's output."""
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
+        self._before: list[Sequence[Raw]] = []
+        """Items of the rounds before this one."""
         self._begin()
 
     def _begin(self) -> None:
@@ -208,6 +211,7 @@ class ResponsesStream:
 
     def next_round(self) -> None:
         self._shown.next_round()
+        self._before.append(self.items)
         self._begin()
 
     @property
@@ -221,7 +225,7 @@ class ResponsesStream:
 
     @property
     def thought(self) -> ShownCall | None:
-        return None  # thoughts are kept with their response
+        return last_thought(self._request, [*self._before, self.items])
 
     @property
     def spoilt(self) -> bool:

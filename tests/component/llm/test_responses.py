@@ -142,12 +142,13 @@ async def test_an_id_that_is_not_known_is_refused_with_a_sentence(tmp_path: Path
 
 
 async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
-    odd = {
+    odd: dict[str, Any] = {
         "include": ["reasoning.encrypted_content"], "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
         "tools": [{"type": "web_search"}, {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
                   {"type": "namespace", "name": "crm", "tools": [theirs("look")]}],
     }  # fmt: skip
-    given = [{"type": "compaction", "encrypted_content": "c"}, {"type": "item_reference", "id": "msg_1"},
+    given: list[dict[str, Any]] = [
+             {"type": "compaction", "encrypted_content": "c"}, {"type": "item_reference", "id": "msg_1"},
              {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]  # fmt: skip
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         await respond(world, given, **odd, fairlead={"tags": []})
@@ -238,11 +239,21 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
     assert (refused.status, refused.message["error"]["param"]) == (400, "stream")
 
 
-async def test_a_provider_without_responses_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    async with responses_world(tmp_path, ScriptedTurn("Hi"), provider={"responses": False}) as world:
-        answer = await respond(world, "Hi")
-    assert answer.status == 400
-    assert "responses: true" in answer.message["error"]["message"]
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path, stream: bool) -> None:
+    turns = [ScriptedTurn("Both.", [ADD, THEIRS]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
+    async with responses_world(tmp_path, *turns, provider={"responses": False}) as world:
+        first = await _said(world, "Ask", stream=stream, tools=[theirs()])
+        back = [result(first["output"][-1]["call_id"], "theirs said so")]
+        second = await _said(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
+        third = await _said(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
+        found = await get(world.gateway, f"/v1/responses/{third['id']}")
+    assert [message["role"] for message in world.model.requests[1]["messages"]] == [
+        "user", "assistant", "tool", "tool"
+    ]  # fmt: skip
+    assert [message["role"] for message in world.model.requests[2]["messages"]][-3:] == ["tool", "assistant", "user"]
+    assert third["output"][-1]["content"][0]["text"] == "Yes."
+    assert found.message["id"] == third["id"]
 
 
 @pytest.mark.parametrize("turn", [
