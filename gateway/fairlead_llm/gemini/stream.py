@@ -28,6 +28,7 @@ MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
 MAX_CALLS: Final = 128
 """Calls of one round."""
+BROKEN: Final = "the provider broke the answer off"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
 _ESCAPED: Final = {
@@ -74,10 +75,10 @@ class GeminiStream:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
-                raise BadStream("the provider broke the answer off", broken) from error
+                raise BadStream(BROKEN, broken) from error
             raise BadStream(f"the provider's stream holds no response: {error}") from error
         if bytes(said.members.get("error", b"null")) != b"null":
-            raise BadStream("the provider broke the answer off", bytes(said.members["error"]))
+            raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
         self.ended = self.ended or said.ended
         if self._theirs is None:
             return self._event(data)

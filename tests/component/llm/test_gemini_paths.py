@@ -52,6 +52,7 @@ async def test_tokens_are_counted_here_for_a_provider_of_another_kind(tmp_path: 
         few = await generate(world, "Hi", method=COUNT, fairlead={"tools": "none"})
         refused = await generate(world, "Hi", method=COUNT, model="nobody-has-it")
     assert not world.model.requests
+    assert many.headers["x-fairlead-estimated"] == "true"
     assert 0 < few.message["totalTokens"] < many.message["totalTokens"]
     assert (refused.status, refused.message["error"]["status"]) == (404, "NOT_FOUND")
 

@@ -152,6 +152,12 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
     assert shown(out) == [{"error": {"code": 503, "message": "m"}}]
 
 
+def test_an_error_that_is_no_object_is_told_as_the_gateways_own() -> None:
+    with pytest.raises(BadStream) as raised:
+        GeminiStream(set()).feed(b'{"error": "gone"}')
+    assert raised.value.error is None
+
+
 def test_more_than_any_model_says_is_refused() -> None:
     stream = GeminiStream(set())
     with pytest.raises(BadStream, match="calls"):
