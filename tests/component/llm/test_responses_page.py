@@ -45,7 +45,8 @@ async def test_the_client_of_the_page_gets_its_answers(tmp_path: Path, capsys: p
 
 async def test_the_command_of_the_page_gets_its_answer(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        line = block("sh").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}").replace("gpt-5-mini", "scripted")
+        line = block("sh").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
+        line = line.replace("gpt-5-mini", "scripted")
         env = {**os.environ, "FAIRLEAD_KEY": "none"}
         run = await asyncio.to_thread(subprocess.run, ["bash", "-c", line], capture_output=True, env=env, check=True)
     assert json.loads(run.stdout)["output"][0]["content"][0]["text"] == "Hi"
