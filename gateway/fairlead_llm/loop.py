@@ -263,8 +263,8 @@ class ToolLoop:
     def to_keep(
         self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], thought: ShownCall | None
     ) -> tuple[Sequence[ShownCall], KeptTurn] | None:
-        """What the caller lacks of a turn that is over, with that by which it is found again; None where the turn need
-        not be whole again. `said` is its last message, `results` those of its calls that were run here.
+        """The part of a turn that is over which the caller lacks, with that by which it is found again; None where the
+        turn need not be whole again. `said` is its last message, `results` those of its calls that were run here.
         """
         if not results and (calls.ours or thought is None or not self._more):
             return None

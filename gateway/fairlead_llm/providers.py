@@ -49,6 +49,9 @@ _KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
 }  # fmt: skip
 """By kind: the header that a key goes out in, and what is in front of it there."""
 
+_LISTS: Final = frozenset({"anthropic-beta"})
+"""Headers whose values add up: the client's and those of the configuration."""
+
 
 class InvalidProvider(ValueError):
     """Providers that cannot be read; the message names the place."""
@@ -102,11 +105,12 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
     def request_headers(self, key: str, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
-        the configuration. Names are lower-case.
+        the configuration, lists apart. Names are lower-case.
         """
         found = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
         found.update(more)
-        found.update({name.lower(): value for name, value in self.headers.items()})
+        for name, value in ((name.lower(), value) for name, value in self.headers.items()):
+            found[name] = f"{found[name]},{value}" if name in _LISTS and name in found else value
         if key:
             name, prefix = _KEY_HEADERS[self.kind]
             found[name] = prefix + key

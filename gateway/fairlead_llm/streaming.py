@@ -137,9 +137,11 @@ class StreamedAnswer(Response):
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         async for piece in self._answer.pieces():
-            out = b"".join([self._stream.feed(event.data) for event in parser.feed(piece)])
-            if out:
-                await self._write(out)
+            out: list[bytes] = []
+            try:
+                out += (self._stream.feed(event.data) for event in parser.feed(piece))
+            finally:  # what was said in front of an error has come
+                await self._write(b"".join(out))
             if self._stream.done:  # some keep the connection open behind it
                 break
         if not self._stream.ended:

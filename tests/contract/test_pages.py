@@ -40,6 +40,7 @@ RUN_BY = {
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
     "docs/connect.md": ["tests/component/cli/test_connect_commands.py"],
     "docs/litellm.md": ["tests/component/up/test_litellm.py"],
+    "docs/messages.md": ["tests/component/llm/test_messages_page.py"],
     "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
     "docs/plans.md": ["tests/component/rest/test_exposure.py"],

@@ -22,7 +22,7 @@ Said = TypeVar("Said")
 async def with_and_without(
     folder: Path, turns: Sequence[ScriptedTurn], ask: Callable[[str], Awaitable[Said]], **world: Any
 ) -> tuple[Said, Said]:
-    """What a client says of a transcript that it gets from the model itself, and of one that comes through a gateway.
+    """A client's view of a transcript that it gets from the model itself, and of one that comes through a gateway.
     `ask` gets the address of either, without a path.
     """
     async with serve_asgi(ScriptedModel(*turns)) as port:
@@ -40,7 +40,7 @@ def splits(body: bytes) -> Iterator[list[bytes]]:
 
 
 def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
-    """What a client gets of rounds that come in these pieces, without what is run in between."""
+    """Bytes that a client gets of rounds that come in these pieces, without what is run in between."""
     out = b""
     for number, pieces in enumerate(rounds):
         if number:

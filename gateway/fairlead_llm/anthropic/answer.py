@@ -15,13 +15,13 @@ from fairlead_llm.anthropic.blocks import (
     TOOL_USE,
     UNFINISHED,
     Block,
+    as_sent,
     blocks_of,
     calls_in,
     is_hidden,
-    message,
     new_id,
     signed_thought,
-)  # fmt: skip
+)
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.raw_json import array
 from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
@@ -60,7 +60,7 @@ class AnthropicAnswer:
     @property
     def in_request(self) -> list[bytes]:
         """The message with its blocks as they came."""
-        return [message("assistant", self.blocks)]
+        return as_sent("assistant", self.blocks)
 
     @property
     def calls(self) -> set[str]:

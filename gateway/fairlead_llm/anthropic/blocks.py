@@ -22,6 +22,8 @@ SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking"
 """By type of a block of thoughts: its member that nobody may change."""
 MARK: Final = "fairlead."
 """Begins what is put in front of a signature."""
+ELSEWHERE: Final = "fairlead.0."
+"""Signature of thoughts of a model of another family, which are shown, and do not go out again."""
 UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which a call may lack its end: it is not run."""
 _MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.")
@@ -52,6 +54,11 @@ class Block(msgspec.Struct, frozen=True):
         """Number that the signature of a thought is marked with; 1 without a mark."""
         found = _MARKED.match(self.signature)
         return 1 if found is None else int(found[1])
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a model of another family thought it."""
+        return self.signature == ELSEWHERE
 
     def signed(self, signature: str) -> Block:
         """The thought with another signature."""
@@ -113,8 +120,9 @@ def marked(signature: str, number: int) -> str:
 
 
 def signed_thought(signature: str) -> ShownCall:
-    """The thought with that signature, by which a turn is found again."""
-    return ShownCall(signature, "thinking")
+    """The thought with that signature, marked or not, by which a turn is found again."""
+    found = _MARKED.match(signature)
+    return ShownCall(signature if found is None else signature[found.end() :], "thinking")
 
 
 def new_id() -> str:
@@ -122,9 +130,10 @@ def new_id() -> str:
     return f"toolu_{secrets.token_hex(12)}"
 
 
-def message(role: str, blocks: Sequence[Block]) -> bytes:
-    """A message of these blocks as it stands in a request. The API refuses empty texts."""
-    raws = b",".join(
-        bytes(block.raw) for block in blocks if not (block.kind == "text" and not block.members.get("text"))
-    )
-    return b'{"role":"%s","content":[%s]}' % (role.encode(), raws)
+def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:
+    """The message of these blocks as it stands in a request; none where nothing is left. The API refuses texts of
+    white space alone, which models write, and messages without content.
+    """
+    said = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
+    raws = b",".join(bytes(block.raw) for block in said)
+    return [b'{"role":"%s","content":[%s]}' % (role.encode(), raws)] if said else []

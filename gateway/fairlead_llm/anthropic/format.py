@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_formats.registry import ANTHROPIC as FORMAT_NAME
 from fairlead_llm.anthropic import history
 from fairlead_llm.anthropic.answer import AnthropicAnswer
-from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, called, signed_thought
+from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, signed_thought
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
@@ -32,8 +32,7 @@ class AnthropicFormat:
     stream_type = EVENT_STREAM
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
     answer_headers = (
-        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-organization-id",
-        "anthropic-ratelimit-", "anthropic-priority-",
+        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-ratelimit-", "anthropic-priority-",
     )  # fmt: skip
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> AnthropicRequest:
@@ -83,7 +82,7 @@ def _known_by(content: object) -> tuple[ShownCall, ...]:
     if calls:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
-    later = [signature for signature in signed if signature.startswith(MARK)]
+    later = [signature for signature in signed if signature.startswith(MARK) and signature != ELSEWHERE]
     return (signed_thought(later[-1]),) if later else ()
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, blocks_of, message
+from fairlead_llm.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_sent, blocks_of
 from fairlead_llm.anthropic.shown_calls import called_back, is_ours, key
 from fairlead_llm.wire import KeptTurn
 
@@ -37,7 +37,7 @@ def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> 
         if turn is not None:
             found += _flushed(waiting)
             found += turn.before
-            waiting = [block for each in turn.results for block in _content(each)]
+            waiting = [block for each in turn.results for block in _content(each) or ()]
             continue
         found += _answered(raw, waiting)
         waiting = []
@@ -51,9 +51,10 @@ def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Ra
     found: list[bytes | Raw] = []
     waiting: list[Block] = []
     for raw in messages:
-        if _HINT in bytes(raw) and _role(raw) == "assistant":
+        blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
+        if blocks is not None:
             found += _flushed(waiting)
-            rounds, waiting = _rounds(_content(raw), calls=calls)
+            rounds, waiting = _rounds(blocks, calls=calls)
             found += rounds
             continue
         found += _answered(raw, waiting)
@@ -68,7 +69,7 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
     back = called_back(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
     for block in blocks:
-        if is_ours(block) and key(block) not in back:
+        if block.elsewhere or (is_ours(block) and key(block) not in back):
             continue
         made = back[key(block)] if is_ours(block) else block
         if made.kind == _RESULT:
@@ -80,9 +81,8 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
     known = len(parts) > 1 or bool(parts[0][1])
     messages: list[bytes] = []
     for said, results in parts:
-        kept = _of_one_answer(said, known=known)
-        messages += [message("assistant", kept)] if kept else []
-        messages += [message("user", results)] if results else []
+        messages += as_sent("assistant", _of_one_answer(said, known=known))
+        messages += as_sent("user", results)
     if not parts[-1][1]:
         return messages, []
     return messages[:-1], parts[-1][1]
@@ -105,18 +105,16 @@ def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
 
 def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
     """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
-    if not results:
-        return [raw]
-    if _role(raw) != "user":
+    blocks = _content(raw) if results and _role(raw) == "user" else None
+    if blocks is None:
         return [*_flushed(results), raw]
-    blocks = _content(raw)
     theirs = [block for block in blocks if block.kind == _RESULT]
     others = [block for block in blocks if block.kind != _RESULT]
-    return [message("user", [*results, *theirs, *others])]
+    return [*as_sent("user", [*results, *theirs, *others])]
 
 
 def _flushed(results: Sequence[Block]) -> list[bytes | Raw]:
-    return [message("user", results)] if results else []
+    return [*as_sent("user", results)]
 
 
 def _role(raw: bytes | Raw) -> str:
@@ -126,9 +124,9 @@ def _role(raw: bytes | Raw) -> str:
         return ""
 
 
-def _content(raw: bytes | Raw) -> list[Block]:
-    """Blocks of a message; none of what is no message."""
+def _content(raw: bytes | Raw) -> list[Block] | None:
+    """Blocks of a message; None where they cannot be read, which the API tells better."""
     try:
         return blocks_of(bytes(_members(raw)["content"]))
     except (*_BROKEN, KeyError):
-        return []
+        return None

@@ -23,21 +23,21 @@ _encode: Final = msgspec.json.Encoder().encode
 _NONE: Final = Raw(b'{"type":"none"}')
 
 
-class _ToolName(msgspec.Struct):
+class _ToolEntry(msgspec.Struct):
     name: str = ""
     type: str | None = None
 
 
-class _ReadMembers(msgspec.Struct):
+class _MessagesMembers(msgspec.Struct):
     model: str
     messages: list[Raw]
     stream: bool | None = None
-    tools: list[_ToolName] | None = None
+    tools: list[_ToolEntry] | None = None
     tool_choice: dict[str, Any] | None = None
     fairlead: Raw = Raw(b"{}")
 
 
-_read: Final = msgspec.json.Decoder(_ReadMembers).decode
+_read: Final = msgspec.json.Decoder(_MessagesMembers).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
@@ -110,7 +110,7 @@ def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in choice.items() if name not in ("type", "name")}
 
 
-def _name(tool: _ToolName) -> str:
+def _name(tool: _ToolEntry) -> str:
     """Name by which calls of a tool of the caller's are known; of a toolset that of its family."""
     family, toolset, _ = (tool.type or "").partition(_TOOLSET)
     return tool.name or (family if toolset else "")

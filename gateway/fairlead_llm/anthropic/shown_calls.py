@@ -20,6 +20,8 @@ SERVER: Final = "fairlead"
 """Name of the server in blocks."""
 _OURS: Final = "mcptoolu_fairlead_"
 _USE, _RESULT = "mcp_tool_use", "mcp_tool_result"
+_IDS: Final = {_USE: "id", _RESULT: "tool_use_id"}
+"""By type: the member with the id of the call."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -53,27 +55,27 @@ def _texts(result: Any) -> list[dict[str, str]]:
 
 def is_ours(block: Block) -> bool:
     """Whether a block is half of a call that was run here."""
-    member = {_USE: "id", _RESULT: "tool_use_id"}.get(block.kind)
+    member = _IDS.get(block.kind)
     return member is not None and str(block.members.get(member, "")).startswith(_OURS)
 
 
-def called_back(blocks: Sequence[Block]) -> dict[str, Block]:
-    """By id of an `mcp_tool_use` or of its result: the call or the result in its place. Halves of pairs, and what no
-    request may hold, are left out.
+def called_back(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
+    """By `key` of a block of ours: the call or the result in its place. Halves of pairs, and what no request may hold,
+    are left out.
     """
-    uses = {each.members["id"]: each for each in blocks if is_ours(each) and each.kind == _USE and _whole(each)}
-    results = {each.members["tool_use_id"]: each for each in blocks if is_ours(each) and each.kind == _RESULT}
-    found = {}
-    for ident, use in uses.items():
-        if ident in results:
-            found[ident] = _use(use)
-            found[f"{ident} "] = _result(results[ident])
-    return found
+    uses = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _USE and _whole(each)}
+    results = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _RESULT}
+    pairs = [(uses[ident], results[ident]) for ident in uses if ident in results]
+    return {key(use): _use(use) for use, _ in pairs} | {key(result): _result(result) for _, result in pairs}
 
 
-def key(block: Block) -> str:
-    """Where `called_back` has what takes the place of a block."""
-    return str(block.members["id"]) if block.kind == _USE else f"{block.members['tool_use_id']} "
+def key(block: Block) -> tuple[str, str]:
+    """Type of a block of ours, and the id of its call."""
+    return block.kind, _ident(block)
+
+
+def _ident(block: Block) -> str:
+    return str(block.members[_IDS[block.kind]]).removeprefix(_OURS)
 
 
 def _whole(block: Block) -> bool:
@@ -82,15 +84,14 @@ def _whole(block: Block) -> bool:
 
 def _use(block: Block) -> Block:
     members = block.members
-    ident = str(members["id"]).removeprefix(_OURS)
-    return block_of(_encode({"type": TOOL_USE, "id": ident, "name": members["name"], "input": members["input"]}))
+    return block_of(
+        _encode({"type": TOOL_USE, "id": _ident(block), "name": members["name"], "input": members["input"]})
+    )
 
 
 def _result(block: Block) -> Block:
     members = block.members
-    written: dict[str, Any] = {
-        "type": "tool_result", "tool_use_id": str(members["tool_use_id"]).removeprefix(_OURS),
-    }  # fmt: skip
+    written: dict[str, Any] = {"type": "tool_result", "tool_use_id": _ident(block)}
     content = members.get("content")
     if isinstance(content, str) and content:
         written["content"] = content

@@ -18,12 +18,12 @@ from fairlead_llm.anthropic.blocks import (
     SIGNED,
     TOOL_USE,
     UNFINISHED,
+    as_sent,
     calls_in,
     is_hidden,
     marked,
-    message,
     signed_thought,
-)  # fmt: skip
+)
 from fairlead_llm.anthropic.errors import error_object
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.errors import LlmError
@@ -39,7 +39,7 @@ _BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Event(msgspec.Struct):
+class _MessagesEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
     content_block: Raw = _NULL
@@ -49,12 +49,12 @@ class _Event(msgspec.Struct):
     error: Raw = _NULL
 
 
-class _Message(msgspec.Struct):
+class _StartedMessage(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
-_event: Final = msgspec.json.Decoder(_Event).decode
-_message: Final = msgspec.json.Decoder(_Message).decode
+_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
+_message: Final = msgspec.json.Decoder(_StartedMessage).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -96,6 +96,8 @@ class AnthropicStream:
         data = paired(data)
         try:
             event = _event(data)
+            if not event.type.isprintable():
+                raise BadStream("the provider's stream holds an event without a name")
             if event.type == "error":
                 error = bytes(event.error)
                 raise BadStream("the provider broke the answer off", None if error == b"null" else error)
@@ -103,7 +105,7 @@ class AnthropicStream:
         except _BROKEN as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
 
-    def _take(self, data: bytes, event: _Event) -> bytes:
+    def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
             return b"" if self._theirs is not None else _framed(event.type, data)
@@ -119,14 +121,14 @@ class AnthropicStream:
             return _framed(event.type, data)
         return self._inside(data, event)
 
-    def _start(self, data: bytes, event: _Event) -> bytes:
+    def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
         self._round_usage |= _said(_message(event.message).usage)
         if self._begun:
             return b""
         self._begun = True
         return _framed(event.type, data)
 
-    def _end(self, data: bytes, event: _Event) -> bytes:
+    def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
         delta = _members(event.delta)
         self._last |= _members(data)
@@ -135,8 +137,10 @@ class AnthropicStream:
         self._round_usage |= _said(event.usage)
         return b"" if self._theirs is not None else _framed(event.type, data)
 
-    def _block(self, data: bytes, event: _Event) -> bytes:
+    def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
+        if not self._begun:
+            raise BadStream("the provider's stream has a block in front of its begin")
         if event.index is None or event.index in self._by_index:
             raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
         block = StreamedBlock(_members(event.content_block))
@@ -165,7 +169,7 @@ class AnthropicStream:
         self._thought = marked(signature, self._round)
         return self._thought
 
-    def _inside(self, data: bytes, event: _Event) -> bytes:
+    def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take what belongs to a block that has begun: a delta, its end, or what nobody here knows."""
         assert event.index is not None
         if event.index not in self._by_index:
@@ -193,7 +197,7 @@ class AnthropicStream:
 
     @property
     def in_request(self) -> list[bytes]:
-        return [message("assistant", [block.block() for block in self._blocks])]
+        return as_sent("assistant", [block.block() for block in self._blocks])
 
     @property
     def thought(self) -> ShownCall | None:

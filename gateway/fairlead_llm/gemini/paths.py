@@ -12,7 +12,7 @@ GENERATE: Final = "generateContent"
 STREAM: Final = "streamGenerateContent"
 COUNT: Final = "countTokens"
 METHODS: Final = (GENERATE, STREAM, COUNT)
-_PATH: Final = re.compile(r"/v1(?:beta)?/(?:models|tunedModels)/(?P<model>.+):(?P<method>[A-Za-z]+)")
+_PATH: Final = re.compile(r"/v1(?:beta)?/models/(?P<model>.+):(?P<method>[A-Za-z]+)")
 _RESOURCES: Final = ("models/", "tunedModels/")
 
 

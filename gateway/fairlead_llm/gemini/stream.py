@@ -28,6 +28,7 @@ MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
 MAX_CALLS: Final = 128
 """Calls of one round."""
+BROKEN: Final = "the provider broke the answer off"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
 _ESCAPED: Final = {
@@ -74,10 +75,10 @@ class GeminiStream:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
-                raise BadStream("the provider broke the answer off", broken) from error
+                raise BadStream(BROKEN, broken) from error
             raise BadStream(f"the provider's stream holds no response: {error}") from error
         if bytes(said.members.get("error", b"null")) != b"null":
-            raise BadStream("the provider broke the answer off", bytes(said.members["error"]))
+            raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
         self.ended = self.ended or said.ended
         if self._theirs is None:
             return self._event(data)
@@ -106,7 +107,12 @@ class GeminiStream:
         if not parts and (said.parts or self._round) and not said.tells:
             return b""
         usage = added(self.usage, said.usage) if said.usage else {}
-        return self._event(said.written([part.raw for part in parts], usage, self._head, end=False))
+        return self._event(said.written([part.raw for part in parts], usage, self._known, end=False))
+
+    @property
+    def _known(self) -> Mapping[str, Raw]:
+        """Head of responses of later rounds; those of the first have theirs."""
+        return self._head if self._round else {}
 
     def end_round(self) -> bytes:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
@@ -149,7 +155,7 @@ class GeminiStream:
             last = place == len(self._held)
             raws = [part.raw for part in parts]
             usage = self.usage if last else said.usage
-            out += self._event(said.written(raws, usage, self._head, more if last else _NO_MORE))
+            out += self._event(said.written(raws, usage, self._known, more if last else _NO_MORE))
         return out + self._closed()
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:

@@ -6,6 +6,7 @@ and order.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -34,16 +35,21 @@ class _BehindCall(msgspec.Struct):
 
 
 def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
-    """Contents of the model with calls."""
+    """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
     found = []
-    for place, raw in enumerate(contents):
-        if not any(b'"%s"' % name.encode() in bytes(raw) for name in CALL):
-            continue
-        content = decoded(raw)
-        calls = tuple(ShownCall(ident, name) for ident, name in _calls(content))
-        if calls and content.get("role") == MODEL:
-            found.append(CallPlace(place, place + 1, calls))
+    start = 0
+    for by_model, run in itertools.groupby(contents, _is_of_model):
+        raws = list(run)
+        end = start + len(raws)
+        if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
+            calls = tuple(ShownCall(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
+            found += [CallPlace(start, end, calls)] if calls else []
+        start = end
     return found
+
+
+def _is_of_model(raw: bytes | Raw) -> bool:
+    return b'"model"' in bytes(raw) and decoded(raw).get("role") == MODEL
 
 
 def said(raw: bytes | Raw) -> tuple[str, str]:
@@ -56,6 +62,7 @@ def said(raw: bytes | Raw) -> tuple[str, str]:
 
 def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
     """The contents, with whole turns in place of what the caller has of them."""
+    ends = {place.start: place.end for place in places(contents)}
     found: list[bytes | Raw] = []
     place = 0
     while place < len(contents):
@@ -64,7 +71,7 @@ def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> 
             found.append(contents[place])
             place += 1
             continue
-        end = place = place + 1
+        end = place = ends[place]
         while end < len(contents) and _answers(contents[end]):
             end += 1
         ours = [each for each in turn.results if _answers(each)]

@@ -25,6 +25,8 @@ CLIENT_TOOLS: Final[Mapping[str, str]] = {
 """By type of tool: the type of items with which the model waits for the client."""
 _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
+ELSEWHERE: Final = "rs_fairlead_"
+"""Begins ids of thoughts of a model of another family, which are shown, and do not go out again."""
 MOST_NESTED: Final = 256
 """Tools inside of others that are read by name."""
 encode: Final = msgspec.json.Encoder().encode
@@ -51,6 +53,11 @@ class ItemHead(msgspec.Struct):
     def is_call(self) -> bool:
         """Whether a function is called that may be one of ours, none of which is in a namespace."""
         return self.type == CALL and not self.namespace
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is a thought of a model of another family."""
+        return self.type == REASONING and (self.id or "").startswith(ELSEWHERE)
 
     @property
     def of_model(self) -> bool:

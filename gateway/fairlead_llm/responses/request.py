@@ -15,6 +15,7 @@ from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.responses.approvals import Approvals, filled
 from fairlead_llm.responses.items import (
     CLIENT_TOOLS,
+    ELSEWHERE,
     encode,
     head_of,
     members_of,
@@ -27,6 +28,7 @@ from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"
 """Member of a request that is the gateway's, and does not go out."""
+_ELSEWHERE: Final = ELSEWHERE.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
 """Items that bring tools with them."""
@@ -123,7 +125,8 @@ class ResponsesRequest:
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given
         said = {"type": "message", "role": "user", "content": given}
-        items = [Raw(encode(said))] if isinstance(given, str) else given or []
+        came = [Raw(encode(said))] if isinstance(given, str) else given or []
+        items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
         self.tool_names: Sequence[str] = tuple(dict.fromkeys([*self._names, *loaded]))
@@ -133,7 +136,7 @@ class ResponsesRequest:
         """Whether the client has a list of our tools already."""
         self.asked: Sequence[bytes | Raw] = approvals.items
         self.messages: Sequence[bytes | Raw] = self.asked
-        self._as_it_came = None if approvals.changed else self.asked
+        self._as_it_came = None if approvals.changed or len(items) < len(came) else self.asked
         self._came = sum(map(len, map(bytes, self.asked)))
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:

@@ -62,8 +62,8 @@ def _block_faults(at: str, content: Sequence[Mapping[str, Any]], mcp: bool) -> I
         yield f"{at}: all messages must have non-empty content"
     for number, block in enumerate(content):
         kind = str(block.get("type"))
-        if kind == "text" and not block.get("text"):
-            yield f"{at}.content.{number}: text content blocks must be non-empty"
+        if kind == "text" and not str(block.get("text")).strip():
+            yield f"{at}.content.{number}: text content blocks must contain non-whitespace text"
         if kind in _MCP and not mcp:
             yield f"{at}.content.{number}: Input tag '{kind}' needs the beta of MCP connectors"
         if kind not in _BLOCKS and not kind.endswith("_tool_result"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -37,8 +38,10 @@ def _faults(asked: Mapping[str, Any]) -> Iterator[str]:
     for place, content in enumerate(contents):
         if not content.get("parts"):
             yield f"contents[{place}].parts must not be empty."
-        if content.get("role") == "model":
-            yield from _response_faults(place, content, contents[place + 1 : place + 2])
+    runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
+    for number, run in enumerate(runs[:-1]):
+        if run[0].get("role") == "model":
+            yield from _response_faults(number, run, runs[number + 1][0])
     yield from _signature_faults(contents)
 
 
@@ -58,17 +61,18 @@ def _tool_faults(asked: Mapping[str, Any]) -> Iterator[str]:
         yield "CachedContent can not be used with a request setting tools or tool_config."
 
 
-def _response_faults(place: int, content: Mapping[str, Any], behind: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    called = [part["functionCall"] for part in _parts(content) if "functionCall" in part]
-    answered = [part["functionResponse"] for each in behind for part in _parts(each) if "functionResponse" in part]
-    if behind and len(called) != len(answered):
+def _response_faults(number: int, run: Sequence[Mapping[str, Any]], behind: Mapping[str, Any]) -> Iterator[str]:
+    """Faults of the content behind a run of the model's."""
+    called = [part["functionCall"] for content in run for part in _parts(content) if "functionCall" in part]
+    answered = [part["functionResponse"] for part in _parts(behind) if "functionResponse" in part]
+    if len(called) != len(answered):
         yield (
             "Please ensure that the number of function response parts is equal to the number of function call parts "
-            f"of the function call turn: contents[{place}]."
+            f"of the function call turn: number {number}."
         )
     for call, response in zip(called, answered, strict=False):
-        if call.get("id") != response.get("id") or call.get("name") != response.get("name"):
-            yield f"contents[{place + 1}]: function response {response.get('name')} is for no call at its place."
+        if response.get("id", call.get("id")) != call.get("id") or call.get("name") != response.get("name"):
+            yield f"function response {response.get('name')} is for no call at its place: number {number}."
 
 
 def _signature_faults(contents: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -51,7 +51,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     whole: str | None = None
     """Whole answer word for word, in place of all else."""
     thoughts: Sequence[str] = ()
-    """What the model thinks before it speaks, signed, in APIs that show it."""
+    """Thoughts of the model before it speaks, signed, in APIs that show them."""
     items: Sequence[Mapping[str, Any]] = ()
     """Output items word for word, behind the thoughts and in front of the text, in Responses."""
 

@@ -8,11 +8,10 @@ import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 
-pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
-pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
-pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
-
-from pairclients import FORMATS, PAIRS, ask
+for client in ("openai", "anthropic", "google.genai"):
+    pytest.importorskip(client, reason="the providers' clients are not installed (fairlead[dev])")
+clients = pytest.importorskip("pairclients")
+FORMATS, PAIRS, ask = clients.FORMATS, clients.PAIRS, clients.ask
 
 LENGTH = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
 FILTER = {"chat": "content_filter", "responses": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}

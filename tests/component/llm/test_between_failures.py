@@ -11,10 +11,9 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
-pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
-
-from google.genai import errors
-from pairclients import PAIRS, Wire, ask, http, spoken
+errors = pytest.importorskip("google.genai.errors", reason="Google's client is not installed (fairlead[dev])")
+clients = pytest.importorskip("pairclients")
+PAIRS, Wire, ask, http, spoken = clients.PAIRS, clients.Wire, clients.ask, clients.http, clients.spoken
 
 STATUSES = {"invalid": 400, "key": 401, "denied": 403, "missing": 404, "rate": 429, "overloaded": 503, "broken": 500}
 
@@ -94,17 +93,18 @@ def test_an_error_of_the_provider_in_its_stream_is_the_last_event(front: str, pr
     assert told[named] == words[named]
 
 
-def _raw(wire: Wire) -> bytes:
+def _raw(wire: Any) -> bytes:
     """The bytes of a stream that a client of the wire's front asks for."""
+    hi = [{"role": "user", "content": "H"}]
     bodies = {
-        "chat": ("/v1/chat/completions", {"model": "m", "stream": True, "messages": [{"role": "user", "content": "H"}]}),
+        "chat": ("/v1/chat/completions", {"model": "m", "stream": True, "messages": hi}),
         "responses": ("/v1/responses", {"model": "m", "stream": True, "input": "H"}),
-        "anthropic": ("/v1/messages", {"model": "m", "stream": True, "max_tokens": 9,
-                                       "messages": [{"role": "user", "content": "H"}]}),
+        "anthropic": ("/v1/messages", {"model": "m", "stream": True, "max_tokens": 9, "messages": hi}),
         "gemini": ("/v1beta/models/m:streamGenerateContent", {"contents": [{"parts": [{"text": "H"}]}]}),
     }  # fmt: skip
     path, body = bodies[wire.front]
-    return http(wire).post(f"http://gateway{path}", json=body).content
+    found: bytes = http(wire).post(f"http://gateway{path}", json=body).content
+    return found
 
 
 @pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])

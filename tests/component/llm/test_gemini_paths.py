@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedTurn
-from geminiworld import COUNT, STREAM, gemini_world, generate, said, text
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from geminiworld import COUNT, STREAM, events, gemini_world, generate, said, text
 from llmworld import llm_world
 from restworld import get, post
 
@@ -51,6 +52,7 @@ async def test_tokens_are_counted_here_for_a_provider_of_another_kind(tmp_path: 
         few = await generate(world, "Hi", method=COUNT, fairlead={"tools": "none"})
         refused = await generate(world, "Hi", method=COUNT, model="nobody-has-it")
     assert not world.model.requests
+    assert many.headers["x-fairlead-estimated"] == "true"
     assert 0 < few.message["totalTokens"] < many.message["totalTokens"]
     assert (refused.status, refused.message["error"]["status"]) == (404, "NOT_FOUND")
 
@@ -89,12 +91,14 @@ async def test_contents_and_tools_of_any_form_break_nothing(tmp_path: Path) -> N
     assert answer.status in (400, 502)
 
 
-async def test_a_model_of_another_kind_is_refused_with_its_reason(tmp_path: Path) -> None:
-    async with llm_world(tmp_path) as world:
-        for method in ("generateContent", STREAM):
-            answer = await generate(world, "Hi", method=method)
-            assert answer.status == 400
-            assert "of the kind openai" in answer.message["error"]["message"]
+async def test_a_model_of_another_kind_answers_in_the_form_of_this_api(tmp_path: Path) -> None:
+    turns = [ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), ScriptedTurn("It is 3.")]
+    async with llm_world(tmp_path, *turns * 3) as world:
+        whole = await generate(world, "Add")
+        streamed = await generate(world, "Add", method=STREAM)
+        listed = await generate(world, "Add", method=STREAM, query="")
+    assert text(whole.message) == text(*events(streamed)) == text(*json.loads(listed.body)) == "It is 3."
+    assert len(world.called) == 3
 
 
 async def test_callers_without_a_key_are_told_so_in_that_form(tmp_path: Path) -> None:

@@ -89,6 +89,22 @@ async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_
     assert [block["type"] for block in sent[3]["content"]] == ["thinking", "thinking", "text"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
+    turns = [
+        ScriptedTurn("\n\n", [ADD], thoughts=["Oh."]), ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn(""),
+        ScriptedTurn("Done."),
+    ]  # fmt: skip
+    async with world(tmp_path, *turns) as here:
+        message = said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
+        assert kinds(message) == ["thinking", "text", "thinking"]
+        back = {"role": "assistant", "content": message["content"]}
+        last = said(await here.messages("Add", back, "And?", thinking=THINKS, stream=stream), stream)
+    assert texts(last) == ["Done."]
+    sent = here.model.requests[3]["messages"]
+    assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user", "user"]
+
+
 @pytest.mark.parametrize("pending", [False, True])
 async def test_thoughts_of_hidden_rounds_are_left_out_where_the_turn_is_lost(tmp_path: Path, pending: bool) -> None:
     last = ScriptedTurn("Two.", [THEIRS] if pending else [], thoughts=["Hm."])

@@ -102,3 +102,9 @@ def test_responses_are_spoken_by_openai_itself_and_by_those_that_say_so() -> Non
     assert not Provider("http://vllm.models:8000/v1").speaks_responses
     assert Provider("http://vllm.models:8000/v1", responses=True).speaks_responses
     assert not Provider("https://api.anthropic.com", kind="anthropic", responses=True).speaks_responses
+
+
+def test_betas_of_the_client_and_of_the_settings_add_up() -> None:
+    provider = Provider("https://a", "anthropic", headers={"Anthropic-Beta": "two"})
+    assert provider.request_headers("", {"anthropic-beta": "one"})["anthropic-beta"] == "one,two"
+    assert provider.request_headers("")["anthropic-beta"] == "two"

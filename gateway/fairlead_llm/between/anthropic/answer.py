@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.parts import SERVER_TOOL
+from fairlead_llm.anthropic.blocks import ELSEWHERE
 from fairlead_llm.between.answers import AnswerPart, StopReason, TokenUsage, TranslatedAnswer, number
 from fairlead_llm.between.anthropic.messages import FORMAT
 from fairlead_llm.between.conversation import (
@@ -88,7 +89,7 @@ def write_answer(
         if isinstance(part, CallPart):
             content += FORMAT.write_calls([part.call])[0]["content"]
         elif isinstance(part, ThinkingPart):
-            content.append({"type": "thinking", "thinking": part.text, "signature": ""})
+            content.append({"type": "thinking", "thinking": part.text, "signature": ELSEWHERE})
         elif isinstance(part, (TextPart, RefusalPart)):
             content.append({"type": "text", "text": part.text})
     return {

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.drafts import member, text_of
+from fairlead_llm.anthropic.blocks import ELSEWHERE
 from fairlead_llm.between.answers import (
     CallBegin,
     CallDelta,
@@ -105,7 +106,7 @@ class AnthropicEventWriter:
                 }  # fmt: skip
                 return self._event("message_start", {"message": message})
             case TextDelta(kind="thinking"):
-                block = {"type": "thinking", "thinking": "", "signature": ""}
+                block = {"type": "thinking", "thinking": "", "signature": ELSEWHERE}
                 return self._in("thinking", block) + self._delta("thinking_delta", "thinking", event.text)
             case TextDelta():
                 return self._in("text", {"type": "text", "text": ""}) + self._delta("text_delta", "text", event.text)

@@ -27,7 +27,7 @@ from fairlead_llm.between.conversation import (
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import kind_of_part
 from fairlead_llm.between.responses.messages import FORMAT
-from fairlead_llm.responses.items import new_id
+from fairlead_llm.responses.items import ELSEWHERE, new_id
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
@@ -128,6 +128,8 @@ def response_head(model: str, created: int, asked: Conversation) -> dict[str, An
 
 def item_id(kind: str, response: str, index: int) -> str:
     """The id of an item."""
+    if kind == "rs":
+        return f"{ELSEWHERE}{response.removeprefix('resp_')[:40]}_{index}"
     return f"{kind}_{response.removeprefix('resp_')[:40]}_{index}"
 
 

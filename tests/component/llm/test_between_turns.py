@@ -1,0 +1,258 @@
+"""Loops, mixed turns, routes and losses between families, through a whole gateway."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.registry import find
+from fairlead_formats.tools.between import between
+from fairlead_llm.between.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
+from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart, TextPart
+from fairlead_llm.between.families import FAMILIES
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from gatewayworld import Answer
+from llmworld import LlmWorld, llm_world, theirs
+from restworld import post
+
+PROVIDERS: Mapping[str, Mapping[str, Any]] = {
+    "openai-chat": {"kind": "openai", "responses": False},
+    "openai-responses": {"kind": "openai", "responses": True},
+    "anthropic": {"kind": "anthropic"},
+    "gemini": {"kind": "gemini"},
+}
+PAIRS = [
+    (front, provider)
+    for front in FAMILIES
+    for provider in PROVIDERS
+    if front != provider and (front, provider) != ("openai-chat", "openai-responses")  # it speaks chat as well
+]
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+MINE = ScriptedCall("theirs", {"q": 1})
+HI = MessageTurn("user", (TextPart("Hi"),))
+
+
+async def asked(
+    world: LlmWorld,
+    front: str,
+    *turns: MessageTurn,
+    stream: bool = False,
+    model: str = "scripted",
+    members: Mapping[str, Any] | None = None,
+    tools: bool = True,
+) -> Answer:
+    """A request in a family's form, with a tool of the caller's."""
+    family = FAMILIES[front]
+    body: dict[str, Any] = {family.messages: family.write_messages(turns, TranslationLosses()).messages}
+    if tools:
+        body["tools"] = between([theirs()], find("openai-chat"), find(front)).tools
+    path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}
+    if front == "gemini":
+        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return await post(world.gateway, f"/v1beta/models/{model}:{method}", body | dict(members or {}))
+    body |= {"model": model, "stream": stream, **({"max_tokens": 99} if front == "anthropic" else {})}
+    return await post(world.gateway, path[front], body | dict(members or {}))
+
+
+def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
+    """Text and calls of an answer, and the gateway's member."""
+    assert answer.status == 200, answer.body
+    family, losses = FAMILIES[front], TranslationLosses()
+    if not stream:
+        read: TranslatedAnswer = family.read_answer(answer.message, losses)
+        calls = [part.call for part in read.parts if isinstance(part, CallPart)]
+        return part_texts(read.parts), calls, answer.message["fairlead"]
+    reader = family.reader(losses)
+    text, made = "", []
+    own: dict[str, Any] = {}
+    for line in answer.body.decode().split("\n"):
+        data = line.removeprefix("data: ")
+        if data == line or data == "[DONE]":
+            continue
+        event = json.loads(data)
+        own = event.get("fairlead") or (event.get("response") or {}).get("fairlead") or own
+        for each in reader.events(event):
+            if isinstance(each, TextDelta) and each.kind == "text":
+                text += each.text
+            elif isinstance(each, CallBegin):
+                made.append(ModelCall(each.id, each.name, {}))
+    assert reader.stop is not None
+    return text, made, own
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, provider: str, stream: bool) -> None:
+    turns = [ScriptedTurn("First.", [ADD], thoughts=["Hm."]), ScriptedTurn("It is 42.")]
+    async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
+        answer = await asked(world, front, HI, stream=stream, tools=False)
+        text, calls, own = answered(answer, front, stream)
+        assert not calls
+        assert ("".join(text.split()), own["rounds"]) == ("First.Itis42.", 2)
+        assert [call["name"] for call in own["calls"]] == ["demo__add"]
+        assert "42" in json.dumps(world.model.requests[1])
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+async def test_a_mixed_turn_is_whole_again_in_the_next_request(
+    tmp_path: Path, front: str, provider: str, stream: bool
+) -> None:
+    turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
+    async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
+        _, calls, _ = answered(await asked(world, front, HI, stream=stream), front, stream)
+        assert [call.name for call in calls] == ["theirs"]
+        text, _, _ = answered(await asked(world, front, HI, *_answers(calls), stream=stream), front, stream)
+        assert text == "Both."
+        _has_both(world.models[0].requests[1], provider)
+
+
+def _answers(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:
+    """A model's calls as a client keeps them, and their results."""
+    result = {"content": [{"type": "text", "text": "mine"}], "isError": False}
+    results = tuple(ResultPart(call.id, call.name, result) for call in calls)
+    return MessageTurn("assistant", tuple(CallPart(call) for call in calls)), MessageTurn("user", results)
+
+
+def _has_both(request: Mapping[str, Any], provider: str) -> None:
+    """Both calls with both results are there."""
+    family, losses = FAMILIES[provider], TranslationLosses()
+    turns = family.read_messages(request[family.messages], losses)
+    called = [part.call.name for turn in turns for part in turn.parts if isinstance(part, CallPart)]
+    texts = [part.result["content"][0]["text"] for turn in turns for part in turn.parts if isinstance(part, ResultPart)]
+    assert called == ["demo__add", "theirs"]
+    assert texts == ["42", "mine"]
+
+
+ORDERED = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "provider"), [(*pair, [*PROVIDERS][place % 4]) for place, pair in enumerate(ORDERED)]
+)
+async def test_a_conversation_goes_on_in_another_clients_form(
+    tmp_path: Path, first: str, second: str, provider: str
+) -> None:
+    turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
+    async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
+        _, calls, _ = answered(await asked(world, first, HI), first, stream=False)
+        text, _, _ = answered(await asked(world, second, HI, *_answers(calls)), second, stream=False)
+        assert text == "Both."
+        _has_both(world.models[0].requests[1], _spoken(second, provider))
+
+
+def _spoken(front: str, provider: str) -> str:
+    """The format in which a provider is asked: OpenAI's own has two."""
+    return "openai-chat" if (front, provider) == ("openai-chat", "openai-responses") else provider
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "front"), [(*pair, [*FAMILIES][place % 4]) for place, pair in enumerate(ORDERED)]
+)
+async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
+    tmp_path: Path, one: str, other: str, front: str
+) -> None:
+    first, second = [ScriptedTurn("", [ADD, MINE])], [ScriptedTurn("Both.")]
+    async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one], PROVIDERS[other]]) as world:
+        _, calls, _ = answered(await asked(world, front, HI), front, stream=False)
+        again = await asked(world, front, HI, *_answers(calls), model="scripted-1")
+        text, _, _ = answered(again, front, stream=False)
+        assert text == "Both."
+        _has_both(world.models[1].requests[0], _spoken(front, other))
+
+
+async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -> None:
+    scripts = [[ScriptedTurn(status=529)], [ScriptedTurn(status=503)], [ScriptedTurn("Here.")]]
+    kinds = [PROVIDERS["anthropic"], PROVIDERS["openai-chat"], PROVIDERS["gemini"]]
+    async with llm_world(tmp_path, *scripts, providers=kinds) as world:
+        text, _, own = answered(
+            await asked(world, "openai-responses", HI, model="fairlead/all"), "openai-responses", False
+        )
+        assert (text, own["model"]) == ("Here.", "script2/scripted-2")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, stream: bool) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
+        lost = {"seed": 1, "logit_bias": {"1": 2}}
+        answer = await asked(world, "openai-chat", HI, stream=stream, members=lost)
+        _, _, own = answered(answer, "openai-chat", stream)
+        assert answer.headers["x-fairlead-losses"] == "logit_bias, seed"
+        assert own["losses"] == ["logit_bias", "seed"]
+
+
+async def test_an_answer_of_ones_own_family_tells_of_no_losses(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
+        answer = await asked(world, "openai-chat", HI, members={"seed": 1})
+        assert "x-fairlead-losses" not in answer.headers
+        assert "losses" not in answer.message["fairlead"]
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, provider: str) -> None:
+    turn = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-ratelimit-limit-requests": "1"})
+    async with llm_world(tmp_path, turn, provider=PROVIDERS[provider]) as world:
+        answer = await asked(world, front, HI)
+        assert (answer.status, answer.headers["retry-after"]) == (429, "7")
+        assert "x-ratelimit-limit-requests" not in answer.headers
+        assert answer.message["error"]["message"] == "slow down"
+
+
+@pytest.mark.parametrize("front", [name for name in FAMILIES if name != "anthropic"])
+async def test_anthropic_is_given_the_bound_of_tokens_that_it_demands(tmp_path: Path, front: str) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
+        answered(await asked(world, front, HI), front, stream=False)
+        assert world.model.requests[0]["max_tokens"] == 4096
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+async def test_usage_is_told_where_nothing_is_injected(tmp_path: Path, front: str, provider: str) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS[provider]) as world:
+        headers = {"x-fairlead-tools": "none"}
+        family = FAMILIES[front]
+        body: dict[str, Any] = {family.messages: family.write_messages([HI], TranslationLosses()).messages}
+        if front == "gemini":
+            path = "/v1beta/models/scripted:streamGenerateContent?alt=sse"
+        else:
+            path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}.get(
+                front, "/v1/messages"
+            )
+            body |= {"model": "scripted", "stream": True}
+        if front == "openai-chat":
+            body["stream_options"] = {"include_usage": True}
+        answer = await post(world.gateway, path, body | ({"max_tokens": 9} if front == "anthropic" else {}), **headers)
+        assert answer.status == 200
+        assert re.search(rb"cache[^,]{0,40}:40\b", answer.body)
+        assert b"Hel" in answer.body
+
+
+@pytest.mark.parametrize("front", ["anthropic", "openai-responses"])
+async def test_thoughts_of_another_family_do_not_go_to_the_clients_own(tmp_path: Path, front: str) -> None:
+    first, second = [ScriptedTurn("So.", thoughts=["Hm."])], [ScriptedTurn("Go on.")]
+    async with llm_world(tmp_path, first, second, providers=[PROVIDERS["gemini"], PROVIDERS[front]]) as world:
+        said = (await asked(world, front, HI)).message
+        assert "Hm." in json.dumps(said)
+        mine = {"role": "user", "content": "Hi"}
+        member, answers = "input", said.get("output")
+        if front == "anthropic":
+            member, answers = "messages", [{"role": "assistant", "content": said["content"]}]
+        again = await asked(world, front, model="scripted-1", members={member: [mine, *answers, mine]})
+        assert again.status == 200, again.body
+        assert "Hm." not in json.dumps(world.models[1].requests[0])
+        assert "So." in json.dumps(world.models[1].requests[0])
+
+
+async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path) -> None:
+    turns = [ScriptedTurn("One."), ScriptedTurn("Two.")]
+    async with llm_world(tmp_path, *turns, provider=PROVIDERS["anthropic"]) as world:
+        first = (await asked(world, "openai-responses", HI)).message
+        again = {"previous_response_id": first["id"]}
+        answered(await asked(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
+        assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "user"]

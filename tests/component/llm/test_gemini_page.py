@@ -1,0 +1,39 @@
+"""The examples of docs/gemini.md do what the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from geminiworld import gemini_world, text
+
+pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
+PAGE = Path(__file__).parents[3] / "docs" / "gemini.md"
+TURNS = (ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), ScriptedTurn("There are 3."))
+
+
+def block(kind: str) -> str:
+    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert found
+    return found[1].replace("gemini-3-flash", "scripted")
+
+
+async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with gemini_world(tmp_path, *TURNS) as world:
+        code = block("python").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}") + "client.close()\n"
+        await asyncio.to_thread(exec, code, {})
+    assert capsys.readouterr().out == "There are 3.\n"
+    assert world.called
+
+
+async def test_the_command_of_the_page_gets_its_answer(tmp_path: Path) -> None:
+    async with gemini_world(tmp_path, *TURNS) as world:
+        command = block("sh").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
+        process = await asyncio.create_subprocess_exec("sh", "-c", command, stdout=asyncio.subprocess.PIPE)
+        out, _ = await process.communicate()
+    assert text(json.loads(out)) == "There are 3."
