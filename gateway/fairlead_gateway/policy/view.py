@@ -126,6 +126,13 @@ class View:
             return app_tools.ambiguous(name, shown)
         return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
 
+    def manual(self, name: str) -> str:
+        """Why a shown or hidden tool is not called by a loop of model and tools itself, but by its caller alone; empty
+        where it may be.
+        """
+        route = self.everything.get(name)
+        return "" if route is None else route.manual
+
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
         """Route of a tool of a server by its own name, shown or hidden; None where the subject may not see it."""
         if self._by_server is None:
