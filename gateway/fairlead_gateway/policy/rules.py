@@ -240,7 +240,9 @@ class Policies:
         """The reason why tools of a policy are not called by a loop of model and tools itself."""
         policy = self.rules.policies[place]
         if policy.auto_run == READ_ONLY:
-            return f"policy {self.name(place)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+            return (
+                f"policy {self.name(place)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+            )
         return f"policy {self.name(place)} has autoRun: {policy.auto_run}"
 
     def called(self, ref: RuleRef) -> str:
