@@ -237,7 +237,7 @@ class Policies:
                 return "the policies were not compiled for this server yet"
 
     def manual_sentence(self, place: int) -> str:
-        """The reason why tools of a policy are not called by a loop of model and tools itself."""
+        """Why a policy lets no loop of model and tools run a tool by itself."""
         policy = self.rules.policies[place]
         if policy.auto_run == READ_ONLY:
             return (

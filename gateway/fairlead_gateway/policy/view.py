@@ -127,9 +127,7 @@ class View:
         return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
 
     def manual(self, name: str) -> str:
-        """Why a shown or hidden tool is not called by a loop of model and tools itself, but by its caller alone; empty
-        where it may be.
-        """
+        """Why policies let no loop of model and tools run a shown or hidden tool by itself; empty where one may."""
         route = self.everything.get(name)
         return "" if route is None else route.manual
 
