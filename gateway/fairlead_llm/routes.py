@@ -12,10 +12,13 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_llm.completions import Completions, failed
-from fairlead_llm.errors import of_problem
+from fairlead_llm.chat.format import CHAT
+from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
+from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
+from fairlead_llm.turns import OpenTurns
+from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
@@ -29,20 +32,21 @@ class LlmEndpoints:
         self, context: RestContext, providers: Providers, recorder: ContextRecorder, rounds: float, seconds: float
     ) -> None:
         """`rounds` and `seconds` bound one request."""
-        completions = Completions(context, providers, recorder, LoopLimits(int(rounds), seconds))
-        self._completions = completions
+        turns, self._client = OpenTurns(recorder), ProviderClient()
+        preparation = RequestPreparation(context, providers, turns)
+        limits = LoopLimits(int(rounds), seconds)
+        services = ModelServices(context, providers, preparation, turns, self._client, limits)
+        chat = LlmEndpoint(services, CHAT)
         router = APIRouter(include_in_schema=False)
 
         @router.post(CHAT_COMPLETIONS)
         async def chat_completions(request: Request) -> Response:
-            return await completions.answer(request)
+            return await chat.answer(request)
 
         self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {
-            CHAT_COMPLETIONS: lambda problem: failed(of_problem(problem))
-        }
+        self.refusals: Mapping[str, Callable[[Problem], Response]] = {CHAT_COMPLETIONS: refuser(CHAT)}
         """By path: the form of refusals that come before a route is found, such as an unknown key."""
 
     async def aclose(self) -> None:
         """Close connections to providers."""
-        await self._completions.aclose()
+        await self._client.aclose()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +18,6 @@ from fairlead_llm.providers import Provider
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 EVENT_STREAM: Final = "text/event-stream"
-_PASSED_ON: Final = frozenset(
-    {"retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version"}
-)
-_RATES: Final = "x-ratelimit-"
 
 
 class ProviderUnavailable(Exception):
@@ -31,16 +27,14 @@ class ProviderUnavailable(Exception):
 class ProviderAnswer:
     """The answer to one request. Close it."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, passed_on: Sequence[str]) -> None:
+        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
         self._answer = answer
         self.status = answer.status
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
-            name.lower(): value
-            for name, value in answer.headers.items()
-            if name.lower() in _PASSED_ON or name.lower().startswith(_RATES)
+            name.lower(): value for name, value in answer.headers.items() if _among(name.lower(), passed_on)
         }
-        """Those that a client of the same kind of API understands."""
 
     async def whole(self) -> bytes:
         """The body. Raises ProviderUnavailable."""
@@ -72,9 +66,13 @@ class ProviderClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
-        """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **provider.headers}
+    async def send(
+        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+    ) -> ProviderAnswer:
+        """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
+        answer that it gets. Raises ProviderUnavailable.
+        """
+        headers = {**more, "Content-Type": "application/json", "Accept-Encoding": "identity", **provider.headers}
         key = await key_of(provider)
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -83,9 +81,8 @@ class ProviderClient:
         )
         url = provider.base_url.rstrip("/") + path
         try:
-            return ProviderAnswer(
-                await self._opened().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
-            )
+            answer = await self._opened().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+            return ProviderAnswer(answer, passed_on)
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
@@ -120,3 +117,7 @@ async def key_of(provider: Provider) -> str:
         return (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderUnavailable("the file with the provider's key cannot be read") from error
+
+
+def _among(name: str, wanted: Sequence[str]) -> bool:
+    return any(name.startswith(each) if each.endswith("-") else name == each for each in wanted)
