@@ -4,6 +4,7 @@ Read from the installation's configuration by the composition root. Example:
 
     providers:
       openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
+      claude: {kind: anthropic, baseUrl: "https://api.anthropic.com", keyEnv: ANTHROPIC_API_KEY, models: ["claude-*"]}
       local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -22,11 +24,29 @@ from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
+ProviderKind = Literal["openai", "anthropic", "gemini"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OURS: Final = frozenset({"authorization", "content-length", "content-type", "host", "accept-encoding", "connection"})
+_OURS: Final = frozenset(
+    {
+        "authorization", "x-api-key", "x-goog-api-key", "content-length", "content-type", "host", "accept-encoding",
+        "connection",
+    }
+)  # fmt: skip
 """Headers that a provider's setting may not name: they are written here."""
+_VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
+    "openai": (),
+    "anthropic": ("/v1",),
+    "gemini": ("/v1beta", "/v1"),
+}
+"""By kind: ends of a base URL that are part of the paths below it."""
+ANTHROPIC_VERSION: Final = "2023-06-01"
+"""`anthropic-version` of requests, unless the provider's `headers` name another."""
+_KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
+    "openai": ("authorization", "Bearer "), "anthropic": ("x-api-key", ""), "gemini": ("x-goog-api-key", "")
+}  # fmt: skip
+"""By kind: the header that a key goes out in, and what is in front of it there."""
 
 
 class InvalidProvider(ValueError):
@@ -41,11 +61,15 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """One API of models."""
 
     base_url: str
-    """Base of the API, such as `https://api.openai.com/v1`; below it is `/chat/completions`."""
-    kind: Literal["openai"] = "openai"
+    """Base of the API. `openai`: with the version, as in `https://api.openai.com/v1`; below it is `/chat/completions`.
+    `anthropic` and `gemini`: without it, as in `https://api.anthropic.com` and
+    `https://generativelanguage.googleapis.com`; below it are `/v1/messages` and `/v1beta/models/…`. A version at its
+    end is left out.
+    """
+    kind: ProviderKind = "openai"
     """Wire format: `openai`, also that of vLLM, Ollama, LiteLLM and others that are compatible."""
     key_env: str | None = None
-    """Environment variable with the key, which goes out as `Authorization: Bearer`."""
+    """Environment variable with the key."""
     key_file: str | None = None
     """File with the key, read for each request, so that a mounted Secret may change."""
     headers: Mapping[str, str] = {}
@@ -56,7 +80,28 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     idle_seconds: Seconds = 120.0
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
-    """Whether the API takes `stream_options.include_usage`."""
+    """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
+
+    def url(self, path: str) -> str:
+        """Address of a path of the API, such as `/chat/completions`, `/v1/messages`,
+        `/v1beta/models/MODEL:generateContent`.
+        """
+        base = self.base_url.rstrip("/")
+        for version in _VERSIONS[self.kind]:
+            base = base.removesuffix(version)
+        return base + path
+
+    def request_headers(self, key: str, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
+        the configuration. Names are lower-case.
+        """
+        found = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
+        found.update(more)
+        found.update({name.lower(): value for name, value in self.headers.items()})
+        if key:
+            name, prefix = _KEY_HEADERS[self.kind]
+            found[name] = prefix + key
+        return found
 
 
 class ModelTarget(msgspec.Struct, frozen=True):

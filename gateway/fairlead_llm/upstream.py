@@ -72,16 +72,15 @@ class ProviderClient:
         """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
         answer that it gets. Raises ProviderUnavailable.
         """
-        headers = {**more, "Content-Type": "application/json", "Accept-Encoding": "identity", **provider.headers}
-        key = await key_of(provider)
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
+        headers = provider.request_headers(await key_of(provider), more)
+        headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
         )
-        url = provider.base_url.rstrip("/") + path
         try:
-            answer = await self._opened().post(url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+            answer = await self._opened().post(
+                provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+            )
             return ProviderAnswer(answer, passed_on)
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
