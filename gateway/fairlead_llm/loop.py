@@ -18,6 +18,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.policy.view import View
 from fairlead_llm.errors import NO_RETRY, LlmError
 from fairlead_llm.offers import ToolOffer
 from fairlead_llm.preparation import PreparedRequest
@@ -56,6 +57,15 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """As the model wrote it."""
     duration_ms: float
     is_error: bool = False
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """One call that policies do not let run by itself, for the caller to run or to answer."""
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    reason: str
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -107,6 +117,7 @@ class ToolLoop:
         self.final = False
         """Whether the answer that is read now was to call nothing."""
         self.calls: list[CallReport] = []
+        self._pending: Sequence[PendingCall] = ()
         self._has_run = False
 
     @property
@@ -116,8 +127,14 @@ class ToolLoop:
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: nothing is run here."""
-        return None if self.offer is None or not self.offer.definitions else self.prepared.request.tool_names
+        """Names of tools whose calls the caller gets: its own, and those that policies do not let run by themselves.
+        None: nothing is run here.
+        """
+        offer = self.offer
+        if offer is None or not offer.definitions:
+            return None
+        own = self.prepared.request.tool_names
+        return frozenset((*own, *offer.manual)) if offer.manual else own
 
     @property
     def before(self) -> Sequence[bytes]:
@@ -183,7 +200,14 @@ class ToolLoop:
     def split(self, message: Mapping[str, Any]) -> RoundCalls:
         """Calls of a message, by who runs them."""
         calls = message_format(self.prepared.wire.name).parse_calls(message)
-        theirs = [call for call in calls if self.theirs is None or call.wire_name in self.theirs]
+        names = self.theirs
+        theirs = [call for call in calls if names is None or call.wire_name in names]
+        manual = self.offer.manual if self.offer is not None else {}
+        self._pending = [
+            PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
+            for call in theirs[:MOST_NAMED]
+            if call.wire_name in manual
+        ]
         shown = [ShownCall(call.id, call.wire_name) for call in theirs]
         return RoundCalls([call for call in calls if call not in theirs], shown)
 
@@ -193,7 +217,7 @@ class ToolLoop:
         shelf, found = await self._context.worker.do(
             lambda: planned_calls(self._context, self._seen(), self._tier, format_name, calls)
         )
-        planned = [self._offered(plan) for plan in found]
+        planned = [self._offered(plan, shelf.view) for plan in found]
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
@@ -210,11 +234,16 @@ class ToolLoop:
         written = message_format(format_name).write_results([plan.call for plan in planned], results)
         return RoundResults([encode(each) for each in written.messages], finished)
 
-    def _offered(self, plan: Planned) -> Planned:
-        """The call, of an unknown tool where that was not offered: over budget, or of another server."""
+    def _offered(self, plan: Planned, view: View) -> Planned:
+        """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
+        keep from running by itself since the request began is refused.
+        """
         names = self.offer.names if self.offer is not None else ()
-        if plan.call.wire_name in names or plan.entry is None:
+        if plan.entry is None:
             return plan
+        if plan.call.wire_name in names:
+            manual = view.manual(plan.entry.name)
+            return Planned(plan.call, None, denied=manual) if manual else plan
         return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
 
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
@@ -233,4 +262,8 @@ class ToolLoop:
         if offer is not None and offer.refused:
             tools["refused"] = offer.refused
         model = f"{self.target.provider}/{self.target.model}"
-        return {"model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, "stopped": self.final}
+        pending = {"pending": self._pending} if self._pending else {}
+        return {
+            "model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, **pending,
+            "stopped": self.final,
+        }  # fmt: skip
