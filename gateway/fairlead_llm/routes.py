@@ -12,11 +12,13 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
+from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.context import RestContext
@@ -29,13 +31,18 @@ class LlmEndpoints:
     """All endpoints in front of models. One per gateway; `aclose` it."""
 
     def __init__(
-        self, context: RestContext, providers: Providers, recorder: ContextRecorder, rounds: float, seconds: float
+        self,
+        context: RestContext,
+        providers: Providers,
+        recorder: ContextRecorder,
+        limits: LoopLimits,
+        breakers: ModelBreakers,
+        ledger: ModelLedger,
     ) -> None:
-        """`rounds` and `seconds` bound one request."""
+        """`limits` bound one request."""
         turns, self._client = OpenTurns(recorder), ProviderClient()
         preparation = RequestPreparation(context, providers, turns)
-        limits = LoopLimits(int(rounds), seconds)
-        services = ModelServices(context, providers, preparation, turns, self._client, limits)
+        services = ModelServices(context, providers, preparation, turns, self._client, limits, breakers, ledger)
         chat = LlmEndpoint(services, CHAT)
         router = APIRouter(include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""Calls that policies do not let run by themselves (`autoRun`): they come back to the caller, who runs or answers them."""
+"""Calls that policies do not let run by themselves (`autoRun`): they come back to the caller, to run or to answer."""
 
 from __future__ import annotations
 
