@@ -140,7 +140,7 @@ class LlmEndpoint:
             prepared = await prepare(targets)
         except BadRequest as error:
             raise _bad(error) from error
-        record.bound_by(() if prepared.offer is None else prepared.offer.quotas)
+        record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return ToolLoop(
             services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
             services.limits, services.breakers, record,

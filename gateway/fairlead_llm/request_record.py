@@ -85,8 +85,9 @@ class RequestRecord:
         self._tools: list[str] = []
         ledger.metrics.in_flight += 1
 
-    def bound_by(self, quotas: Iterable[Quota]) -> None:
-        """Charge tokens to the agent from now on, and to its share in these namespaces."""
+    def begun(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
+        """The request is for a model, and its tokens are charged to the agent and its share in these namespaces."""
+        self._target = target
         agent = agent_name(self._origin.identity, self._origin.address)
         self._budget = self._ledger.tokens.budget(agent, quotas)
 

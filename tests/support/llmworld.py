@@ -15,6 +15,7 @@ from typing import Any
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules
 from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
@@ -107,6 +108,7 @@ async def llm_world(
     windows: Mapping[str, int] | None = None,
     provider: Mapping[str, Any] | None = None,
     policies: Sequence[Policy] = (),
+    prices: Mapping[str, ModelPrice] | None = None,
     before_answer: Callable[[], Awaitable[None]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
@@ -130,7 +132,7 @@ async def llm_world(
             routes,
         )
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
-        configured = Models(routes, known, None, providers)
+        configured = Models(routes, known, None, providers, prices or {})
         demo = catalog("demo", server.url, [ADDS, FAILS], trust_annotations=True)
         rules = Rules(policies=tuple(policies))
         gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))

@@ -42,6 +42,8 @@ class ModelCollector(Collector):
         text = "Price of all answers in US dollars, of models whose price the installation states"
         cost = CounterMetricFamily("fairlead_model_cost_usd", text, labels=_MODEL)
         for labels, series in self._series():
+            if not series.rounds:
+                continue
             tokens.add_metric([*labels, "input"], *_cumulated(series.input))
             tokens.add_metric([*labels, "output"], *_cumulated(series.output))
             cache.add_metric([*labels, "read"], series.cached)
