@@ -76,7 +76,6 @@ class StreamedAnswer(Response):
         except BadStream as error:
             await self._fail(LlmError(502, str(error), "bad_answer"), error.error)
         except (ProviderUnavailable, TooLarge) as error:
-            self._loop.broke_off(error)
             await self._fail(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
             await self._fail(of_problem(problem))
@@ -91,7 +90,12 @@ class StreamedAnswer(Response):
         held, stream = self._loop, self._stream
         prepared = held.prepared
         while True:
-            await self._one()
+            try:
+                await self._one()
+            except (BadStream, ProviderUnavailable, TooLarge) as error:
+                if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
+                    held.broke_off(error)
+                raise
             calls = held.split(stream.message)
             if not calls.ours or held.final:
                 return
