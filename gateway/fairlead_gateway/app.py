@@ -350,6 +350,7 @@ def build(
         max_body=settings.max_request_bytes,
         routes=models.routes,
         windows=models.windows,
+        prices=models.prices,
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),

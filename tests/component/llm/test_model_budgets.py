@@ -49,7 +49,7 @@ async def test_a_policy_bounds_requests_that_its_tools_are_offered_to(tmp_path: 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("bound", [{"llm_tokens": 120}, {"agent_tokens_per_day": 120}])
 async def test_a_loop_whose_tokens_are_spent_gets_one_last_answer_without_tools(
-    tmp_path: Path, bound: dict[str, int], *, stream: bool
+    tmp_path: Path, bound: dict[str, Any], *, stream: bool
 ) -> None:
     script = ScriptedTurn("", [ADD]), ScriptedTurn("That is all.")
     async with llm_world(tmp_path, *script, **bound) as world:
