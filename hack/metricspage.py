@@ -71,7 +71,7 @@ def page() -> str:
             servers=MAX_SERVERS,
             models=MAX_MODELS,
             model_tools=MODEL_TOOLS,
-        ),  # fmt: skip
+        ),
         f"## Gateway\n\n{_COLUMNS}{''.join(_rows(gateway.metrics))}",
         f"## Operator\n\n{_COLUMNS}{''.join(_rows(Telemetry().registry))}",
     ]

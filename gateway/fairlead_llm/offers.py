@@ -62,7 +62,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
     shadowed: tuple[str, ...] = ()
     """Left out because the caller has a tool of that name."""
     manual: Mapping[str, str] = {}
-    """Of `names`, those that are not run here by themselves, each with the sentence that says why."""
+    """Those of `names` that are not run here by themselves, each with the sentence that says why."""
     quotas: tuple[Quota, ...] = ()
     """Bounds that policies set in the namespaces of these tools on the tokens of a day."""
     tokens: Mapping[str, int] = {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_TOKENS: Final = 10**12
-"""Of one figure; what is above was not counted but made up."""
+"""The largest figure that is believed."""
 BLOB_BYTES: Final = 4096
 """Bytes of a JSON text from which on one without a space is a file in base64."""
 BLOB_TOKENS: Final = 1000
@@ -24,9 +24,9 @@ class TokenUsage(msgspec.Struct, frozen=True):
     output: int = 0
     """Thoughts included."""
     cached: int = 0
-    """Of the input, those that the provider's cache had."""
+    """Those of the input that the provider's cache had."""
     written: int = 0
-    """Of the input, those that were put into the cache."""
+    """Those of the input that were put into the cache."""
 
     @property
     def total(self) -> int:
