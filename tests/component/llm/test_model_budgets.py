@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from fairlead_api.documents.rules import PolicyLimits
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from gatewayworld import scraped
 from llmworld import chunks, llm_world, policy
+from redisserver import redis_server
+from waiting import until_async
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 HELLO = ScriptedTurn("Hello")
@@ -101,3 +104,19 @@ async def test_tokens_of_files_are_not_those_of_their_letters(tmp_path: Path) ->
     async with llm_world(tmp_path, said, HELLO, agent_tokens_per_day=5000) as world:
         assert (await world.chat(message, stream=True)).status == 200
         assert (await world.chat("Hi")).status == 200
+
+
+async def test_replicas_share_the_tokens_of_a_day_over_redis(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        redis = await stack.enter_async_context(redis_server(tmp_path))
+        shared: dict[str, Any] = {"redis": redis.url, "redis_settle_seconds": 0.01, "agent_tokens_per_day": 110}
+        folders = [tmp_path / name for name in ("one", "other")]
+        for folder in folders:
+            folder.mkdir()
+        one, other = [await stack.enter_async_context(llm_world(folder, *[HELLO] * 9, **shared)) for folder in folders]
+        assert (await one.chat("Hi")).status == 200
+
+        async def spent() -> bool:
+            return (await other.chat("Hi")).status == 429
+
+        await until_async("the other replica has heard of it", spent)
