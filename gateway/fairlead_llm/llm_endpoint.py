@@ -28,7 +28,7 @@ from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 from fairlead_rest.tool_runs import while_connected
 
 MAX_BODY: Final = 32 << 20
@@ -77,6 +77,9 @@ class LlmEndpoint:
             found = of_problem(problem)
             record.end(found.code)
             return self.failed(found)
+        except Exception:
+            record.end(INTERNAL)
+            raise
         finally:
             if not isinstance(held, StreamedAnswer):
                 record.end(LEFT)  # unless it has ended

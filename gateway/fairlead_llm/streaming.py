@@ -19,7 +19,7 @@ from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadStream, KeptTurn
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
 """Seconds of silence after which something is sent that clients skip: they and proxies see a live stream."""
@@ -56,6 +56,9 @@ class StreamedAnswer(Response):
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
+        except Exception:
+            self._loop.record.end(INTERNAL)
+            raise
         finally:
             gone.cancel()
             pump.cancel()

@@ -21,7 +21,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from gatewayworld import ask, modern
-from operatorworld import World
+from operatorworld import GROUP, Json, World
 
 
 @asynccontextmanager
@@ -73,3 +73,15 @@ def shows(gateway: Gateway, *expected: str) -> Callable[[], Awaitable[bool]]:
         return await names(gateway) == sorted(expected)
 
     return look
+
+
+def declare(world: World, name: str, rules: list[Json], *, namespace: str = "", **spec: Any) -> None:
+    """Create a ToolPolicy, or give it another spec."""
+    path = f"{GROUP}/namespaces/{namespace or world.namespace}/toolpolicies"
+    body: Json = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": name}}
+    body["spec"] = {"rules": rules, **spec}
+    code, answer = world.request("POST", path, body)
+    if code == 409:
+        merge = "application/merge-patch+json"
+        code, answer = world.request("PATCH", f"{path}/{name}", {"spec": body["spec"]}, content_type=merge)
+    assert code in (200, 201), answer
