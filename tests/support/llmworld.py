@@ -127,9 +127,9 @@ async def llm_world(
     `provider`: more members of all providers, `providers`: of each. The server is trusted with its annotations.
     `before_answer` is waited for with each request to a model.
     """
-    own = [*providers, *({} for _ in scripts)]
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
+    own = [*providers, *({} for _ in models)]
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
