@@ -103,8 +103,8 @@ async def llm_world(
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
     `provider`: more members of all providers, `providers`: of each.
     """
-    own = [*providers, *({} for _ in scripts)]
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
+    own = [*providers, *({} for _ in lists)]
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
