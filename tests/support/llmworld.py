@@ -128,6 +128,7 @@ async def llm_world(
     `before_answer` is waited for with each request to a model.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
+    own = [*providers, *({} for _ in lists)]
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     own = [*providers, *({} for _ in models)]
     seen: list[dict[str, Any]] = []
