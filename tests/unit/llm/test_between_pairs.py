@@ -1,0 +1,164 @@
+"""Pairs of formats: names of tools, what a model decides of a request, and streams that are arrays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_llm.anthropic.format import ANTHROPIC
+from fairlead_llm.between.pair import losses_of, pair
+from fairlead_llm.chat.format import CHAT
+from fairlead_llm.errors import LlmError
+from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
+from fairlead_llm.responses.format import RESPONSES
+from fairlead_llm.wire import BadRequest, WireFormat
+
+ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
+    """The request to a model for a client of chat, and what was lost."""
+    read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
+    found: dict[str, Any] = json.loads(read.body(model, (), (), usage=True))
+    return found, [*(losses_of(read) or ())]
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("claude-sonnet-4-5", 16_384),
+        ("claude-opus-4-6", 16_384),
+        ("claude-3-5-haiku-20241022", 8192),
+        ("claude-3-opus-20240229", 4096),
+        ("claude-of-nobody", 4096),
+    ],
+)
+def test_the_bound_of_tokens_that_messages_demands_is_the_models(model: str, tokens: int) -> None:
+    assert _out(ANTHROPIC, model)[0]["max_tokens"] == tokens
+    assert _out(ANTHROPIC, model, max_tokens=7)[0]["max_tokens"] == 7
+
+
+def test_thoughts_have_room_beside_the_answer() -> None:
+    body, losses = _out(ANTHROPIC, "claude-sonnet-4-5", reasoning_effort="medium", temperature=0.5)
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert body["max_tokens"] == 16_384 + 8192
+    assert "temperature" not in body
+    assert losses == ["temperature"]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5", "claude-opus-4-7-20260401"])
+def test_newer_models_decide_themselves_how_long_they_think(model: str) -> None:
+    body, _ = _out(ANTHROPIC, model, reasoning_effort="high")
+    assert body["thinking"] == {"type": "adaptive"}
+    assert body["output_config"] == {"effort": "high"}
+
+
+@pytest.mark.parametrize("model", ["claude-3-5-sonnet-20241022", "claude-3-haiku-20240307"])
+def test_models_that_cannot_think_are_not_told_to(model: str) -> None:
+    body, losses = _out(ANTHROPIC, model, reasoning_effort="high")
+    assert "thinking" not in body
+    assert losses == ["reasoning"]
+
+
+@pytest.mark.parametrize("members", [{"tool_choice": "required"}, {"max_tokens": 1500}])
+def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, Any]) -> None:
+    function = {"name": "find", "parameters": {"type": "object"}}
+    tools = [{"type": "function", "function": function}]
+    body, losses = _out(ANTHROPIC, "claude-sonnet-4-5", reasoning_effort="high", tools=tools, **members)
+    assert "thinking" not in body
+    assert losses == ["reasoning"]
+
+
+@pytest.mark.parametrize(
+    ("model", "member"),
+    [("gpt-5-mini", "max_completion_tokens"), ("o4-mini", "max_completion_tokens"), ("our-qwen", "max_tokens")],
+)
+def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
+    body = json.dumps({"model": "m", "max_tokens": 9, "messages": ASKED["messages"]}).encode()
+    out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(model, (), (), usage=True))
+    assert {name for name in out if name.startswith("max")} == {member}
+
+
+@pytest.mark.parametrize("provider", [CHAT, RESPONSES])
+def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireFormat) -> None:
+    body = json.dumps(
+        {"model": "m", "max_tokens": 9, "messages": ASKED["messages"],
+         "thinking": {"type": "enabled", "budget_tokens": 2000}}
+    ).encode()  # fmt: skip
+    for model, told in (("gpt-4o", False), ("gpt-5", True), ("our-qwen", True)):
+        read = pair(ANTHROPIC, provider).read(body)
+        out = json.loads(read.body(model, (), (), usage=True))
+        assert ("reasoning" in out or "reasoning_effort" in out) == told
+        assert [*(losses_of(read) or ())] == ([] if told else ["reasoning"])
+
+
+@pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro", True), ("gemini-2.5-flash", False)])
+def test_calls_of_other_models_are_marked_for_gemini_where_it_wants_signatures(model: str, signed: bool) -> None:
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "find", "arguments": "{}"}} for n in (1, 2)
+    ]  # fmt: skip
+    results = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in (1, 2)]
+    body, _ = _out(
+        GEMINI_EVENTS, model, messages=[*ASKED["messages"], {"role": "assistant", "tool_calls": calls}, *results]
+    )
+    parts = body["contents"][1]["parts"]
+    assert [part.get("thoughtSignature") for part in parts] == [
+        "skip_thought_signature_validator" if signed else None, None,
+    ]  # fmt: skip
+
+
+def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> None:
+    call = {"functionCall": {"id": "c", "name": "our.find", "args": {}}}
+    answer = {"functionResponse": {"id": "c", "name": "our.find", "response": {"output": "x"}}}
+    asked = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [answer]},
+        ],
+        "tools": [{"functionDeclarations": [{"name": "our.find", "parametersJsonSchema": {"type": "object"}}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["our.find"]}},
+    }  # fmt: skip
+    wire = pair(GEMINI_EVENTS, ANTHROPIC)
+    read = wire.read(json.dumps(asked).encode(), "m", False)
+    out = json.loads(read.body("m", (), (), usage=True))
+    (name,) = read.tool_names
+    assert name != "our.find"
+    assert out["tools"][0]["name"] == out["tool_choice"]["name"] == out["messages"][1]["content"][0]["name"] == name
+    block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
+    said = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
+    answered = wire.answer(json.dumps(said).encode(), read)
+    back = json.loads(answered.written((), {}, read.tool_names, (), {}))
+    assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
+def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) -> None:
+    wire = pair(GEMINI_ARRAY, CHAT)
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    read = wire.read(json.dumps(body).encode(), "m", True)
+    stream = wire.stream(read, None)
+    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hello\u2028"}}]}
+    out = stream.feed(json.dumps(chunk).encode()) + stream.keep_alive()
+    if breaks:
+        out += stream.failed(LlmError(502, "it broke", "bad_answer"))
+    else:
+        chunk["choices"] = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+        out += stream.feed(json.dumps(chunk).encode()) + stream.end_round() + stream.finish({"fairlead": {}})
+    found = json.loads(out)
+    assert wire.stream_type == "application/json"
+    assert found[0]["candidates"][0]["content"]["parts"] == [{"text": "Hello\u2028"}]
+    if breaks:
+        assert found[-1]["error"]["status"] == "INTERNAL"
+    else:
+        assert found[-1]["candidates"][0]["finishReason"] == "STOP"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"model": "m"}', b'"x"', b"[" * 5000, b'{"model":"m","messages":3}']
+)
+@pytest.mark.parametrize("provider", [ANTHROPIC, RESPONSES, GEMINI_EVENTS])
+def test_what_is_no_request_is_refused(provider: WireFormat, body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        pair(CHAT, provider).read(body)
