@@ -61,7 +61,9 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
+from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.metrics.servers import ServerCollector
+from fairlead_gateway.model_endpoints import llm_endpoints, refresher
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -100,8 +102,8 @@ class Gateway:
     def __init__(
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
-        governance: Governance, heap: Heap, live_models: Refresher | None = None,
-        llm: LlmEndpoints | None = None,
+        governance: Governance, heap: Heap, live_models: Refresher | None, models: ModelCollector,
+        llm: LlmEndpoints | None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -136,7 +138,7 @@ class Gateway:
         )
         latencies = LatencyCollector(lambda: endpoint.selection, book, lambda: outbox.asked_at, time.time)
         servers = ServerCollector(lambda: endpoint.selection, rest.children)
-        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
+        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance, models)
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
@@ -330,7 +332,7 @@ def build(
         router_tokens=settings.router_result_tokens or None,
     )
     activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
-    refresher = _refresher(models)
+    live, used = refresher(models), ModelCollector()
     rest = RestContext(
         lambda: endpoint.selection,
         Caller(dispatcher, own_tools, buffers),
@@ -348,6 +350,7 @@ def build(
         max_body=settings.max_request_bytes,
         routes=models.routes,
         windows=models.windows,
+        prices=models.prices,
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
@@ -357,7 +360,7 @@ def build(
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
-        live_models=None if refresher is None else lambda: refresher.known,
+        live_models=None if live is None else lambda: live.known,
         recorder=recorder,
         embedding=embedding(settings),
         compression=compression(settings),
@@ -370,24 +373,6 @@ def build(
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
     return Gateway(
-        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher,
-        _llm_endpoints(models, rest, recorder, settings.llm_rounds, settings.llm_seconds),
+        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, live,
+        used, llm_endpoints(settings, models, rest, recorder, governance, used),
     )  # fmt: skip
-
-
-def _llm_endpoints(models: Models, rest: RestContext, recorder: ContextRecorder, *bounds: float) -> LlmEndpoints | None:
-    """None where there are no providers."""
-    if models.providers is None:
-        return None
-    from fairlead_llm.routes import LlmEndpoints
-
-    return LlmEndpoints(rest, models.providers, recorder, *bounds)
-
-
-def _refresher(models: Models) -> Refresher | None:
-    """None where no model server is asked."""
-    if models.live is None:
-        return None
-    from fairlead_rest.live_models import Refresher
-
-    return Refresher(models.live)

@@ -14,12 +14,14 @@ from fastapi import Request, Response
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
+from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -27,7 +29,7 @@ from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 from fairlead_rest.tool_runs import while_connected
 
 MAX_BODY: Final = 32 << 20
@@ -49,6 +51,8 @@ class ModelServices(msgspec.Struct, frozen=True):
     turns: OpenTurns
     client: ProviderClient
     limits: LoopLimits
+    breakers: ModelBreakers
+    ledger: ModelLedger
 
 
 class LlmEndpoint:
@@ -62,10 +66,21 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        return await answered(request, self._format, lambda body: self._held(request, body, model, stream))
+        record = self._services.ledger.open(origin_of(request), request.url.path)
+        held: Response | None = None
+        try:
+            held = await answered(
+                request, self._format, lambda body: self._held(request, record, body, model, stream), record.end
+            )
+        finally:
+            if not isinstance(held, StreamedAnswer):
+                record.end(LEFT)  # unless it has ended
+        return held
 
-    async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
-        asked, loop = await self._begun(request, body, model, stream)
+    async def _held(
+        self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
+    ) -> Response:
+        asked, loop = await self._begun(request, record, body, model, stream)
         try:
             async with asyncio.timeout(loop.left()):
                 approved = None if self._kept is None else await self._kept.begun(loop)
@@ -87,7 +102,7 @@ class LlmEndpoint:
         return StreamedAnswer(asked, loop, answer, self._services.turns, self._kept, ran)
 
     async def _begun(
-        self, request: Request, body: bytes, model: str | None, stream: bool | None
+        self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
     ) -> tuple[ModelRequest, ToolLoop]:
         services = self._services
         try:
@@ -102,10 +117,10 @@ class LlmEndpoint:
             prepared = await prepare(targets)
         except BadRequest as error:
             raise bad_request(error) from error
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), asked.identity)
+        record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, asked.wishes,
-            services.limits,
+            services.context, services.client, services.providers, seen, origin_of(request), prepared, prepare,
+            asked.wishes, services.limits, services.breakers, record,
         )  # fmt: skip
 
     async def _whole(
@@ -119,6 +134,9 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
+            if not said.usage:
+                loop.record.heard(sum(map(len, said.in_request)) // 4)
+            loop.told(usage)
             again, calls, results = loop.repeats(said.spoilt), loop.split(said.message), NO_RESULTS
             if not again:
                 if calls.ours and not loop.final:
@@ -138,6 +156,7 @@ class LlmEndpoint:
         if self._kept is not None:
             rounds = [*before, said]
             await self._kept.keep(SaidResponse(identity, asked.read, prepared, rounds, written, results.messages))
+        loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
@@ -145,6 +164,7 @@ class LlmEndpoint:
         try:
             return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
+            loop.broke_off(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()
@@ -157,19 +177,43 @@ class LlmEndpoint:
             raise LlmError(502, str(error), "provider_unavailable", headers=loop.no_retry) from error
         finally:
             answer.close()
+        loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
-async def answered(request: Request, wire: WireFormat, work: Callable[[bytes], Awaitable[Response]]) -> Response:
-    """Response of the `work` on a request's body, until the client is gone; errors in the client's format."""
+def origin_of(request: Request) -> Origin:
+    """Where a request comes from."""
+    address = request.client.host if request.client else ""
+    return Origin(address, dict(request.headers.raw), request.scope[IDENTITY])
+
+
+def _unheard(code: str) -> None:
+    """Take the code of an error that nobody counts."""
+
+
+async def answered(
+    request: Request,
+    wire: WireFormat,
+    work: Callable[[bytes], Awaitable[Response]],
+    broken: Callable[[str], None] = _unheard,
+) -> Response:
+    """Response of the `work` on a request's body, until the client is gone; errors in the client's format, and their
+    codes for `broken`.
+    """
     try:
         body = b"".join(await read_pieces(request, MAX_BODY))
         held = await while_connected(request, work(body))
     except LlmError as error:
+        broken(error.code)
         return failed(wire, error)
     except Problem as problem:
-        return failed(wire, of_problem(problem))
+        found = of_problem(problem)
+        broken(found.code)
+        return failed(wire, found)
+    except Exception:
+        broken(INTERNAL)
+        raise
     return Response(status_code=499) if held is None else held
 
 

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
+from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini.format import GEMINI_EVENTS
@@ -23,6 +24,7 @@ from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import Providers
+from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
@@ -41,13 +43,18 @@ class LlmEndpoints:
     """All endpoints in front of models. One per gateway; `aclose` it."""
 
     def __init__(
-        self, context: RestContext, providers: Providers, recorder: ContextRecorder, rounds: float, seconds: float
+        self,
+        context: RestContext,
+        providers: Providers,
+        recorder: ContextRecorder,
+        limits: LoopLimits,
+        breakers: ModelBreakers,
+        ledger: ModelLedger,
     ) -> None:
-        """`rounds` and `seconds` bound one request."""
+        """`limits` bound one request."""
         turns, self._client = OpenTurns(recorder), ProviderClient()
         preparation = RequestPreparation(context, providers, turns)
-        limits = LoopLimits(int(rounds), seconds)
-        services = ModelServices(context, providers, preparation, turns, self._client, limits)
+        services = ModelServices(context, providers, preparation, turns, self._client, limits, breakers, ledger)
         chat, anthropic = LlmEndpoint(services, CHAT), LlmEndpoint(services, ANTHROPIC)
         kept = KeptResponses(recorder)
         responses, gemini = LlmEndpoint(services, RESPONSES, kept), GeminiEndpoint(services)

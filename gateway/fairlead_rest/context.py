@@ -18,6 +18,7 @@ from fairlead_api.policies.subjects import Key
 from fairlead_formats import registry
 from fairlead_formats.tokens.counting import LazyCounter
 from fairlead_formats.tokens.models import ContextWindows, LiveModels
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tools.cache import Conversions
@@ -101,6 +102,7 @@ class RestContext:
         max_body: int = MAX_BODY,
         routes: Mapping[str, ModelRoute] = MappingProxyType({}),
         windows: ContextWindows | None = None,
+        prices: Mapping[str, ModelPrice] = MappingProxyType({}),
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
         throttle: Throttle,
@@ -162,6 +164,8 @@ class RestContext:
         self._live: LiveModels | None = None
         self.routes = routes
         """Routes of models, by name."""
+        self.prices = prices
+        """Prices that the installation states, by model."""
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
