@@ -114,6 +114,10 @@ def _stored(router: APIRouter, stored: StoredResponses) -> None:
     async def delete_response(request: Request, response_id: str) -> Response:
         return await stored.delete(request, response_id)
 
+    @router.post(path)  # such as `compact` and `input_tokens`
+    async def not_offered(response_id: str) -> Response:
+        return stored.not_offered(response_id)
+
     @router.post(f"{path}/cancel")
     async def cancel_response(request: Request, response_id: str) -> Response:
         return await stored.cancel(request, response_id)

@@ -38,6 +38,7 @@ SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/between-providers.md": ["tests/component/llm/test_between_turns.py"],
     "docs/connect.md": ["tests/component/cli/test_connect_commands.py"],
     "docs/litellm.md": ["tests/component/up/test_litellm.py"],
     "docs/messages.md": ["tests/component/llm/test_messages_page.py"],

@@ -13,6 +13,7 @@ from fairlead_llm.between.answers import (
     AnswerPart,
     CallBegin,
     RoundBorder,
+    StopReason,
     StreamEvent,
     StreamStart,
     TranslatedAnswer,
@@ -91,6 +92,7 @@ class PairAnswer:
             last, id=first.id or secrets.token_hex(12), model=last.model or self._asked.model,
             created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
         )  # fmt: skip
+        report_stop(last.stop, self._losses)
         counted = self._family.read_usage(usage)
         found = self._client.write_answer(answer, counted, self._asked, self._losses)
         return _encode({**found, **with_losses(more, self._losses)})
@@ -173,6 +175,7 @@ class PairStream:
         out += self._begun()
         usage = self._family.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
+        report_stop(stop, self._losses)
         return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
@@ -217,6 +220,12 @@ def renamed_call(part: AnswerPart, names: Mapping[str, str]) -> AnswerPart:
         return part
     name = part.call.wire_name
     return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+
+
+def report_stop(stop: StopReason, losses: TranslationLosses) -> None:
+    """Report ends that other families cannot tell from one that is meant."""
+    if stop in ("pause", "malformed"):
+        losses.add(f"stop.{stop}")
 
 
 def with_losses(more: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class KeptResponses:
 
 
 class _Rounds:
-    """What the provider said in the rounds of an answer, as far as it speaks Responses."""
+    """Provider's part in an answer: its rounds, as far as it speaks Responses."""
 
     def __init__(self, said: SaidResponse) -> None:
         rounds, request, offer = said.rounds, said.prepared.request, said.prepared.offer

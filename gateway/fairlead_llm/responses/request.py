@@ -23,7 +23,7 @@ from fairlead_llm.responses.items import (
     without_orphans,
 )
 from fairlead_llm.responses.own_servers import LIST_ID, McpTool
-from fairlead_llm.responses.tool_choice import ToolChoice
+from fairlead_llm.responses.tool_choice import ChoiceOverRounds
 from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"
@@ -34,7 +34,7 @@ _LOADS: Final = ("tool_search_output", "additional_tools")
 """Items that bring tools with them."""
 
 
-class _ReadMembers(msgspec.Struct):
+class _ResponsesMembers(msgspec.Struct):
     model: str
     input: str | list[Raw] | None = None
     stream: bool | None = None
@@ -53,7 +53,7 @@ class _ToolHead(msgspec.Struct):
     name: str | None = None
 
 
-_read: Final = msgspec.json.Decoder(_ReadMembers).decode
+_read: Final = msgspec.json.Decoder(_ResponsesMembers).decode
 _tool: Final = msgspec.json.Decoder(_ToolHead).decode
 _mcp: Final = msgspec.json.Decoder(McpTool).decode
 
@@ -66,7 +66,7 @@ class ResponsesRequest:
         try:
             read, self._members = _read(body), members_of(body)
             self._read_tools(read.tools or ())
-            self._choice = ToolChoice(
+            self._choice = ChoiceOverRounds(
                 read.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
             )
             self._own = members_of(read.fairlead)

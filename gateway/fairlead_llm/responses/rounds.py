@@ -1,4 +1,4 @@
-"""What the client sees of several answers: the members of one response, and the items of its output. Pure module."""
+"""One response in place of the answers of several rounds: its members, and the items of its output. Pure module."""
 
 from __future__ import annotations
 

@@ -52,6 +52,11 @@ class StoredResponses:
         """Items of the request that it answered."""
         return await self._for(request, ident, self._input_items)
 
+    def not_offered(self, what: str) -> Response:
+        """The refusal of what the API has beside these."""
+        message = f"POST /v1/responses/{what[:128]} is not offered here"
+        return Response(error_body(LlmError(404, message, "not_found")), 404, None, JSON)
+
     async def _for(
         self, request: Request, ident: str, work: Callable[[Request, str, KeptResponse], Awaitable[Response]]
     ) -> Response:

@@ -32,7 +32,7 @@ _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 
 
-class _Event(msgspec.Struct):
+class _ResponseEvent(msgspec.Struct):
     type: str | None = None
     sequence_number: int | None = None
     output_index: int | None = None
@@ -42,7 +42,7 @@ class _Event(msgspec.Struct):
     error: Raw = _NULL
 
 
-_event: Final = msgspec.json.Decoder(_Event).decode
+_event: Final = msgspec.json.Decoder(_ResponseEvent).decode
 
 
 class StreamedItem:
@@ -52,7 +52,7 @@ class StreamedItem:
         self.item = item
         self.index: int | None = None
         """Place in the client's output; None: it is not there."""
-        self.held: list[tuple[bytes, _Event]] | None = None
+        self.held: list[tuple[bytes, _ResponseEvent]] | None = None
         """Events until it is known whose call it is; None: they are the client's."""
 
 
@@ -101,7 +101,7 @@ class ResponsesStream:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
 
-    def _take(self, data: bytes, event: _Event) -> bytes:
+    def _take(self, data: bytes, event: _ResponseEvent) -> bytes:
         if bytes(event.response) != b"null":
             return self._lifecycle(data, event)
         opening = self._open()
@@ -115,7 +115,7 @@ class ResponsesStream:
             return opening + self._over(data, event, entry)
         return opening + self._told_of(data, event, entry)
 
-    def _lifecycle(self, data: bytes, event: _Event) -> bytes:
+    def _lifecycle(self, data: bytes, event: _ResponseEvent) -> bytes:
         kind = event.type or ""
         if kind in _ENDS:
             self._final, self._end, self.done = members_of(event.response), kind, True
@@ -127,7 +127,7 @@ class ResponsesStream:
         response = self._shown.members(members_of(event.response))
         return self._passed(data, event, {"response": Raw(encode(response))})
 
-    def _begun(self, event: _Event) -> StreamedItem:
+    def _begun(self, event: _ResponseEvent) -> StreamedItem:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
         whose = self._theirs is None or not head.is_call or (
@@ -139,7 +139,7 @@ class ResponsesStream:
             entry.held = []
         return entry
 
-    def _over(self, data: bytes, event: _Event, entry: StreamedItem) -> bytes:
+    def _over(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
         """The end of an item, with all that was held of it where it is the client's."""
         if entry.held is None:
             return self._told_of(data, event, entry)
@@ -153,7 +153,7 @@ class ResponsesStream:
             return b"".join(self._made(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
         return b"".join(self._told_of(each, about, entry) for each, about in held)
 
-    def _told_of(self, data: bytes, event: _Event, entry: StreamedItem) -> bytes:
+    def _told_of(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
         """An event of an item, with its place in the client's output."""
         if entry.held is not None:
             entry.held.append((data, event))
@@ -169,7 +169,7 @@ class ResponsesStream:
                 changed["item"] = item
         return self._passed(data, event, changed)
 
-    def _passed(self, data: bytes, event: _Event, changed: dict[str, Any]) -> bytes:
+    def _passed(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
         """An event under its number in the client's stream; as it came where nothing is to be changed."""
         if event.sequence_number != self._sequence:
             changed["sequence_number"] = self._sequence
@@ -266,7 +266,7 @@ class ResponsesStream:
         return self._made(self._end, {"response": members}, None)
 
 
-def _error(data: bytes, event: _Event) -> bytes:
+def _error(data: bytes, event: _ResponseEvent) -> bytes:
     """The error object of an event, also of one that has its members beside its type."""
     if bytes(event.error) != b"null":
         return bytes(event.error)

@@ -18,8 +18,8 @@ _ALLOWED: Final = "allowed_tools"
 _any: Final = msgspec.json.Decoder().decode
 
 
-class ToolChoice:
-    """What the client wants to be called."""
+class ChoiceOverRounds:
+    """The client's choice, as each round has it."""
 
     def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
         """`servers`: names of servers of ours by the client's labels; all of them have the name ``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -256,3 +257,14 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
         again = {"previous_response_id": first["id"]}
         answered(await asked(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
         assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "user"]
+
+
+async def test_the_command_of_the_page_gets_its_answer(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "between-providers.md").read_text(encoding="utf-8")
+    turns = [ScriptedTurn("", [ADD]), ScriptedTurn("There are 42.")]
+    async with llm_world(tmp_path, *turns, provider=PROVIDERS["openai-chat"]) as world:
+        command = page.split("```sh\n")[1].split("```")[0].replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
+        command = command.replace("gpt-5-mini", "scripted")
+        process = await asyncio.create_subprocess_exec("sh", "-c", command, stdout=asyncio.subprocess.PIPE)
+        out, _ = await process.communicate()
+    assert json.loads(out)["content"][-1]["text"] == "There are 42."

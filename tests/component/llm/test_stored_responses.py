@@ -13,7 +13,8 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask
 from llmworld import LlmWorld
-from responsesworld import PATH, respond, responses_world
+from redisserver import redis_server
+from responsesworld import PATH, respond, responses_world, result
 from restworld import get, post
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -106,7 +107,31 @@ async def test_what_cannot_be_done_with_an_answer_is_said(tmp_path: Path) -> Non
         streamed = await get(world.gateway, f"{path}?stream=true")
         stopped = await post(world.gateway, f"{path}/cancel", b"")
         unknown = await get(world.gateway, f"{PATH}/resp_scripted_0002")
+        absent = await post(world.gateway, f"{PATH}/compact", {"model": "scripted"})
     assert (streamed.status, streamed.message["error"]["param"]) == (400, "stream")
     assert (stopped.status, "background" in stopped.message["error"]["message"]) == (400, True)
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
+    assert (absent.status, absent.message["error"]["message"]) == (
+        404,
+        "POST /v1/responses/compact is not offered here",
+    )
     assert not world.model.about_kept
+
+
+async def test_another_replica_goes_on_from_an_answer(tmp_path: Path) -> None:
+    theirs = {"type": "function", "name": "theirs", "parameters": {}, "strict": False}
+    mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    async with (
+        redis_server(tmp_path) as redis,
+        responses_world(folders[0], mixed, redis=redis.url, redis_timeout=10.0) as one,
+        responses_world(folders[1], ScriptedTurn("Done."), redis=redis.url, redis_timeout=10.0) as other,
+    ):
+        said = (await respond(one, "Ask", store=False, tools=[theirs])).message
+        back = [result(said["output"][-1]["call_id"], "1")]
+        answer = await respond(other, back, store=False, tools=[theirs], previous_response_id=said["id"])
+    assert answer.message["output"][0]["content"][0]["text"] == "Done."
+    outputs = [item["output"] for item in other.model.requests[0]["input"] if "output" in item]
+    assert outputs == ["42", "1"]
