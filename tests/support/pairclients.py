@@ -57,6 +57,8 @@ class Wire:
     losses: list[str] = field(default_factory=list)
     cuts: Sequence[int] = ()
     """Lengths of the pieces in which the answer comes, in turn; in one without any."""
+    alive: bool = False
+    """Whether a sign of life stands behind every event."""
 
     def __post_init__(self) -> None:
         self._api = APIS[self.provider]()
@@ -94,6 +96,7 @@ class Wire:
         try:
             for event in turn.events if turn.events is not None else self._api.events(turn, len(self.asked), out):
                 yield stream.feed(event.encode())
+                yield stream.keep_alive() if self.alive else b""
             if not stream.ended:
                 raise BadStream("the provider ended its answer too early")
             yield stream.end_round()
@@ -124,15 +127,21 @@ class Said:
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """What it says, without ids and usage."""
+        """Text, refusal, calls and end."""
         return self.text, self.refusal, self.calls, self.stop
 
 
 def ask(
-    front: str, provider: str, *turns: ScriptedTurn, stream: bool, cuts: Sequence[int] = (), **members: Any
+    front: str,
+    provider: str,
+    *turns: ScriptedTurn,
+    stream: bool,
+    cuts: Sequence[int] = (),
+    alive: bool = False,
+    **members: Any,
 ) -> tuple[Said, Wire]:
     """One request of a family's SDK, with a tool of the caller's."""
-    wire = Wire(front, provider, turns, cuts=cuts)
+    wire = Wire(front, provider, turns, cuts=cuts, alive=alive)
     return CLIENTS[front](wire, stream, members), wire
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from fairlead_formats.messages.content import PDF
+from fairlead_formats.messages.repeated_content import canonical_base64
 from fairlead_llm.between.conversation import MediaPart, TextPart
 from fairlead_llm.between.losses import TranslationLosses
 
@@ -34,7 +35,9 @@ def media_of_url(
 
 
 def media_of_data(data: str, mime: str, name: str = "") -> MediaPart:
-    """A file by its base64."""
+    """A file by its base64, in the standard alphabet: Google's clients write that for URLs, and others refuse it."""
+    data = canonical_base64(data)
+    data += "=" * (-len(data) % 4)
     mime = mime.strip().lower() or "application/octet-stream"
     return MediaPart(_what(mime), mime, data=data, name=name)
 

@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from fairlead_formats.messages.call import ModelCall
+from fairlead_llm.between.conversation import CallPart, MediaPart, MessageTurn, ResultPart, TextPart
+from fairlead_llm.between.families import FAMILIES
+from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 
 for client in ("openai", "anthropic", "google.genai"):
@@ -78,3 +82,66 @@ def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str
     total = 145 if provider == "anthropic" else 100
     output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # thoughts stand beside the answer there
     assert _counts(front, said.usage) == (total, 40, output)
+
+
+HEAD = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":'
+REFUSED = ScriptedTurn(events=[
+    HEAD + '{"role":"assistant","content":null,"refusal":""},"finish_reason":null}]}',
+    HEAD + '{"refusal":"I cannot."},"finish_reason":null}]}',
+    HEAD + '{},"finish_reason":"stop"}]}', "[DONE]",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("front", "refusal", "text", "stop"),
+    [
+        ("responses", "I cannot.", "", ("completed", None)),
+        ("anthropic", "", "I cannot.", "refusal"),
+        ("gemini", "", "I cannot.", "SAFETY"),
+    ],
+)
+def test_a_refusal_of_chat_is_one_in_every_family(front: str, refusal: str, text: str, stop: Any) -> None:
+    said, _ = ask(front, "chat", REFUSED, stream=True)
+    assert (said.refusal, said.text, said.stop) == (refusal, text, stop)
+
+
+@pytest.mark.parametrize(
+    ("front", "stop"),
+    [("chat", "content_filter"), ("responses", ("incomplete", "content_filter")), ("anthropic", "refusal")],
+)
+def test_a_prompt_that_gemini_blocks_is_filtered(front: str, stop: Any) -> None:
+    blocked = '{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}'
+    said, _ = ask(front, "gemini", ScriptedTurn(events=[blocked]), stream=True)
+    assert (said.text, said.stop) == ("", stop)
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_signs_of_life_may_stand_anywhere_in_a_stream(front: str, provider: str) -> None:
+    turn = ScriptedTurn("Look.", CALLS, thoughts=["Hm."] if provider != "chat" else [])
+    said, _ = ask(front, provider, turn, stream=True, alive=True)
+    assert (said.text, said.calls) == ("Look.", [("theirs", {"q": 1}), ("theirs", {"q": 2})])
+
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+RESULT = {"content": [{"type": "text", "text": "found"}], "isError": False}
+TURNS = (
+    MessageTurn("user", (TextPart("What is this?"), MediaPart("image", "image/png", data=PNG))),
+    MessageTurn(
+        "assistant", (TextPart("I look."), *(CallPart(ModelCall(f"call_{n}", "theirs", {"q": n})) for n in (1, 2)))
+    ),
+    MessageTurn("user", tuple(ResultPart(f"call_{n}", "theirs", RESULT) for n in (1, 2))),
+    MessageTurn("assistant", (TextPart("A dot."),)),
+    MessageTurn("user", (TextPart("And now?"),)),
+)
+NAMES_OF = {"chat": "openai-chat", "responses": "openai-responses", "anthropic": "anthropic", "gemini": "gemini"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str, provider: str, stream: bool) -> None:
+    family, spoken = FAMILIES[NAMES_OF[front]], FAMILIES[NAMES_OF[provider]]
+    messages = {family.messages: family.write_messages(TURNS, TranslationLosses()).messages}
+    said, wire = ask(front, provider, ScriptedTurn("Still a dot."), stream=stream, **messages)
+    assert said.text == "Still a dot."
+    assert spoken.read_messages(wire.asked[0][spoken.messages], TranslationLosses()) == TURNS
+    assert not wire.losses
