@@ -12,8 +12,8 @@ from fairlead_llm.between.conversation import CallPart, RefusalPart, TextPart, T
 StopReason = Literal["end", "sequence", "calls", "length", "context", "filter", "refusal", "pause", "malformed"]
 
 
-class TokenUsage(msgspec.Struct, frozen=True):
-    """Tokens of one answer, or the sum of several; None: not told."""
+class ReportedUsage(msgspec.Struct, frozen=True):
+    """Tokens of one answer, or the sum of several, as a provider reports them; None: not reported."""
 
     input: int | None = None
     """All of the request, what was in a cache included."""
@@ -103,7 +103,7 @@ class EventWriter(Protocol):
     def write(self, event: StreamEvent) -> bytes:
         """The bytes for one event."""
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         """The end of the stream."""
 
     def failed(self, error: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES
 from fairlead_llm.between import provider_errors
-from fairlead_llm.between.answers import EventReader, EventWriter, TokenUsage, TranslatedAnswer
+from fairlead_llm.between.answers import EventReader, EventWriter, ReportedUsage, TranslatedAnswer
 from fairlead_llm.between.anthropic import answer as anthropic_answer
 from fairlead_llm.between.anthropic import events as anthropic_events
 from fairlead_llm.between.anthropic import messages as anthropic_messages
@@ -49,8 +49,8 @@ class FamilyTranslation(msgspec.Struct, frozen=True, kw_only=True):
     read_messages: Callable[[Sequence[object], TranslationLosses], tuple[MessageTurn, ...]]
     write_messages: Callable[[Sequence[MessageTurn], TranslationLosses], WrittenTurns]
     read_answer: Callable[[Mapping[str, Any], TranslationLosses], TranslatedAnswer]
-    write_answer: Callable[[TranslatedAnswer, TokenUsage, Conversation, TranslationLosses], dict[str, Any]]
-    read_usage: Callable[[Mapping[str, Any]], TokenUsage]
+    write_answer: Callable[[TranslatedAnswer, ReportedUsage, Conversation, TranslationLosses], dict[str, Any]]
+    read_usage: Callable[[Mapping[str, Any]], ReportedUsage]
     reader: Callable[[TranslationLosses], EventReader]
     writer: Callable[[Conversation, int, TranslationLosses], EventWriter]
     """Writer of a stream that answers a request, created at a time in seconds since 1970."""

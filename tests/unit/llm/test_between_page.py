@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from fairlead_llm.between.answers import StopReason, TokenUsage, TranslatedAnswer
+from fairlead_llm.between.answers import ReportedUsage, StopReason, TranslatedAnswer
 from fairlead_llm.between.conversation import BUDGETS, Conversation
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
@@ -136,7 +136,7 @@ def stops() -> list[str]:
         answer = TranslatedAnswer("a", "m", 0, (), stop)
         cells = []
         for family in FAMILIES.values():
-            body = family.write_answer(answer, TokenUsage(), asked, TranslationLosses())
+            body = family.write_answer(answer, ReportedUsage(), asked, TranslationLosses())
             details = body.get("incomplete_details") or {}
             first = (body.get("choices") or body.get("candidates") or [body])[0]
             told = [first.get(name) for name in ("finish_reason", "stop_reason", "finishReason", "status")]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.parts import SERVER_TOOL
 from fairlead_llm.anthropic.blocks import ELSEWHERE
-from fairlead_llm.between.answers import AnswerPart, StopReason, TokenUsage, TranslatedAnswer, number
+from fairlead_llm.between.answers import AnswerPart, ReportedUsage, StopReason, TranslatedAnswer, number
 from fairlead_llm.between.anthropic.messages import FORMAT
 from fairlead_llm.between.conversation import (
     CallPart,
@@ -60,16 +60,16 @@ def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]
             yield TextPart(part.text)
 
 
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts: what is in caches stands beside the input."""
     fresh = number(usage.get("input_tokens"))
     cached, written = number(usage.get("cache_read_input_tokens")), number(usage.get("cache_creation_input_tokens"))
     thoughts = number(member(usage.get("output_tokens_details"), "thinking_tokens"))
     total = None if fresh is None else fresh + (cached or 0) + (written or 0)
-    return TokenUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
+    return ReportedUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
 
 
-def written_usage(usage: TokenUsage) -> dict[str, Any]:
+def written_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Usage as clients of the family read it, who need both numbers."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     found: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
@@ -81,7 +81,7 @@ def written_usage(usage: TokenUsage) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: TokenUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     content: list[dict[str, Any]] = []

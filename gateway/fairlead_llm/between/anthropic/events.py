@@ -13,12 +13,12 @@ from fairlead_llm.between.answers import (
     CallBegin,
     CallDelta,
     CallEnd,
+    ReportedUsage,
     RoundBorder,
     StopReason,
     StreamEvent,
     StreamStart,
     TextDelta,
-    TokenUsage,
     sse,
 )
 from fairlead_llm.between.anthropic.answer import WRITTEN_STOP, message_id, read_stop, written_usage
@@ -134,7 +134,7 @@ class AnthropicEventWriter:
     def _delta(self, kind: str, name: str, text: str) -> bytes:
         return self._event("content_block_delta", {"index": self._index, "delta": {"type": kind, name: text}})
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
         ended = {"delta": delta, "usage": written_usage(usage), **more}
         return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})

@@ -8,8 +8,8 @@ from typing import Any, Final
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.between.answers import (
     AnswerPart,
+    ReportedUsage,
     StopReason,
-    TokenUsage,
     TranslatedAnswer,
     number,
     part_texts,
@@ -74,10 +74,10 @@ def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
     yield from (CallPart(valid_call(call, losses)) for call in FORMAT.parse_calls(message or {}))
 
 
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
     known, said = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    return TokenUsage(
+    return ReportedUsage(
         number(usage.get("prompt_tokens")),
         number(member(known, "cached_tokens")),
         number(member(known, "cache_write_tokens")),
@@ -86,7 +86,7 @@ def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
+def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
@@ -103,7 +103,7 @@ def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: TokenUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     calls = [part.call for part in answer.parts if isinstance(part, CallPart)]

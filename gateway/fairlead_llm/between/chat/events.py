@@ -12,11 +12,11 @@ from fairlead_llm.between.answers import (
     CallBegin,
     CallDelta,
     CallEnd,
+    ReportedUsage,
     StopReason,
     StreamEvent,
     StreamStart,
     TextDelta,
-    TokenUsage,
     sse,
 )
 from fairlead_llm.between.chat.answer import THOUGHTS, chat_id, read_stop, written_stop, written_usage
@@ -126,7 +126,7 @@ class ChatEventWriter:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
         return sse(_encode({**self._head, "choices": [choice], **(more or {})}))
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         out = self._chunk({}, written_stop(stop, refused=self._refused), more)
         counted = written_usage(usage) if self._include_usage else None
         if counted is not None:

@@ -9,9 +9,9 @@ from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.parts import SERVER_TOOL
 from fairlead_llm.between.answers import (
     AnswerPart,
+    ReportedUsage,
     RoundBorder,
     StopReason,
-    TokenUsage,
     TranslatedAnswer,
     number,
     stop_with_calls,
@@ -84,11 +84,11 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     return TranslatedAnswer(text_of(body.get("responseId")), text_of(body.get("modelVersion")), 0, parts, stop)
 
 
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts: thoughts stand beside the answer."""
     prompt, tools = number(usage.get("promptTokenCount")), number(usage.get("toolUsePromptTokenCount"))
     said, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
-    return TokenUsage(
+    return ReportedUsage(
         None if prompt is None else prompt + (tools or 0),
         number(usage.get("cachedContentTokenCount")),
         None,
@@ -97,7 +97,7 @@ def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
+def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
@@ -108,7 +108,7 @@ def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: TokenUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     parts: list[dict[str, Any]] = []

@@ -14,12 +14,12 @@ from fairlead_llm.between.answers import (
     CallBegin,
     CallDelta,
     CallEnd,
+    ReportedUsage,
     RoundBorder,
     StopReason,
     StreamEvent,
     StreamStart,
     TextDelta,
-    TokenUsage,
     sse,
 )
 from fairlead_llm.between.conversation import CallPart, Conversation, TextPart, ThinkingPart, valid_call
@@ -122,7 +122,7 @@ class GeminiEventWriter:
     def _closed(self) -> bytes:
         return b"]" if self._array else b""
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         counted = written_usage(usage)
         told = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}

@@ -9,9 +9,9 @@ from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.parts import SERVER_TOOL
 from fairlead_llm.between.answers import (
     AnswerPart,
+    ReportedUsage,
     RoundBorder,
     StopReason,
-    TokenUsage,
     TranslatedAnswer,
     number,
     stop_with_calls,
@@ -91,10 +91,10 @@ def _said(content: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
             yield TextPart(text)
 
 
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
     known, said = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-    return TokenUsage(
+    return ReportedUsage(
         number(usage.get("input_tokens")),
         number(member(known, "cached_tokens")),
         number(member(known, "cache_write_tokens")),
@@ -103,7 +103,7 @@ def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def written_usage(usage: TokenUsage) -> dict[str, Any] | None:
+def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it: the details are required members of its types."""
     if usage.total is None:
         return None
@@ -149,7 +149,7 @@ def reasoning_item(ident: str, text: str) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: TokenUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     found = response_head(answer.model, answer.created, asked)

@@ -12,12 +12,12 @@ from fairlead_llm.between.answers import (
     CallBegin,
     CallDelta,
     CallEnd,
+    ReportedUsage,
     RoundBorder,
     StopReason,
     StreamEvent,
     StreamStart,
     TextDelta,
-    TokenUsage,
     sse,
 )
 from fairlead_llm.between.conversation import Conversation
@@ -221,7 +221,7 @@ class ResponsesEventWriter:
         number, self._sequence = self._sequence, self._sequence + 1
         return sse(_encode({"type": kind, "sequence_number": number, **members}), kind)
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: TokenUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
         state = written_state(stop, refused=any(part["type"] == "refusal" for part in contents))
