@@ -27,6 +27,7 @@ _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
 ELSEWHERE: Final = "rs_fairlead_"
 """Begins ids of thoughts of a model of another family, which are shown, and do not go out again."""
+_NAMED: Final = ("function", "custom")
 MOST_NESTED: Final = 256
 """Tools inside of others that are read by name."""
 encode: Final = msgspec.json.Encoder().encode
@@ -106,7 +107,7 @@ def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions that a tool, or an item that loads tools, holds."""
     nested = tool.get("tools")
     found = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
-    names = [str(each["name"]) for each in found if isinstance(each.get("name"), str) and each.get("type") != "mcp"]
+    names = [str(each["name"]) for each in found if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
     deeper = [name for each in found if each.get("type") == "namespace" for name in names_within(each)]
     return [*names, *deeper][:MOST_NESTED]
 

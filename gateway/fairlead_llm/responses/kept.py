@@ -73,7 +73,10 @@ class KeptResponses:
 
     async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
         """An answer of the principal's; None where it has none of that id, or has it no more."""
-        store, session = self._recorder.store, _session(ident)
+        return await self._found(identity, _response(ident))
+
+    async def _found(self, identity: Identity, session: str) -> KeptResponse | None:
+        store = self._recorder.store
         if store is None:
             return None
         try:
@@ -84,7 +87,7 @@ class KeptResponses:
 
     async def forget(self, identity: Identity, ident: str) -> None:
         """Delete an answer."""
-        store, session = self._recorder.store, _session(ident)
+        store, session = self._recorder.store, _response(ident)
         try:
             if store is not None:
                 await store.delete(self._recorder.account(identity, session), session)
@@ -115,7 +118,7 @@ class KeptResponses:
         self, identity: Identity, read: ResponsesRequest, as_it_came: ContinuedRequest
     ) -> ContinuedRequest:
         """The request with the results that the conversation waits for."""
-        kept = await self.found(identity, f"conversation {read.conversation}")
+        kept = await self._found(identity, _conversation(read.conversation))
         if kept is None or not (kept.pending or kept.waiting):
             return as_it_came
         heads = [*map(head_of, read.asked)]
@@ -149,13 +152,13 @@ class KeptResponses:
             b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.asked)],
             [] if there else output, rounds.pending, rounds.waiting,
         )  # fmt: skip
-        await self._keep(said.identity, ident, kept)
+        await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
             there_too = msgspec.structs.replace(kept, body=b"", output=output)
-            await self._keep(said.identity, f"conversation {asked.conversation}", there_too)
+            await self._keep(said.identity, _conversation(asked.conversation), there_too)
 
-    async def _keep(self, identity: Identity, ident: str, kept: KeptResponse) -> None:
-        store, session = self._recorder.store, _session(ident)
+    async def _keep(self, identity: Identity, session: str, kept: KeptResponse) -> None:
+        store = self._recorder.store
         if store is None:
             return
         try:
@@ -206,14 +209,20 @@ def _response_in(written: bytes) -> dict[str, Raw] | None:
     try:
         if written[:1] == b"{":
             return members_of(written)
-        events = EventParser().feed(written)
+        events = EventParser(len(written)).feed(written)
         return members_of(members_of(events[-1].data)["response"]) if events else None
     except (msgspec.MsgspecError, KeyError):
         return None
 
 
-def _session(ident: str) -> str:
+def _response(ident: str) -> str:
+    """Name of an answer in the store."""
     return f"response {ident}"
+
+
+def _conversation(ident: str | None) -> str:
+    """Name of the last answer in a conversation that the provider holds."""
+    return f"conversation {ident}"
 
 
 def _gone(message: str) -> LlmError:
