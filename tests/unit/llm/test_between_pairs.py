@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import losses_of, pair
@@ -13,7 +15,7 @@ from fairlead_llm.chat.format import CHAT
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.wire import BadRequest, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -162,3 +164,64 @@ def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) 
 def test_what_is_no_request_is_refused(provider: WireFormat, body: bytes) -> None:
     with pytest.raises(BadRequest):
         pair(CHAT, provider).read(body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.text(max_size=4)
+    | st.sampled_from(["assistant", "stop", "STOP", "end_turn", "text", "tool_use", "function_call", "text_delta"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
+        "type", "index", "delta", "content", "text", "choices", "message", "finish_reason", "tool_calls", "function",
+        "name", "arguments", "id", "candidates", "parts", "functionCall", "args", "finishReason", "content_block",
+        "input", "usage", "item", "output_index", "response", "output", "item_id", "thought", "refusal", "error",
+    ]), inner, max_size=5),
+    max_leaves=15,
+)  # fmt: skip
+KINDS = [
+    "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
+    "message_stop", "response.created", "response.output_item.added", "response.output_text.delta",
+    "response.function_call_arguments.delta", "response.output_item.done", "response.completed",
+]  # fmt: skip
+FORMATS: list[WireFormat] = [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS]
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT.name: ASKED, RESPONSES.name: {"model": "m", "input": "Hi"}, ANTHROPIC.name: ASKED | {"max_tokens": 9},
+    GEMINI_EVENTS.name: {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+}  # fmt: skip
+
+
+TYPED = st.sampled_from(KINDS).flatmap(lambda kind: JSON.map(lambda event: _typed(event, kind)))
+
+
+def _typed(event: Any, kind: str) -> Any:
+    """The event under a type that there is."""
+    return {"type": kind, **event} if isinstance(event, dict) else event
+
+
+@settings(max_examples=40)
+@given(st.lists(TYPED, max_size=6))
+@pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
+def test_whatever_a_provider_streams_is_translated_or_an_error(
+    front: WireFormat, provider: WireFormat, events: list[Any]
+) -> None:
+    wire = pair(front, provider)
+    stream = wire.stream(wire.read(json.dumps(BODIES[front.name]).encode(), "m", True), ("name",))
+    try:
+        out = [stream.feed(json.dumps(event).encode()) for event in events]
+        out += [stream.end_round(), stream.finish({"fairlead": {}})]
+    except BadStream as error:
+        out = [stream.failed(LlmError(502, str(error), "bad_answer"), error.error)]
+    assert b"".join(out)
+
+
+@settings(max_examples=40)
+@given(JSON)
+@pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
+def test_whatever_a_provider_answers_is_translated_or_an_error(
+    front: WireFormat, provider: WireFormat, value: Any
+) -> None:
+    wire = pair(front, provider)
+    read = wire.read(json.dumps(BODIES[front.name]).encode(), "m", False)
+    try:
+        answer = wire.answer(json.dumps(value).encode(), read)
+    except BadAnswer:
+        return
+    assert isinstance(json.loads(answer.written((), answer.usage, None, (), {"fairlead": {}})), dict)
