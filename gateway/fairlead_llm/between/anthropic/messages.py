@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.content import PDF, WEB_IMAGES
@@ -28,8 +28,8 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url, readable
 from fairlead_llm.between.members import kind_of_part, report_extras
 
-NAME = "anthropic"
-FORMAT = message_format(NAME)
+NAME: Final = "anthropic"
+FORMAT: Final = message_format(NAME)
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -27,9 +27,9 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
 from fairlead_llm.between.members import kind_of_part, report_extras
 
-FORMAT = message_format(OPENAI_CHAT)
-_AUDIO = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+FORMAT: Final = message_format(OPENAI_CHAT)
+_AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -27,9 +27,9 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url
 from fairlead_llm.between.members import report_extras
 
-NAME = "gemini"
-FORMAT = message_format(NAME)
-_FILES = "generativelanguage.googleapis.com/"
+NAME: Final = "gemini"
+FORMAT: Final = message_format(NAME)
+_FILES: Final = "generativelanguage.googleapis.com/"
 """In addresses of files that only the provider can open."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -29,7 +29,7 @@ from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data
 from fairlead_llm.between.members import kind_of_part, report_extras
 from fairlead_llm.wire import BadRequest
 
-FORMAT = message_format(OPENAI_RESPONSES)
+FORMAT: Final = message_format(OPENAI_RESPONSES)
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
