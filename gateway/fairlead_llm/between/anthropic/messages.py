@@ -23,6 +23,7 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url, readable
@@ -163,4 +164,4 @@ def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]
             named = {"title": found.name} if found.name else {}
             return {"type": "document", "source": source, **named}
         found = left_out(found, losses)
-    return {"type": "text", "text": getattr(found, "text", "")}
+    return {"type": "text", "text": words_of(found)}

@@ -22,6 +22,7 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
@@ -160,4 +161,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
             return {"type": "file", "file": file}
         part = left_out(part, losses)
-    return {"type": "text", "text": getattr(part, "text", "")}
+    return {"type": "text", "text": words_of(part)}

@@ -22,6 +22,7 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url
@@ -139,4 +140,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
         if part.mime:
             return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
         part = left_out(part, losses)
-    return {"text": getattr(part, "text", "")}
+    return {"text": words_of(part)}

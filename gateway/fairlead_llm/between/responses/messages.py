@@ -23,6 +23,7 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
@@ -147,4 +148,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             named = {} if part.url else {"filename": part.name or "file.pdf"}
             return {"type": "input_file", **named, **address}
         part = left_out(part, losses)
-    return {"type": "input_text", "text": getattr(part, "text", "")}
+    return {"type": "input_text", "text": words_of(part)}
