@@ -128,7 +128,8 @@ class PairFormat:
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
         asked = _translated(request)
-        inner = self._provider.answer(body, asked.inner)
+        # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
+        inner = self._provider.answer(body, asked)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
         return PairAnswer(inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses)
@@ -136,7 +137,7 @@ class PairFormat:
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
         asked = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
-        inner = self._provider.stream(asked.inner, EVERY_NAME if theirs is None else theirs)
+        inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
         return PairStream(
             inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses, int(time.time())
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -145,3 +146,21 @@ def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str
     assert said.text == "Still a dot."
     assert spoken.read_messages(wire.asked[0][spoken.messages], TranslationLosses()) == TURNS
     assert not wire.losses
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None:
+    api = clients.APIS[provider]()
+    wire = clients.spoken(front, provider)
+    family = FAMILIES[NAMES_OF[front]]
+    body = {"model": "m", "stream": True, "max_tokens": 9} if front != "gemini" else {}
+    body |= {family.messages: family.write_messages(TURNS[-1:], TranslationLosses()).messages}
+    read = wire.read(json.dumps(body).encode(), "m", True)
+    stream = wire.stream(read, ("theirs",))
+    turn = ScriptedTurn("Some words to say.", [ScriptedCall("theirs", {"query": "a longer text"})])
+    pieces = [stream.feed(event.encode()) for event in api.events(turn, 1, {"model": "m"})]
+    words = [b"Some ", b"words", b" to s"]
+    if "gemini" not in (front, provider):  # its calls come whole
+        words += [b"a lo", b"nger "]
+    places = [next(place for place, piece in enumerate(pieces) if word in piece) for word in words]
+    assert places == sorted(set(places))

@@ -135,6 +135,17 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
 
+def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> None:
+    wire = pair(ANTHROPIC, RESPONSES)
+    read = wire.read(json.dumps(ASKED | {"max_tokens": 9}).encode())
+    call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
+    said = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
+    answer = wire.answer(json.dumps(said).encode(), read)
+    back = json.loads(answer.written((), {}, ("manual",), (), {}))
+    assert [block["name"] for block in back["content"]] == ["manual"]
+    assert back["stop_reason"] == "tool_use"
+
+
 @pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
 def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) -> None:
     wire = pair(GEMINI_ARRAY, CHAT)
