@@ -70,6 +70,11 @@ class ResultPart(msgspec.Struct, frozen=True):
 Part: TypeAlias = TextPart | RefusalPart | ThinkingPart | MediaPart | CallPart | ResultPart
 
 
+def words_of(part: Part) -> str:
+    """Text of a part; empty where it is none."""
+    return part.text if isinstance(part, (TextPart, RefusalPart, ThinkingPart)) else ""
+
+
 class MessageTurn(msgspec.Struct, frozen=True):
     """Message of one side."""
 

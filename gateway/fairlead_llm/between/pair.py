@@ -21,10 +21,17 @@ from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, BadAnswer, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class _AnswerState(msgspec.Struct):
+    status: Any = None
+
+
+_state: Final = msgspec.json.Decoder(_AnswerState).decode
 
 
 class TranslatedRequest:
@@ -122,6 +129,8 @@ class PairFormat:
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
         asked = _translated(request)
         inner = self._provider.answer(body, asked.inner)
+        if _state(body).status == "failed":  # Responses says so with a status of 200
+            raise BadAnswer("the provider's model failed to answer")
         return PairAnswer(inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:

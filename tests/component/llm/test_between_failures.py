@@ -115,6 +115,14 @@ def test_arguments_that_are_no_json_reach_the_client_as_the_model_wrote_them(fro
     assert said.calls == [("theirs", '{"q": ')]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("front", [front for front, provider in PAIRS if provider == "responses"])
+def test_a_response_that_failed_is_an_error(front: str, stream: bool) -> None:
+    broken: Any = (openai.APIError, anthropic.APIError, errors.APIError)
+    with pytest.raises(broken):
+        ask(front, "responses", ScriptedTurn("it broke", finish_reason="failed"), stream=stream)
+
+
 @pytest.mark.parametrize("cuts", [(1,), (2, 3, 5), (7, 1, 64)])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_stream_may_be_cut_into_pieces_anywhere(front: str, provider: str, cuts: tuple[int, ...]) -> None:

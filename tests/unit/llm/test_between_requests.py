@@ -225,6 +225,14 @@ def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str
         assert "tools.refused" in [*losses]
 
 
+def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
+    losses = TranslationLosses()
+    tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}
+    asked = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
+    assert "tools" not in _written(asked, "openai-responses", "anthropic", losses)
+    assert not [*losses]
+
+
 def test_words_of_the_system_in_the_middle_move_to_the_front_where_there_is_no_other_place() -> None:
     messages = [
         {"role": "system", "content": "one"}, {"role": "user", "content": "Hi"},

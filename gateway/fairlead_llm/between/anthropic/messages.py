@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.content import PDF, WEB_IMAGES
@@ -23,13 +23,14 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url, readable
 from fairlead_llm.between.members import kind_of_part, report_extras
 
-NAME = "anthropic"
-FORMAT = message_format(NAME)
+NAME: Final = "anthropic"
+FORMAT: Final = message_format(NAME)
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -163,4 +164,4 @@ def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]
             named = {"title": found.name} if found.name else {}
             return {"type": "document", "source": source, **named}
         found = left_out(found, losses)
-    return {"type": "text", "text": getattr(found, "text", "")}
+    return {"type": "text", "text": words_of(found)}

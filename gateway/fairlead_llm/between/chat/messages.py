@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -22,14 +22,15 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
 from fairlead_llm.between.members import kind_of_part, report_extras
 
-FORMAT = message_format(OPENAI_CHAT)
-_AUDIO = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+FORMAT: Final = message_format(OPENAI_CHAT)
+_AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -160,4 +161,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
             return {"type": "file", "file": file}
         part = left_out(part, losses)
-    return {"type": "text", "text": getattr(part, "text", "")}
+    return {"type": "text", "text": words_of(part)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -22,14 +22,15 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import left_out, media_of_data, media_of_url
 from fairlead_llm.between.members import report_extras
 
-NAME = "gemini"
-FORMAT = message_format(NAME)
-_FILES = "generativelanguage.googleapis.com/"
+NAME: Final = "gemini"
+FORMAT: Final = message_format(NAME)
+_FILES: Final = "generativelanguage.googleapis.com/"
 """In addresses of files that only the provider can open."""
 
 
@@ -139,4 +140,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
         if part.mime:
             return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
         part = left_out(part, losses)
-    return {"text": getattr(part, "text", "")}
+    return {"text": words_of(part)}

@@ -32,6 +32,7 @@ from fairlead_llm.between.responses.answer import (
     written_state,
     written_usage,
 )
+from fairlead_llm.wire import BadStream
 
 _encode: Final = msgspec.json.Encoder().encode
 _CALLS: Final = ("function_call", "custom_tool_call")
@@ -69,6 +70,9 @@ class ResponsesEventReader:
             self._losses.add("citations")
         elif kind in ("response.completed", "response.incomplete"):
             self.stop = read_stop(event.get("response"), calls=self._calls, refused=self._refused)
+        elif kind == "response.failed":
+            error = member(event.get("response"), "error")
+            raise BadStream("the provider's model failed to answer", _encode(error) if error else None)
 
     def _begin(self, item: object) -> Iterator[StreamEvent]:
         kind = text_of(member(item, "type"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
@@ -23,13 +23,14 @@ from fairlead_llm.between.conversation import (
     calls_by_id,
     linked,
     valid_call,
+    words_of,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
 from fairlead_llm.between.members import kind_of_part, report_extras
 from fairlead_llm.wire import BadRequest
 
-FORMAT = message_format(OPENAI_RESPONSES)
+FORMAT: Final = message_format(OPENAI_RESPONSES)
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -147,4 +148,4 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             named = {} if part.url else {"filename": part.name or "file.pdf"}
             return {"type": "input_file", **named, **address}
         part = left_out(part, losses)
-    return {"type": "input_text", "text": getattr(part, "text", "")}
+    return {"type": "input_text", "text": words_of(part)}

@@ -23,6 +23,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import RequestMembers, required_list
 from fairlead_llm.between.responses.messages import read_messages, write_messages
 from fairlead_llm.between.tools_for import TranslatedTools
+from fairlead_llm.responses.own_servers import SCHEME
 from fairlead_llm.wire import BadRequest
 
 LEAST_TOKENS: Final = 16
@@ -53,7 +54,8 @@ def read_request(
     instructions = members.text("instructions")
     leading = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
     system = [part.text for turn in turns[:leading] for part in turn.parts if isinstance(part, TextPart)]
-    tools, choice = members.any("tools"), _choice(members.any("tool_choice"))
+    tools = [tool for tool in items(members.any("tools")) if not _of_gateway(tool)]
+    choice = _choice(members.any("tool_choice"))
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
     return Conversation(
@@ -61,6 +63,11 @@ def read_request(
         turns=turns[leading:], tools=tools, choice=choice, settings=settings,
         echo={name: body[name] for name in ECHOED if body.get(name) is not None},
     )  # fmt: skip
+
+
+def _of_gateway(tool: object) -> bool:
+    """Whether a tool names a server of the gateway's, which is a wish and does not go out."""
+    return member(tool, "type") == "mcp" and text_of(member(tool, "server_url")).partition("://")[0] == SCHEME
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
