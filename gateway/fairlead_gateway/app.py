@@ -118,7 +118,7 @@ class Gateway:
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._llm = llm
-        served = application(self.readiness, rest, *(() if llm is None else (llm.routes, llm.refusals)))
+        served = application(self.readiness, rest, *(() if llm is None else (llm.api,)))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
@@ -381,7 +381,8 @@ def _llm_endpoints(models: Models, rest: RestContext, recorder: ContextRecorder,
         return None
     from fairlead_llm.routes import LlmEndpoints
 
-    return LlmEndpoints(rest, models.providers, recorder, *bounds)
+    providers = models.providers
+    return LlmEndpoints(rest, lambda: providers, recorder, *bounds)
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -20,10 +20,11 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.chat.answer import BadAnswer, ChatAnswer
 from fairlead_llm.chat.request import BadRequest, ChatRequest
+from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import LoopLimits, ToolLoop
 from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
-from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
+from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
@@ -44,17 +45,22 @@ _LISTS: Final = ("servers", "tags")
 
 
 class Completions:
-    """The endpoint. One per gateway. `aclose` it."""
+    """The endpoint, over the providers of one reading of the configuration."""
 
     def __init__(
-        self, context: RestContext, providers: Providers, recorder: ContextRecorder, limits: LoopLimits
+        self,
+        context: RestContext,
+        client: ProviderClient,
+        providers: Providers,
+        recorder: ContextRecorder,
+        limits: LoopLimits,
     ) -> None:
         self._context = context
         self._providers = providers
         self._limits = limits
         self._offers = Offers(context, OPENAI_CHAT)
         self._turns = OpenTurns(recorder)
-        self._client = ProviderClient()
+        self._client = client
 
     async def answer(self, request: Request) -> Response:
         """The answer to one request."""
@@ -91,11 +97,14 @@ class Completions:
         try:
             chat = ChatRequest(body)
             wishes = _wishes(chat, request)
-            route, targets = self._providers.targets(chat.model)
+            key = request.scope.get(PROVIDER_KEY, "")
+            route, targets = self._providers.targets(chat.model, keyed=bool(key))
         except BadRequest as error:
             raise LlmError(400, str(error), "invalid_request", param=error.param) from error
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
         identity = request.scope[IDENTITY]
         chat.messages = await self._turns.restored(identity, chat.messages)
         offer = None
@@ -104,8 +113,9 @@ class Completions:
         place = 0 if offer is None else offer.model
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
         return ToolLoop(
-            self._context, self._client, self._providers, functools.partial(self._context.seen, request), origin, chat,
-            targets[place:], offer, wishes.tier, self._limits,
+            self._context, self._client.of_caller(key), self._providers,
+            functools.partial(self._context.seen, request), origin, chat, targets[place:], offer, wishes.tier,
+            self._limits,
         ), chat  # fmt: skip
 
     async def _offered(
@@ -160,10 +170,6 @@ class Completions:
                 return await passed_on(answer, loop)
         more = {"fairlead": loop.report()}
         return Response(said.written(first, texts, usage, loop.is_theirs, more), 200, dict(answer.headers), JSON)
-
-    async def aclose(self) -> None:
-        """Close connections to providers."""
-        await self._client.aclose()
 
 
 async def _read(answer: ProviderAnswer, loop: ToolLoop) -> ChatAnswer:

@@ -21,7 +21,7 @@ from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.errors import NO_RETRY, LlmError
 from fairlead_llm.offers import ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
-from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned, ToolCallsBody, requested
 from fairlead_rest.subject_catalog import SubjectCatalog
@@ -62,7 +62,7 @@ class ToolLoop:
     def __init__(
         self,
         context: RestContext,
-        client: ProviderClient,
+        client: KeyedClient,
         providers: Providers,
         seen: Callable[[], SubjectCatalog],
         origin: Origin,

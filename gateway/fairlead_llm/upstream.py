@@ -72,9 +72,15 @@ class ProviderClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
-        """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
-        headers = provider.request_headers(await key_of(provider))
+    def of_caller(self, key: str) -> KeyedClient:
+        """The client for a request that brings a key of its own; without one where it is empty."""
+        return KeyedClient(self, key)
+
+    async def send(self, provider: Provider, path: str, body: bytes, key: str = "") -> ProviderAnswer:
+        """The answer to a POST, whatever its status. `key` goes out in place of the provider's. Raises
+        ProviderUnavailable.
+        """
+        headers = provider.request_headers(key or await key_of(provider))
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
@@ -104,6 +110,18 @@ class ProviderClient:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+
+class KeyedClient:
+    """Sends the requests of one caller, with its own key where it has one."""
+
+    def __init__(self, client: ProviderClient, key: str) -> None:
+        self._client = client
+        self._key = key
+
+    async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
+        """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
+        return await self._client.send(provider, path, body, self._key)
 
 
 async def key_of(provider: Provider) -> str:

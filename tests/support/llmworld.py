@@ -87,10 +87,11 @@ async def llm_world(
     *scripts: ScriptedTurn | Sequence[ScriptedTurn],
     windows: Mapping[str, int] | None = None,
     provider: Mapping[str, Any] | None = None,
+    providers: Sequence[Mapping[str, Any]] = (),
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers.
+    `provider`: more members of all providers, `providers`: of each by its place.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
@@ -100,15 +101,18 @@ async def llm_world(
         server = await stack.enter_async_context(modern_server([ADDS, FAILS], call=_called(seen)))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
-        providers = read_providers(
+        each = [*providers, *({} for _ in names)]
+        read = read_providers(
             {
-                f"script{number}": {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {})}
+                f"script{number}": {
+                    "baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {}), **each[number],
+                }
                 for number, (port, name) in enumerate(zip(ports, names, strict=True))
             },
             routes,
-        )
+        )  # fmt: skip
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
-        configured = Models(routes, known, None, providers)
+        configured = Models(routes, known, None, read)
         demo = catalog("demo", server.url, [ADDS, FAILS])
         gateway = await stack.enter_async_context(running(folder, demo, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)
