@@ -1,11 +1,11 @@
-"""Files that a setting names, read once at the start."""
+"""Reads files that a setting names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from fairlead_llm.providers import InvalidProvider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
+NO_PROVIDERS: Final = Providers({}, {})
 Tokens = Annotated[int, Meta(ge=1)]
 
 
@@ -37,8 +38,8 @@ class Models(msgspec.Struct, frozen=True):
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
     windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
-    providers: Providers | None = None
-    """Where models are, for the endpoints in front of them; None without."""
+    providers: Providers = NO_PROVIDERS
+    """Where models are, for the endpoints in front of them."""
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -67,10 +68,12 @@ def load_models(path: Path | None) -> Models:
         raise BadSetting(f"the routes in {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise BadSetting(f"{path} is nested too deeply") from error
     try:
         file = msgspec.convert(document, _File)
         routes = read_routes(file.routes)
-        providers = read_providers(file.providers, routes) if file.providers else None
+        providers = read_providers(file.providers, routes) if file.providers else NO_PROVIDERS
     except msgspec.ValidationError as error:
         raise BadSetting(f"{path} must hold the members routes, models, liveModels or providers: {error}") from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:

@@ -35,7 +35,7 @@ from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.configuration import load_models
+from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -240,7 +240,7 @@ def _gateway(
             credentials=DirectoryCredentials(where.credentials),
             children=children,
             custom=custom.tools,
-            models=load_models(settings.routes),
+            models=ConfiguredModels.of_file(settings.routes),
             trust=trusted(settings),
             outputs=outputs,
             heap=Heap(),
