@@ -89,6 +89,7 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     models: tuple[str, ...] = ()
     """Models by name, `*` for any part of it; any of them go by `PROVIDER/MODEL` too."""
     connect_seconds: Seconds = 5.0
+    """Longest time for a connection."""
     idle_seconds: Seconds = 120.0
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
