@@ -38,8 +38,8 @@ from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import Models, certificates, compression, embedding, vector_folder
-from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_gateway.configuration import certificates, compression, embedding, vector_folder
+from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
@@ -112,7 +112,7 @@ class Gateway:
         self.rest = rest
         self.news = rest.news
         """Events of servers and tools, for subscribers."""
-        self._models = models
+        self.models = models
         self._heap = heap
         self.governance = governance
         self.outbox = outbox
@@ -196,7 +196,7 @@ class Gateway:
         self.governance.start()
         await self.endpoint.identities.start()
         await self.snapshots.start()
-        self._models.start()
+        self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
                 await self.snapshots.first_snapshot.wait()
@@ -217,7 +217,7 @@ class Gateway:
         await self.rest.aclose()
         if self._llm is not None:
             await self._llm.aclose()
-        await self._models.stop()
+        await self.models.stop()
         await self.snapshots.stop()
         await self.endpoint.identities.aclose()
         await self.endpoint.context.subscriptions.aclose()
@@ -256,7 +256,7 @@ def build(
     BadSetting for certificates and other settings that cannot be used.
     """
     heap = heap or Heap(owner=False)
-    models = models or ConfiguredModels(Models())
+    models = models or ConfiguredModels(NO_MODELS)
     installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)

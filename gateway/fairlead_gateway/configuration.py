@@ -17,7 +17,7 @@ from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSo
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_llm.providers import InvalidProvider, Providers, read_providers
+from fairlead_llm.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
@@ -50,8 +50,20 @@ class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     providers: dict[str, Any] = {}
 
 
-def load_models(path: Path | None) -> Models:
-    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`; nothing without a file. Example:
+class AddedModels(msgspec.Struct, frozen=True):
+    """Providers and routes of the command line, behind those of a file."""
+
+    providers: Mapping[str, Provider] = MappingProxyType({})
+    routes: Mapping[str, ModelRoute] = MappingProxyType({})
+    """Those whose name the file does not have."""
+
+
+NOTHING_ADDED: Final = AddedModels()
+
+
+def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models:
+    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`, and what is added to it; without
+    a file from that alone. Example:
 
         routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
         models: {our-qwen: 65536, gpt-5-mini: {context: 400000, maxInput: 272000}}
@@ -61,7 +73,7 @@ def load_models(path: Path | None) -> Models:
     Raises BadSetting with a sentence that names the file and the place.
     """
     if path is None:
-        return Models()
+        return _of_document({}, added, "the providers of the command line")
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -70,16 +82,21 @@ def load_models(path: Path | None) -> Models:
         raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise BadSetting(f"{path} is nested too deeply") from error
+    return _of_document(document, added, str(path))
+
+
+def _of_document(document: object, added: AddedModels, where: str) -> Models:
+    """From decoded configuration. Raises BadSetting, which begins with `where`."""
     try:
         file = msgspec.convert(document, _File)
-        routes = read_routes(file.routes)
-        providers = read_providers(file.providers, routes) if file.providers else NO_PROVIDERS
+        routes = {**added.routes, **read_routes(file.routes)}
+        providers = read_providers(file.providers, routes, added.providers)
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{path} must hold the members routes, models, liveModels or providers: {error}") from error
+        raise BadSetting(f"{where} must hold the members routes, models, liveModels or providers: {error}") from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
-        raise BadSetting(f"{path}: {error}") from error
+        raise BadSetting(f"{where}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
-        raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
+        raise BadSetting(f"{where}: liveModels.url must be the http or https URL of a list of models")
     windows = ContextWindows({name: _window(size) for name, size in file.models.items()})
     return Models(routes, windows, file.live_models, providers)
 

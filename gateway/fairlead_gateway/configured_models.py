@@ -7,33 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from fairlead_formats.tokens.models import LiveModels, LiveSource
-from fairlead_gateway.configuration import Models, load_models
+from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels, Models, load_models
 from fairlead_gateway.file_changes import FileChanges
 from fairlead_gateway.settings import BadSetting
 
 if TYPE_CHECKING:
     from fairlead_rest.live_models import Refresher
 
+NO_MODELS: Final = Models()
 log = logging.getLogger(__name__)
 
 
 class ConfiguredModels:
     """Models of one gateway. `start` and `stop` it once."""
 
-    def __init__(self, models: Models, path: Path | None = None, read: Callable[[], Models] | None = None) -> None:
-        """`read` reads the file at `path`; `models` are what it said before the first change. Without a path nothing
-        changes.
+    def __init__(self, models: Models, path: Path | None = None, added: AddedModels = NOTHING_ADDED) -> None:
+        """`models` are what the file at `path`, and what is `added` to it, said before the first change. Without a path
+        nothing changes.
         """
         self.now = models
         self.changes = FileChanges(path) if path is not None else None
         """Changes of the file; None without one."""
         self._path = path
-        self._read = read or (lambda: load_models(path))
+        self._added = added
         self._task: asyncio.Task[None] | None = None
         self._refresher: Refresher | None = None
         self.reload_failed = False
@@ -42,12 +42,12 @@ class ConfiguredModels:
         """Times that a changed file was taken."""
 
     @classmethod
-    def of_file(cls, path: Path | None, complete: Callable[[Models], Models] = lambda models: models) -> Self:
-        """The models of a file, with what `complete` adds to them each time. Raises BadSetting."""
-        made = cls(Models(), path, lambda: complete(load_models(path)))
+    def of_file(cls, path: Path | None, added: AddedModels = NOTHING_ADDED) -> Self:
+        """The models of a file, with what is added to it. Raises BadSetting."""
+        made = cls(NO_MODELS, path, added)
         if made.changes is not None:
             made.changes.look()  # before the file is read: a change after that is found
-        made.now = made._read()
+        made.now = load_models(path, added)
         return made
 
     def live(self) -> LiveModels | None:
@@ -81,7 +81,7 @@ class ConfiguredModels:
     async def _watch(self, changes: FileChanges) -> None:
         async for _ in changes:
             try:
-                found = await asyncio.to_thread(self._read)
+                found = await asyncio.to_thread(load_models, self._path, self._added)
             except BadSetting as error:
                 self.reload_failed = True
                 log.error("Routes and providers stay as they were: %s", error)

@@ -194,12 +194,18 @@ class Providers:
         )
 
 
-def read_providers(document: object, routes: Mapping[str, ModelRoute]) -> Providers:
-    """From decoded configuration. Raises InvalidProvider."""
+def read_providers(
+    document: object, routes: Mapping[str, ModelRoute], added: Mapping[str, Provider] | None = None
+) -> Providers:
+    """From decoded configuration, with those `added` behind it. Raises InvalidProvider."""
     try:
-        return Providers(msgspec.convert(document, dict[str, Provider]), routes)
+        found = msgspec.convert(document, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
+    for name, provider in (added or {}).items():
+        if found.setdefault(name, provider) is not provider:
+            raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
+    return Providers(found, routes)
 
 
 def _check(name: str, provider: Provider) -> None:
