@@ -78,7 +78,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"the routes in {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date that there is none of is a ValueError
         raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise BadSetting(f"{path} is nested too deeply") from error

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
@@ -115,6 +116,8 @@ class ProviderApi:
             response = await endpoint(Request(scope, receive))
         except LlmError as error:
             response = self._failed(error)
+        except ClientDisconnect:
+            return
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             response = self._failed(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))

@@ -134,6 +134,9 @@ async def key_of(provider: Provider) -> str:
     if provider.key_file is None:
         return ""
     try:
-        return (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
+        key = (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderUnavailable("the file with the provider's key cannot be read") from error
+    if not key:
+        raise ProviderUnavailable("the file with the provider's key is empty")
+    return key

@@ -161,7 +161,7 @@ def providers() -> Json:
     for name, kind, text in _fields(PROVIDERS, "Provider"):
         each["properties"][_camel(name)] = {**kind, "description": text}
     each["properties"]["keySecret"] = _KEY_SECRET
-    return {**made, "additionalProperties": each}
+    return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": each}
 
 
 def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:

@@ -165,3 +165,20 @@ async def test_a_route_goes_on_with_the_providers_that_take_the_request(tmp_path
     assert keyed.message["choices"][0]["message"]["content"] == "keyed"
     assert plain.message["choices"][0]["message"]["content"] == "plain"
     assert "authorization" not in world.model.headers[0]
+
+
+async def test_a_provider_key_in_a_file_is_used_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("first\n")
+    async with llm_world(tmp_path, ScriptedTurn("a"), ScriptedTurn("b"), provider={"keyFile": str(file)}) as world:
+        assert (await world.chat("Hi")).status == 200
+        file.write_text("second")
+        assert (await world.chat("Hi")).status == 200
+        file.write_text("")
+        empty = await world.chat("Hi")
+        file.unlink()
+        gone = await world.chat("Hi")
+    assert [headers["authorization"] for headers in world.model.headers] == ["Bearer first", "Bearer second"]
+    assert empty.status == gone.status == 502
+    assert "is empty" in empty.message["error"]["message"]
+    assert str(tmp_path) not in gone.message["error"]["message"]
