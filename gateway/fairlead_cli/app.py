@@ -13,6 +13,7 @@ import typer
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
 from fairlead_cli.calling.search import search
+from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
@@ -55,7 +56,8 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # rich takes longer to load than all else that help needs
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -231,6 +233,7 @@ def tools(
         run_offer(destination, format, strict, output)
 
 
+app.add_typer(client, name="client")
 app.add_typer(keys, name="keys")
 app.command()(search)
 app.command()(convert)

@@ -138,10 +138,17 @@ async def _feeds(
         finally:
             await children.aclose()
         return
-    # only here: the client of the Kubernetes API takes a second to import
-    from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-    from fairlead_kube.client import Kube
-    from fairlead_kube.connection import NoCluster, load_configuration
+    try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
+        from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+        from fairlead_kube.client import Kube
+        from fairlead_kube.connection import NoCluster, load_configuration
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("fairlead"):
+            raise
+        raise StartFailed(
+            f"catalogs of a cluster need the Python package {error.name}, which is missing: pip install "
+            "'fairlead[gateway]'; off a cluster, name a directory of documents with --documents"
+        ) from error
 
     namespace = settings.release_namespace
     try:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead_llm.chat.format import CHAT
 from fairlead_llm.errors import LlmError
 from fairlead_llm.providers import ProviderKind
 
@@ -23,24 +24,21 @@ _GEMINI_STATUSES: Final = {
 
 def error_body(kind: ProviderKind, error: LlmError) -> bytes:
     """The body of an error for clients of that kind of API."""
-    return msgspec.json.encode(_FORMS[kind](error))
+    return _FORMS[kind](error)
 
 
-def _openai(error: LlmError) -> object:
-    return {"error": error.member}
-
-
-def _anthropic(error: LlmError) -> object:
+def _anthropic(error: LlmError) -> bytes:
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
-    return {"type": "error", "error": {"type": _ANTHROPIC_TYPES.get(error.status, otherwise), "message": str(error)}}
+    kind = _ANTHROPIC_TYPES.get(error.status, otherwise)
+    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": str(error)}})
 
 
-def _gemini(error: LlmError) -> object:
+def _gemini(error: LlmError) -> bytes:
     otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
     status = _GEMINI_STATUSES.get(error.status, otherwise)
-    return {"error": {"code": error.status, "message": str(error), "status": status}}
+    return msgspec.json.encode({"error": {"code": error.status, "message": str(error), "status": status}})
 
 
-_FORMS: Final[Mapping[ProviderKind, Callable[[LlmError], object]]] = {
-    "openai": _openai, "anthropic": _anthropic, "gemini": _gemini
+_FORMS: Final[Mapping[ProviderKind, Callable[[LlmError], bytes]]] = {
+    "openai": CHAT.error_body, "anthropic": _anthropic, "gemini": _gemini
 }  # fmt: skip

@@ -19,7 +19,7 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
 from fairlead_formats.tokens.outcome import Cut, Plan
 from fairlead_formats.tokens.plan import plan
-from fairlead_formats.tools.format import Options
+from fairlead_formats.tools.format import Format, Options
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import offered, online
@@ -43,6 +43,7 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
     tools: Literal["inject", "none"] = "inject"
+    show_calls: bool = False
 
 
 class ToolOffer(msgspec.Struct, frozen=True):
@@ -73,13 +74,13 @@ class _Whole(msgspec.Struct, frozen=True):
 class Offers:
     """Makes offers. One per gateway."""
 
-    def __init__(self, context: RestContext, format_name: str) -> None:
+    def __init__(self, context: RestContext) -> None:
         self._context = context
-        self._format = registry.find(format_name)
         self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _Whole]] = WeakKeyDictionary()
 
     def made(
         self,
+        format_name: str,
         seen: SubjectCatalog,
         wishes: OfferWishes,
         models: Sequence[RouteModel],
@@ -89,14 +90,14 @@ class Offers:
         *,
         exact: bool,
     ) -> ToolOffer | None:
-        """An offer for one of the models, beside the caller's own tools (`theirs`). With `exact` the conversation was
-        counted; without, its tokens are an upper bound, and the answer is None where not everything fits by that.
-        Raises Problem, MissingInput.
+        """An offer in a format for one of the models, beside the caller's own tools (`theirs`). With `exact` the
+        conversation was counted; without, its tokens are an upper bound, and the answer is None where not everything
+        fits by that. Raises Problem, MissingInput.
         """
         if theirs:
             models = [_beside(model, len(theirs)) for model in models]
         shelf = self._context.shelf(seen, wishes.tier)
-        whole = self._whole(shelf, wishes, models)
+        whole = self._whole(registry.find(format_name), shelf, wishes, models)
         own = frozenset(theirs)
         shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in own)
         counted = [each for each in whole.counted if each.name not in shadowed] if shadowed else whole.counted
@@ -111,16 +112,16 @@ class Offers:
             place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
         )
 
-    def _whole(self, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
-        key = (wishes.servers, wishes.tags, models[0].name)
+    def _whole(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
+        key = (format_.name, wishes.servers, wishes.tags, models[0].name)
         kept = self._kept.setdefault(shelf, {})
         found = kept.get(key)
         if found is None:
             entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
             counted = candidates(self._context, entries)
-            offer = converted(self._context, shelf, entries, self._format, Options(model=models[0].name))
+            offer = converted(self._context, shelf, entries, format_, Options(model=models[0].name))
             shown = {offer.names[name]: name for name in offer.names}
-            raws = {self._format.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
+            raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
             definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
             found = _Whole([one for one in counted if one.name in definitions], definitions)
             if len(kept) >= MAX_KEPT:

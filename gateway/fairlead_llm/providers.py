@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -104,9 +105,12 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             base = base.removesuffix(version)
         return base + path
 
-    def request_headers(self, key: str) -> dict[str, str]:
-        """Headers of a request with the key, or without one where it is empty. Names are lower-case."""
+    def request_headers(self, key: str, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
+        the configuration. Names are lower-case.
+        """
         found = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
+        found.update(more)
         found.update({name.lower(): value for name, value in self.headers.items()})
         if key:
             name, prefix = _KEY_HEADERS[self.kind]

@@ -15,14 +15,17 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_llm.completions import Completions
+from fairlead_llm.chat.format import CHAT
 from fairlead_llm.credentials import take_credential
 from fairlead_llm.error_forms import error_body
 from fairlead_llm.errors import LlmError, of_problem
+from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.model_lists import GEMINI_PREFIX, document, found, listing, offered
 from fairlead_llm.paths import MODELS, kind_of
+from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
+from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
 from fairlead_rest.context import RestContext
@@ -52,7 +55,7 @@ class LlmEndpoints:
         """`providers` are those of the configuration as it is now. `rounds` and `seconds` bound one request."""
         self._context = context
         self._providers = providers
-        self._recorder = recorder
+        self._turns = OpenTurns(recorder)
         self._limits = LoopLimits(int(rounds), seconds)
         self._client = ProviderClient()
         self._served: Providers | None = None
@@ -74,9 +77,13 @@ class LlmEndpoints:
         return self._apis[kind]
 
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
-        completions = Completions(self._context, self._client, providers, self._recorder, self._limits)
+        preparation = RequestPreparation(self._context, providers, self._turns)
+        services = ModelServices(
+            self._context, providers, preparation, self._turns, self._client, self._limits
+        )  # fmt: skip
+        chat = LlmEndpoint(services, CHAT)
         endpoints: dict[ProviderKind, dict[tuple[str, str], Endpoint]] = {
-            "openai": {("POST", CHAT_COMPLETIONS): completions.answer}, "anthropic": {}, "gemini": {}
+            "openai": {("POST", CHAT_COMPLETIONS): chat.answer}, "anthropic": {}, "gemini": {}
         }  # fmt: skip
         return {kind: ProviderApi(kind, self._context, providers, each) for kind, each in endpoints.items()}
 

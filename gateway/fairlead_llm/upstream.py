@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +18,6 @@ from fairlead_llm.providers import Provider
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 EVENT_STREAM: Final = "text/event-stream"
-_PASSED_ON: Final = frozenset(
-    {"retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version"}
-)
-_RATES: Final = "x-ratelimit-"
 
 
 class ProviderUnavailable(Exception):
@@ -31,16 +27,14 @@ class ProviderUnavailable(Exception):
 class ProviderAnswer:
     """The answer to one request. Close it."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, passed_on: Sequence[str]) -> None:
+        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
         self._answer = answer
         self.status = answer.status
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
-            name.lower(): value
-            for name, value in answer.headers.items()
-            if name.lower() in _PASSED_ON or name.lower().startswith(_RATES)
+            name.lower(): value for name, value in answer.headers.items() if _among(name.lower(), passed_on)
         }
-        """Those that a client of the same kind of API understands."""
 
     async def whole(self) -> bytes:
         """The body. Raises ProviderUnavailable."""
@@ -76,21 +70,28 @@ class ProviderClient:
         """The client for a request that brings a key of its own; without one where it is empty."""
         return KeyedClient(self, key)
 
-    async def send(self, provider: Provider, path: str, body: bytes, key: str = "") -> ProviderAnswer:
-        """The answer to a POST, whatever its status. `key` goes out in place of the provider's. Raises
-        ProviderUnavailable.
+    async def send(
+        self,
+        provider: Provider,
+        path: str,
+        body: bytes,
+        more: Mapping[str, str],
+        passed_on: Sequence[str],
+        key: str = "",
+    ) -> ProviderAnswer:
+        """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
+        answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
         """
-        headers = provider.request_headers(key or await key_of(provider))
+        headers = provider.request_headers(key or await key_of(provider), more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
         )
         try:
-            return ProviderAnswer(
-                await self._opened().post(
-                    provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
-                )
+            answer = await self._opened().post(
+                provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
             )
+            return ProviderAnswer(answer, passed_on)
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
@@ -119,9 +120,11 @@ class KeyedClient:
         self._client = client
         self._key = key
 
-    async def send(self, provider: Provider, path: str, body: bytes) -> ProviderAnswer:
-        """The answer to a POST, whatever its status. Raises ProviderUnavailable."""
-        return await self._client.send(provider, path, body, self._key)
+    async def send(
+        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+    ) -> ProviderAnswer:
+        """The answer to a POST, as of `ProviderClient`. Raises ProviderUnavailable."""
+        return await self._client.send(provider, path, body, more, passed_on, self._key)
 
 
 async def key_of(provider: Provider) -> str:
@@ -140,3 +143,7 @@ async def key_of(provider: Provider) -> str:
     if not key:
         raise ProviderUnavailable("the file with the provider's key is empty")
     return key
+
+
+def _among(name: str, wanted: Sequence[str]) -> bool:
+    return any(name.startswith(each) if each.endswith("-") else name == each for each in wanted)
