@@ -7,13 +7,15 @@ Imported only where the installation has models: the HTTP client takes a third o
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.tokens.models import ContextWindows
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.credentials import take_credential
@@ -21,7 +23,7 @@ from fairlead_llm.error_forms import error_body
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices
 from fairlead_llm.loop import LoopLimits
-from fairlead_llm.model_lists import GEMINI_PREFIX, document, found, listing, offered
+from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
@@ -82,10 +84,10 @@ class LlmEndpoints:
             self._context, providers, preparation, self._turns, self._client, self._limits
         )  # fmt: skip
         chat = LlmEndpoint(services, CHAT)
-        endpoints: dict[ProviderKind, dict[tuple[str, str], Endpoint]] = {
-            "openai": {("POST", CHAT_COMPLETIONS): chat.answer}, "anthropic": {}, "gemini": {}
+        routes: dict[ProviderKind, list[Route]] = {
+            "openai": [Route(CHAT_COMPLETIONS, chat.answer, methods=["POST"])], "anthropic": [], "gemini": []
         }  # fmt: skip
-        return {kind: ProviderApi(kind, self._context, providers, each) for kind, each in endpoints.items()}
+        return {kind: ProviderApi(kind, self._context, providers, each) for kind, each in routes.items()}
 
     async def aclose(self) -> None:
         """Close connections to providers."""
@@ -93,21 +95,20 @@ class LlmEndpoints:
 
 
 class ProviderApi:
-    """One kind of API in front of the models: its endpoints by method and path, its list of models, and a clear answer
-    about all that it does not have.
+    """One kind of API in front of the models: its endpoints, its list of models, and a clear answer about all that it
+    does not have.
     """
 
     def __init__(
-        self,
-        kind: ProviderKind,
-        context: RestContext,
-        providers: Providers,
-        endpoints: Mapping[tuple[str, str], Endpoint],
+        self, kind: ProviderKind, context: RestContext, providers: Providers, endpoints: Sequence[Route]
     ) -> None:
+        """`endpoints` are functions of a request, and come before the list of models."""
         self._kind = kind
         self._context = context
         self._providers = providers
-        self._endpoints = endpoints
+        lists = [Route(place, self._list, methods=["GET"]) for place in _MODELS[kind]]
+        models = [Route(f"{place}/{{model:path}}", self._show, methods=["GET"]) for place in _MODELS[kind]]
+        self._routes = (*endpoints, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
         """The credential of a request, wherever an SDK puts it. Raises Problem."""
@@ -118,9 +119,8 @@ class ProviderApi:
         return self._failed(of_problem(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get((scope["method"], scope["path"]), self._otherwise)
         try:
-            response = await endpoint(Request(scope, receive))
+            response = await self._endpoint(scope)(Request(scope, receive))
         except LlmError as error:
             response = self._failed(error)
         except ClientDisconnect:
@@ -130,32 +130,37 @@ class ProviderApi:
             response = self._failed(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
         await response(scope, receive, send)
 
-    async def _otherwise(self, request: Request) -> Response:
-        """Answer to what is none of the endpoints: models, or why there is nothing. Raises LlmError."""
-        path = request.url.path
-        for place in _MODELS[self._kind]:
-            if request.method == "GET" and path == place:
-                windows = await self._context.worker.do(lambda: self._context.windows)
-                return Response(encode(listing(self._kind, offered(self._providers, windows))), 200, None, JSON)
-            if request.method == "GET" and path.startswith(f"{place}/"):
-                return await self._model(path.removeprefix(f"{place}/"))
-        here = [f"{method} {path}" for method, path in self._endpoints]
-        here += [f"GET {place}" for place in _MODELS[self._kind][:1]]
-        raise LlmError(
-            404,
-            f"{request.method} {path[:256]} is not offered here; of this API there is {', '.join(here)}",
-            "NOT_FOUND",
-        )
+    def _endpoint(self, scope: Scope) -> Endpoint:
+        """The endpoint of a request, whose scope gets the parameters of its path. Raises LlmError."""
+        for route in self._routes:
+            match, child = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(child)
+                return cast("Endpoint", route.endpoint)
+        here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
+        asked = f"{scope['method']} {scope['path'][:256]}"
+        raise LlmError(404, f"{asked} is not offered here; of this API there is {here}", "NOT_FOUND")
 
-    async def _model(self, wanted: str) -> Response:
+    async def _list(self, _: Request) -> Response:
+        """Answer about all models."""
+        models = offered(self._providers, await self._windows())
+        return Response(encode(listing(self._kind, models)), 200, None, JSON)
+
+    async def _show(self, request: Request) -> Response:
         """Answer about one model. Raises LlmError."""
-        windows = await self._context.worker.do(lambda: self._context.windows)
-        name = wanted.removeprefix(GEMINI_PREFIX) if self._kind == "gemini" else wanted
+        name = request.path_params["model"]
         try:
-            model = found(self._providers, windows, name)
+            model = found(self._providers, await self._windows(), name)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         return Response(encode(document(self._kind, model)), 200, None, JSON)
 
+    async def _windows(self) -> ContextWindows:
+        return await self._context.worker.do(lambda: self._context.windows)
+
     def _failed(self, error: LlmError) -> Response:
         return Response(error_body(self._kind, error), error.status, error.headers, JSON)
+
+
+def _methods(route: Route) -> list[str]:
+    return sorted((route.methods or set()) - {"HEAD"})

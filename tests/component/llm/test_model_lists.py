@@ -83,7 +83,9 @@ async def test_what_is_not_offered_is_told_in_the_form_of_its_api(tmp_path: Path
     async with llm_world(tmp_path) as world:
         for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
             refused = await _refused(world.gateway, f"/v1/{path}")
-            assert "POST /v1/chat/completions, GET /v1/models" in refused["error"]["message"]
+            assert (
+                "POST /v1/chat/completions, GET /v1/models, GET /v1/models/{model:path}" in refused["error"]["message"]
+            )
             assert refused["error"]["type"] == "invalid_request_error"
         claude = await _refused(world.gateway, "/v1/files", **{"anthropic-version": "2023-06-01"})
         gemini = await _refused(world.gateway, "/v1beta/cachedContents")
