@@ -14,7 +14,9 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.app import Gateway
+from fairlead_gateway.configuration import AddedModels
 from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_llm.providers import ModelTarget, Provider
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from gatewayworld import catalog, running, scraped
 from llmworld import ADDS, PATH
@@ -116,6 +118,20 @@ async def test_a_mounted_config_map_is_swapped_by_its_link(tmp_path: Path) -> No
     finally:
         await models.stop()
     assert models.reloads == 1
+
+
+async def test_what_is_added_on_the_command_line_is_there_behind_each_change(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("routes: {}")
+    added = AddedModels({"url": Provider("http://127.0.0.1:9/v1", models=("*",))})
+    models = ConfiguredModels.of_file(file, added)
+    models.start()
+    try:
+        file.write_text("routes: {r: {models: [any]}}")
+        await eventually(lambda: models.reloads == 1)
+    finally:
+        await models.stop()
+    assert models.now.providers.targets("fairlead/r")[1] == [ModelTarget("url", "any")]
 
 
 class _Gated:

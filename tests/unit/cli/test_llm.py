@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fairlead_cli.failure import Failure
@@ -48,6 +50,19 @@ async def test_a_url_that_cannot_be_one_of_a_provider_is_a_bad_setting() -> None
         with pytest.raises(BadSetting, match=r"command line.*without credentials") as caught:
             load_models(None, chosen.added)
     assert "secret" not in str(caught.value)
+
+
+async def test_the_file_of_routes_comes_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(
+        "routes: {default: {models: [ours, another]}}\nproviders: {vllm: {baseUrl: 'http://vllm/v1', models: [ours]}}\n"
+    )
+    async with chosen_model("openai", {"OPENAI_API_KEY": "k"}) as chosen:
+        _, targets = load_models(file, chosen.added).providers.targets("fairlead/default")
+        file.write_text("providers: {openai: {baseUrl: 'http://mine/v1'}}")
+        with pytest.raises(BadSetting, match="openai is there already"):
+            load_models(file, chosen.added)
+    assert [(target.provider, target.model) for target in targets] == [("vllm", "ours"), ("openai", "another")]
 
 
 async def test_without_the_option_there_is_no_provider() -> None:
