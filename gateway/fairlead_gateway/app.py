@@ -62,8 +62,10 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
+from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.metrics.reloads import ReloadCollector
 from fairlead_gateway.metrics.servers import ServerCollector
+from fairlead_gateway.model_endpoints import llm_endpoints
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -100,8 +102,8 @@ class Gateway:
     def __init__(
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
-        governance: Governance, heap: Heap, models: ConfiguredModels,
-        llm: LlmEndpoints | None = None,
+        governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
+        llm: LlmEndpoints | None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -137,7 +139,8 @@ class Gateway:
         latencies = LatencyCollector(lambda: endpoint.selection, book, lambda: outbox.asked_at, time.time)
         servers = ServerCollector(lambda: endpoint.selection, rest.children)
         reloads = ReloadCollector(lambda: models.reload_failed, lambda: models.reloads)
-        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance, reloads)
+        custom_tools = CustomCollector(custom)
+        self.metrics = registry_of(collector, guards, latencies, servers, custom_tools, governance, used, reloads)
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
@@ -330,6 +333,7 @@ def build(
         router_tokens=settings.router_result_tokens or None,
     )
     activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
+    used = ModelCollector()
     rest = RestContext(
         lambda: endpoint.selection,
         Caller(dispatcher, own_tools, buffers),
@@ -347,6 +351,7 @@ def build(
         max_body=settings.max_request_bytes,
         routes=lambda: models.now.routes,
         windows=lambda: models.now.windows,
+        prices=lambda: models.now.prices,
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
@@ -370,16 +375,5 @@ def build(
     )  # fmt: skip
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        _llm_endpoints(models, rest, recorder, settings.llm_rounds, settings.llm_seconds),
+        used, llm_endpoints(settings, models, rest, recorder, governance, used),
     )  # fmt: skip
-
-
-def _llm_endpoints(
-    models: ConfiguredModels, rest: RestContext, recorder: ContextRecorder, *bounds: float
-) -> LlmEndpoints | None:
-    """None where there are no providers, and there will be none."""
-    if models.changes is None and not models.now.providers:
-        return None
-    from fairlead_llm.routes import LlmEndpoints
-
-    return LlmEndpoints(rest, lambda: models.now.providers, recorder, *bounds)

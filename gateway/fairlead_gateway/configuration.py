@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
@@ -25,11 +26,13 @@ NO_PROVIDERS: Final = Providers({}, {})
 Tokens = Annotated[int, Meta(ge=1)]
 
 
-class WindowSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Window of a model, in place of the packaged one."""
+class ModelSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Window of a model, in place of the packaged one, and its price."""
 
-    context: Tokens
+    context: Tokens | None = None
     max_input: Tokens | None = None
+    price: ModelPrice | None = None
+    """In US dollars for a million tokens."""
 
 
 class Models(msgspec.Struct, frozen=True):
@@ -40,12 +43,14 @@ class Models(msgspec.Struct, frozen=True):
     live: LiveSource | None = None
     providers: Providers = NO_PROVIDERS
     """Where models are, for the endpoints in front of them."""
+    prices: Mapping[str, ModelPrice] = MappingProxyType({})
+    """By the name of the model, or by `PROVIDER/MODEL`."""
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     routes: dict[str, Any] = {}
-    models: dict[str, Tokens | WindowSetting] = {}
-    """Model to the size of its window."""
+    models: dict[str, Tokens | ModelSetting] = {}
+    """Model to the size of its window, or to its window and its price."""
     live_models: LiveSource | None = None
     providers: dict[str, Any] = {}
 
@@ -66,7 +71,9 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
     a file from that alone. Example:
 
         routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
-        models: {our-qwen: 65536, gpt-5-mini: {context: 400000, maxInput: 272000}}
+        models:
+          our-qwen: 65536
+          gpt-5-mini: {context: 400000, maxInput: 272000, price: {input: 0.25, output: 2, cachedInput: 0.025}}
         liveModels: {url: "http://vllm.models:8000/v1/models", refreshSeconds: 300, tokenFile: /etc/vllm/token}
         providers: {vllm: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}}
 
@@ -97,8 +104,13 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
         raise BadSetting(f"{where}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
         raise BadSetting(f"{where}: liveModels.url must be the http or https URL of a list of models")
-    windows = ContextWindows({name: _window(size) for name, size in file.models.items()})
-    return Models(routes, windows, file.live_models, providers)
+    windows = {name: window for name, said in file.models.items() if (window := _window(where, name, said)) is not None}
+    prices = {
+        name: said.price
+        for name, said in file.models.items()
+        if isinstance(said, ModelSetting) and said.price is not None
+    }
+    return Models(routes, ContextWindows(windows), file.live_models, providers, prices)
 
 
 def embedding(settings: Settings) -> EmbeddingConfig | None:
@@ -174,5 +186,12 @@ def _check_model_api(name: str, url: str, model: str) -> None:
         raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
 
 
-def _window(size: int | WindowSetting) -> ContextWindow:
-    return ContextWindow(size) if isinstance(size, int) else ContextWindow(size.context, size.max_input)
+def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | None:
+    """None where the packaged one counts. Raises BadSetting."""
+    if isinstance(said, int):
+        return ContextWindow(said)
+    if said.context is not None:
+        return ContextWindow(said.context, said.max_input)
+    if said.max_input is not None or said.price is None:
+        raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
+    return None

@@ -7,7 +7,7 @@ Everything here runs in the worker of REST, whose catalog, sizes and conversions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,8 @@ from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
 from fairlead_formats.tokens.outcome import Cut, Plan
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tools.format import Format, Options
+from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.policy.view import View
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import offered, online
@@ -59,6 +61,12 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
     """Left out because the caller has a tool of that name."""
+    manual: Mapping[str, str] = {}
+    """Those of `names` that are not run here by themselves, each with the sentence that says why."""
+    quotas: tuple[Quota, ...] = ()
+    """Bounds that policies set in the namespaces of these tools on the tokens of a day."""
+    tokens: Mapping[str, int] = {}
+    """Tokens of the definitions, by the names that the tools have at the gateway."""
     refused: str = ""
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
@@ -69,6 +77,11 @@ class _Whole(msgspec.Struct, frozen=True):
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
+    tokens: dict[str, int]
+    manual: dict[str, str]
+    """By exposed name: why policies do not let it run by itself."""
+    quotas: dict[str, Quota]
+    """By exposed name, where policies bound the tokens of a day."""
 
 
 class Offers:
@@ -106,11 +119,14 @@ class Offers:
             return None
         if not isinstance(outcome, Plan):
             return ToolOffer(0, shadowed=shadowed, refused=outcome.reason)
-        chosen = [whole.definitions[name] for name in outcome.tools if name in whole.definitions]
+        chosen = {name: whole.definitions[name] for name in outcome.tools if name in whole.definitions}
         place = next(n for n, model in enumerate(models) if model.name == outcome.model)
+        quotas = {whole.quotas[name].namespace: whole.quotas[name] for name in whole.quotas.keys() & chosen}
         return ToolOffer(
-            place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
-        )
+            place, tuple(raw for _, raw in chosen.values()), tuple(shown for shown, _ in chosen.values()), outcome.cut,
+            shadowed, {chosen[name][0]: why for name, why in whole.manual.items() if name in chosen},
+            tuple(quotas.values()), {name: whole.tokens[name] for name in chosen},
+        )  # fmt: skip
 
     def _whole(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
         key = (format_.name, wishes.servers, wishes.tags, models[0].name)
@@ -123,11 +139,26 @@ class Offers:
             shown = {offer.names[name]: name for name in offer.names}
             raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
             definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-            found = _Whole([one for one in counted if one.name in definitions], definitions)
+            found = _whole_of([one for one in counted if one.name in definitions], definitions, shelf.view)
             if len(kept) >= MAX_KEPT:
                 kept.clear()
             kept[key] = found
         return found
+
+
+def _whole_of(counted: list[Candidate], definitions: dict[str, tuple[str, bytes]], view: View) -> _Whole:
+    routes = {name: view.everything[name] for name in definitions if name in view.everything}
+    return _Whole(
+        counted,
+        definitions,
+        {each.name: each.tokens for each in counted},
+        {name: why for name in routes if (why := view.manual(name))},
+        {
+            name: route.quota
+            for name, route in routes.items()
+            if route.quota is not None and route.quota.tokens_per_day is not None
+        },
+    )
 
 
 def _beside(model: RouteModel, own: int) -> RouteModel:

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.credentials import take_credential
 from fairlead_llm.error_forms import error_body
@@ -27,6 +28,7 @@ from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
+from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
@@ -51,14 +53,17 @@ class LlmEndpoints:
         context: RestContext,
         providers: Callable[[], Providers],
         recorder: ContextRecorder,
-        rounds: float,
-        seconds: float,
+        limits: LoopLimits,
+        breakers: ModelBreakers,
+        ledger: ModelLedger,
     ) -> None:
-        """`providers` are those of the configuration as it is now. `rounds` and `seconds` bound one request."""
+        """`providers` are those of the configuration as it is now. `limits` bound one request."""
         self._context = context
         self._providers = providers
         self._turns = OpenTurns(recorder)
-        self._limits = LoopLimits(int(rounds), seconds)
+        self._limits = limits
+        self._breakers = breakers
+        self._ledger = ledger
         self._client = ProviderClient()
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
@@ -81,7 +86,7 @@ class LlmEndpoints:
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
         preparation = RequestPreparation(self._context, providers, self._turns)
         services = ModelServices(
-            self._context, providers, preparation, self._turns, self._client, self._limits
+            self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers, self._ledger
         )  # fmt: skip
         chat = LlmEndpoint(services, CHAT)
         routes: dict[ProviderKind, list[Route]] = {

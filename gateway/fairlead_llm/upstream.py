@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,7 @@ import aiohttp
 
 from fairlead_llm.providers import Provider
 
+MAX_DIGITS: Final = 10
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 EVENT_STREAM: Final = "text/event-stream"
@@ -31,6 +34,7 @@ class ProviderAnswer:
         """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
         self._answer = answer
         self.status = answer.status
+        self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
             name.lower(): value for name, value in answer.headers.items() if _among(name.lower(), passed_on)
@@ -119,6 +123,8 @@ class KeyedClient:
     def __init__(self, client: ProviderClient, key: str) -> None:
         self._client = client
         self._key = key
+        self.keyed = bool(key)
+        """Whether the caller has a key of its own."""
 
     async def send(
         self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
@@ -143,6 +149,21 @@ async def key_of(provider: Provider) -> str:
     if not key:
         raise ProviderUnavailable("the file with the provider's key is empty")
     return key
+
+
+def seconds_until(headers: Mapping[str, str]) -> float | None:
+    """Seconds of `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None without one that
+    can be read.
+    """
+    millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    if millis.isdecimal() and len(millis) < MAX_DIGITS:
+        return int(millis) / 1000
+    if after.isdecimal() and len(after) < MAX_DIGITS:
+        return float(after)
+    try:
+        return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (TypeError, ValueError):  # also of a date without a zone
+        return None
 
 
 def _among(name: str, wanted: Sequence[str]) -> bool:

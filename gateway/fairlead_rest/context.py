@@ -17,6 +17,7 @@ from fairlead_api.policies.subjects import Key
 from fairlead_formats import registry
 from fairlead_formats.tokens.counting import LazyCounter
 from fairlead_formats.tokens.models import ContextWindows, LiveModels
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tools.cache import Conversions
@@ -100,6 +101,7 @@ class RestContext:
         max_body: int = MAX_BODY,
         routes: Callable[[], Mapping[str, ModelRoute]],
         windows: Callable[[], ContextWindows],
+        prices: Callable[[], Mapping[str, ModelPrice]],
         live_models: Callable[[], LiveModels | None],
         processes: int = 0,
         throttle: Throttle,
@@ -161,6 +163,7 @@ class RestContext:
         self._live_models = live_models
         self._live: LiveModels | None = None
         self._routes = routes
+        self._prices = prices
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
@@ -179,6 +182,11 @@ class RestContext:
     def routes(self) -> Mapping[str, ModelRoute]:
         """Routes of models, by name."""
         return self._routes()
+
+    @property
+    def prices(self) -> Mapping[str, ModelPrice]:
+        """Prices that the installation states, by model."""
+        return self._prices()
 
     @property
     def live_models(self) -> LiveModels | None:

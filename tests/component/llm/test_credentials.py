@@ -167,6 +167,15 @@ async def test_a_route_goes_on_with_the_providers_that_take_the_request(tmp_path
     assert "authorization" not in world.model.headers[0]
 
 
+async def test_the_limit_of_one_callers_key_holds_up_nobody_else(tmp_path: Path) -> None:
+    turns = [ScriptedTurn("slowly", status=429, headers={"retry-after": "60"}), ScriptedTurn("at once")]
+    async with llm_world(tmp_path, *turns, provider=KEYED, trust=KNOWN) as world:
+        limited = await _chat(world, "sk-mine")
+        other = await _chat(world, "sk-other")
+    assert limited.status == 429
+    assert other.message["choices"][0]["message"]["content"] == "at once"
+
+
 async def test_a_provider_key_in_a_file_is_used_as_it_is_now(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("first\n")

@@ -33,6 +33,9 @@ STORIES = {
     "FairleadGatewayAbsent": Story({"fairlead_build_info": "_x10 1x20"}, 4, 6, 15),
     "FairleadServerDown": Story({'fairlead_server_up{fairlead_server="a/b"}': "0x10 1x20"}, 4, 6, 15),
     "FairleadBreakerOpen": Story({'fairlead_breaker_state{fairlead_server="a/b"}': "2 1x4 0x20"}, 0, 2, 10),
+    "FairleadModelBreakerOpen": Story(
+        {'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "2 1x4 0x20"}, 0, 2, 10
+    ),
     "FairleadCallsFail": Story(
         {f'{CALLS},error_type="TIMEOUT"}}': "0+10x15 150x30", f'{CALLS},error_type=""}}': "0+60x45"}, 4, 8, 25
     ),
