@@ -12,10 +12,10 @@ from fastapi import Request, Response
 
 from fairlead_formats.tokens.families import family_of
 from fairlead_llm.errors import LlmError
-from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, model_request
+from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import Provider, ProviderKind
-from fairlead_llm.upstream import ProviderUnavailable
+from fairlead_llm.upstream import KeyedClient, ProviderUnavailable
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, encode
 
@@ -72,17 +72,24 @@ class TokenCountEndpoint:
         provider = services.providers.by_name[target.provider]
         if provider.kind == counting.kind:
             body = counting.body(prepared.request.body(target.model, (), offered, usage=False), target.model)
-            return await self._asked(provider, target.provider, counting.path(target.model), body, prepared)
+            client = services.client.of_caller(caller_key(request))
+            return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
         tokens = await self._estimated(target.model, prepared.request, offered)
         return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _asked(
-        self, provider: Provider, name: str, path: str, body: bytes, prepared: PreparedRequest
+        self,
+        client: KeyedClient,
+        provider: Provider,
+        name: str,
+        path: str,
+        body: bytes,
+        prepared: PreparedRequest,
     ) -> Response:
         """The provider's own count, or its refusal. Raises LlmError."""
         wire = self._counting.wire
         try:
-            answer = await self._services.client.send(provider, path, body, prepared.headers, wire.answer_headers)
+            answer = await client.send(provider, path, body, prepared.headers, wire.answer_headers)
             try:
                 status, said = answer.status, await answer.whole()
             finally:

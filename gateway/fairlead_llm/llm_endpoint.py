@@ -16,11 +16,12 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, SaidResponse
+from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import ModelTarget, Providers, UnknownModel
+from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
@@ -119,8 +120,8 @@ class LlmEndpoint:
             raise bad_request(error) from error
         record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
-            services.context, services.client, services.providers, seen, origin_of(request), prepared, prepare,
-            asked.wishes, services.limits, services.breakers, record,
+            services.context, services.client.of_caller(caller_key(request)), services.providers, seen,
+            origin_of(request), prepared, prepare, asked.wishes, services.limits, services.breakers, record,
         )  # fmt: skip
 
     async def _whole(
@@ -182,6 +183,11 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
 
 
+def caller_key(request: Request) -> str:
+    """The provider's key that a request brings; empty without one."""
+    return str(request.scope.get(PROVIDER_KEY, ""))
+
+
 def origin_of(request: Request) -> Origin:
     """Where a request comes from."""
     address = request.client.host if request.client else ""
@@ -231,9 +237,11 @@ def model_request(
     """
     wishes = _wishes(read, request)
     try:
-        route, targets = providers.targets(read.model)
+        route, targets = providers.targets(read.model, keyed=bool(caller_key(request)))
     except UnknownModel as error:
         raise LlmError(404, str(error), "model_not_found", param="model") from error
+    except ProviderKeyRefused as error:
+        raise LlmError(error.status, str(error), "provider_key") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
     return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
 
@@ -241,15 +249,6 @@ def model_request(
 def failed(wire: WireFormat, error: LlmError) -> Response:
     """The response that says so, in a client's format."""
     return Response(wire.error_body(error), error.status, error.headers, JSON)
-
-
-def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
-    """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
-
-    def refused(problem: Problem) -> Response:
-        return failed(wire, of_problem(problem))
-
-    return refused
 
 
 def bad_request(error: BadRequest) -> LlmError:

@@ -16,6 +16,7 @@ from msgspec import Raw
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.errors import LlmError
+from fairlead_llm.llm_endpoint import caller_key
 from fairlead_llm.providers import Providers
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import encode, members_of
@@ -36,30 +37,26 @@ class StoredResponses:
         self._providers = providers
         self._client = client
 
-    async def retrieve(self, request: Request, ident: str) -> Response:
+    async def retrieve(self, request: Request) -> Response:
         """The answer, as it was said; from the provider where that has it, as of one in the background."""
-        return await self._for(request, ident, self._retrieved)
+        return await self._for(request, self._retrieved)
 
-    async def cancel(self, request: Request, ident: str) -> Response:
+    async def cancel(self, request: Request) -> Response:
         """The answer, which the provider was told to end."""
-        return await self._for(request, ident, self._cancelled)
+        return await self._for(request, self._cancelled)
 
-    async def delete(self, request: Request, ident: str) -> Response:
+    async def delete(self, request: Request) -> Response:
         """Delete the answer, here and at the provider."""
-        return await self._for(request, ident, self._deleted)
+        return await self._for(request, self._deleted)
 
-    async def input_items(self, request: Request, ident: str) -> Response:
+    async def input_items(self, request: Request) -> Response:
         """Items of the request that it answered."""
-        return await self._for(request, ident, self._input_items)
-
-    def not_offered(self, what: str) -> Response:
-        """The refusal of what the API has beside these."""
-        message = f"POST /v1/responses/{what[:128]} is not offered here"
-        return Response(error_body(LlmError(404, message, "not_found")), 404, None, JSON)
+        return await self._for(request, self._input_items)
 
     async def _for(
-        self, request: Request, ident: str, work: Callable[[Request, str, KeptResponse], Awaitable[Response]]
+        self, request: Request, work: Callable[[Request, str, KeptResponse], Awaitable[Response]]
     ) -> Response:
+        ident = request.path_params["response_id"]
         try:
             kept = await self._kept.found(request.scope[IDENTITY], ident)
             if kept is None:
@@ -103,8 +100,9 @@ class StoredResponses:
             )
         query = request.url.query
         path = f"/responses/{quote(what, safe='/')}" + (f"?{query}" if query else "")
+        client = self._client.of_caller(caller_key(request))
         try:
-            answer = await self._client.send(provider, path, b"", {}, RESPONSES.answer_headers, method)
+            answer = await client.send(provider, path, b"", {}, RESPONSES.answer_headers, method)
             try:
                 body = await answer.whole()
             finally:

@@ -2,7 +2,7 @@
 for tests.
 """
 
-from fairlead_llm.scripted.model import ScriptedModel
+from fairlead_llm.scripted.model import ScriptedModel, scripted_response
 from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
 
-__all__ = ["ScriptedCall", "ScriptedModel", "ScriptedTurn"]
+__all__ = ["ScriptedCall", "ScriptedModel", "ScriptedTurn", "scripted_response"]

@@ -103,14 +103,22 @@ class ScriptedModel:
         turn = self._turns[number - 1] if number <= len(self._turns) else ScriptedTurn("The script is over.")
         if turn.hangs:
             return None
-        if turn.status != 200:
-            return _json(api.failed(turn), turn.status, turn.headers)
-        if api.asks_for_stream(path, asked):
-            stream = _stream(api, turn, number, asked)
-            return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
-        return _json(
-            turn.whole.encode() if turn.whole is not None else api.whole(turn, number, asked), 200, turn.headers
-        )
+        return scripted_response(turn, number, asked, api, path)
+
+
+def scripted_response(
+    turn: ScriptedTurn, number: int, asked: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
+) -> Response:
+    """The response that says a turn to a request of an API, by default chat's; `number` is the request's, of which ids
+    are made.
+    """
+    api = api or chat.ChatApi()
+    if turn.status != 200:
+        return _json(api.failed(turn), turn.status, turn.headers)
+    if api.asks_for_stream(path, asked):
+        stream = _stream(api, turn, number, asked)
+        return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
+    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, asked), 200, turn.headers)
 
 
 def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

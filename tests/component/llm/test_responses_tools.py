@@ -86,7 +86,7 @@ async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> 
         (named(server_url="fairlead", server_label="demo"), ["demo__add", "demo__fail"]),
         (named(server_url="fairlead", server_label="fairlead"), ["demo__add", "demo__fail"]),
         (named(server_url="fairlead://other"), []),
-        (named(allowed_tools={"read_only": True}), []),
+        (named(allowed_tools={"read_only": True}), ["demo__add"]),
     ],
 )
 async def test_only_tools_of_the_server_that_is_named_are_given(
