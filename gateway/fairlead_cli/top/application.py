@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from urllib.parse import quote
 
 from rich.text import Text
@@ -22,10 +22,10 @@ from fairlead_cli.top.dialogs import HELP, TextDialog
 from fairlead_cli.top.feed import RepeatedRequest, requested
 from fairlead_cli.top.rates import CallRates
 from fairlead_cli.top.reading import GatewayReading, read
-from fairlead_cli.top.rows import WatchedRows, WatchedServerRow, WatchedToolRow, rows_of, waiting
+from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, rows_of, waiting
 from fairlead_cli.top.tables import WatchedTable
 
-THEME: Final = "textual-ansi"
+THEME: Final = "ansi-dark"
 """Colours of the terminal itself, dark or light."""
 
 
@@ -40,10 +40,9 @@ class ReadingArrived(Message):
 class DetailsArrived(Message):
     """An explanation of a tool, or why there is none, for the dialog that asked."""
 
-    def __init__(self, dialog: TextDialog, row: WatchedToolRow, outcome: dict[str, Any] | Failure) -> None:
+    def __init__(self, dialog: TextDialog, outcome: list[str] | Failure) -> None:
         super().__init__()
         self.dialog = dialog
-        self.row = row
         self.outcome = outcome
 
 
@@ -59,6 +58,7 @@ class TopApp(App[None]):
     #tools { height: 1fr; min-height: 4; }
     WatchedTable { border-top: solid gray; border-title-align: left; }
     WatchedTable:focus { border-top: heavy gray; border-title-style: bold; }
+    WatchedTable > .datatable--header { background: ansi_default; color: ansi_default; text-style: bold; }
     #filter { display: none; border: none; height: 1; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -116,8 +116,8 @@ class TopApp(App[None]):
 
     def on_details_arrived(self, message: DetailsArrived) -> None:
         if message.dialog.is_attached:
-            outcome = message.outcome
-            message.dialog.show([str(outcome)] if isinstance(outcome, Failure) else tool_details(message.row, outcome))
+            lines = [str(message.outcome)] if isinstance(message.outcome, Failure) else message.outcome
+            message.dialog.show(lines)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         row = event.data_table.current if isinstance(event.data_table, WatchedTable) else None
@@ -159,12 +159,13 @@ class TopApp(App[None]):
         self.push_screen(dialog)
         path = f"/v1/tools/{quote(row.name, safe='')}/explain"
         requested(
-            lambda: self._plane.get(path), lambda outcome: self.post_message(DetailsArrived(dialog, row, outcome))
+            lambda: tool_details(row, self._plane.get(path)),
+            lambda outcome: self.post_message(DetailsArrived(dialog, outcome)),
         )
 
     def _draw(self) -> None:
         shown = self._rows.arranged(self._key, self._words)
-        self.query_one("#summary", Static).update(self._summary(shown))
+        self.query_one("#summary", Static).update(self._summary())
         notice = self.query_one("#notice", Static)
         notice.display = self._lost is not None
         if self._lost is not None:
@@ -173,7 +174,7 @@ class TopApp(App[None]):
         self._servers.show(shown.servers)
         self._tools.show(shown.tools)
 
-    def _summary(self, shown: WatchedRows) -> Text:
+    def _summary(self) -> Text:
         total, out = self._rows.total, waiting(self._rows.servers)
         parts = [
             f"{per_minute(total.calls_per_minute)} calls/min",
@@ -181,11 +182,11 @@ class TopApp(App[None]):
             *([f"{out} of {len(self._rows.servers)} servers not ready"] if out else []),
             *([f"{self._rates.origins} replicas"] if self._rates.origins > 1 else []),
             f"by {self._key}",
-            *([f"with {printable(self._words)!r}: {len(shown.tools)} tools"] if self._words else []),
+            *([f"with {printable(self._words)!r}"] if self._words else []),
             f"every {self._interval:g} s",
         ]
         line = Text(printable(self._url), style="bold")
-        line.append("  " + " · ".join(parts), style="not bold")
+        line.append("\n" + " · ".join(parts), style="not bold")
         if self._paused:
             line.append(" · PAUSED", style="bold")
         return line

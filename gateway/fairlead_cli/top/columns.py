@@ -95,11 +95,11 @@ SERVER_COLUMNS: Final[tuple[Column[WatchedServerRow], ...]] = (
     Column("STATE", 10, 0, lambda row: row.state, numeric=False),
     Column("CALLS/MIN", 9, 1, lambda row: per_minute(row.figures.calls_per_minute)),
     Column("ERR/MIN", 7, 2, lambda row: per_minute(row.figures.errors_per_minute)),
-    Column("P50", 8, 4, lambda row: milliseconds(row.figures.p50_ms)),
+    Column("P50", 8, 6, lambda row: milliseconds(row.figures.p50_ms)),
     Column("P95", 8, 3, lambda row: milliseconds(row.figures.p95_ms)),
     Column("RESTARTS", 8, 5, lambda row: count(row.restarts)),
-    Column("TOOLS", 5, 6, lambda row: count(row.tools)),
-    Column("WHY", 20, 7, lambda row: row.cause, numeric=False),
+    Column("TOOLS", 5, 7, lambda row: count(row.tools)),
+    Column("WHY", 18, 4, lambda row: row.cause, numeric=False),
 )
 TOOL_COLUMNS: Final[tuple[Column[WatchedToolRow], ...]] = (
     Column("TIER", 10, 4, lambda row: row.tier or UNKNOWN, numeric=False),

@@ -14,8 +14,9 @@ from fairlead_cli.top.rows import CallFigures, WatchedServerRow, WatchedToolRow
 def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]:
     """Lines about a server by its document."""
     why = f" ({row.cause})" if row.cause else ""
-    lines = [f"{row.name}: {row.state}{why}", *figure_lines(row.figures)]
-    lines.append(f"  tools     {count(row.tools)}, of which the slowest gives p50 and p95")
+    lines = [f"{row.name}: {row.state}{why}"]
+    if row.tools:
+        lines += [*figure_lines(row.figures), f"  tools     {row.tools:,}; p50 and p95 are those of the slowest"]
     lines.append(f"  restarts  {count(row.restarts)}")
     for word, member in (("breaker", "breaker"), ("endpoint", "endpoint"), ("MCP", "protocolVersion")):
         if document.get(member):

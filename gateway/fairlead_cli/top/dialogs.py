@@ -15,17 +15,19 @@ from textual.widgets import Static
 HELP: Final = (
     "fairlead top",
     "",
-    "  c e l n   order by calls, errors, latency (p95), name",
-    "  /         show only names with these letters; also a state, such as failed",
-    "  escape    show everything again",
+    "  c e l n   order: calls, errors, latency (p95), name",
+    "  /         only names with these letters, or a state such as failed",
+    "  escape    everything again",
     "  space     pause, and go on",
     "  tab       from servers to tools, and back",
     "  enter     why a server is not ready, why a tier hides a tool",
     "  q         quit",
     "",
-    "Calls are those of all callers; you see servers and tools that policies show you.",
-    "Rates are over the last minute. p50 and p95 are of the last 100 calls that",
-    "succeeded; of a server, those of its slowest tool. An unknown figure is -.",
+    (
+        "Calls are those of all callers, to servers and tools that policies show you; "
+        "rates are over the last minute. p50 and p95 are of the last 100 calls that "
+        "succeeded; of a server, those of its slowest tool. An unknown figure is -."
+    ),
 )
 
 

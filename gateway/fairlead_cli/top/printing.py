@@ -59,7 +59,7 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
 
 def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
     """Show the screen until it is left. Raises Failure where there is no terminal, or the first reading fails."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
         raise Failure("there is no terminal for the screen: add --once or --json", code=USED_WRONGLY)
     with needs("up"):
         from fairlead_cli.top.application import TopApp

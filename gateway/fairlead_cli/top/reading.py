@@ -76,14 +76,15 @@ class GatewayReading:
 
 def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
     """Ask the gateway. Raises Failure."""
-    servers = plane.get("/v1/servers")
+    documents = plane.get("/v1/servers")
+    servers = _converted(documents, _Servers).servers
     scores = _converted(plane.get("/v1/scores"), _Scores)
     return GatewayReading(
         at=clock(),
         origin=scores.origin,
-        servers=_converted(servers, _Servers).servers,
+        servers=servers,
         tools=scores.tools,
-        documents={str(one["server"]): one for one in servers["servers"]},
+        documents={str(one["server"]): one for one in documents["servers"]},
     )
 
 

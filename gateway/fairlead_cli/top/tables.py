@@ -67,7 +67,8 @@ class WatchedTable(DataTable[Text], Generic[Row]):
             self.add_row(*_styled(row, layout))
         self.move_cursor(row=cursor, animate=False, scroll=False)
         more = self._total - len(self._rows)
-        self.border_title = f"{self._total:,} {self._kind}" + (f", {more:,} of them not drawn: use /" if more else "")
+        what = self._kind if self._total != 1 else self._kind.removesuffix("s")
+        self.border_title = f"{self._total:,} {what}" + (f", {more:,} of them not drawn: use /" if more else "")
 
     @property
     def _room(self) -> int:
