@@ -71,6 +71,7 @@ class TopApp(App[None]):
         Binding("space", "pause", "Pause"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
     def __init__(self, plane: Plane, url: str, key: SortKey, interval: float, first: GatewayReading) -> None:
@@ -176,20 +177,18 @@ class TopApp(App[None]):
 
     def _summary(self) -> Text:
         total, out = self._rows.total, waiting(self._rows.servers)
-        parts = [
+        how = [f"by {self._key}", f"every {self._interval:g} s"]
+        how += [f"with {printable(self._words)!r}"] if self._words else []
+        how += ["PAUSED"] if self._paused else []
+        figures = [
             f"{per_minute(total.calls_per_minute)} calls/min",
             f"{per_minute(total.errors_per_minute)} errors/min",
-            *([f"{out} of {len(self._rows.servers)} servers not ready"] if out else []),
-            *([f"{self._rates.origins} replicas"] if self._rates.origins > 1 else []),
-            f"by {self._key}",
-            *([f"with {printable(self._words)!r}"] if self._words else []),
-            f"every {self._interval:g} s",
         ]
+        figures += [f"{out} of {len(self._rows.servers)} servers not ready"] if out else []
+        figures += [f"{self._rates.origins} replicas"] if self._rates.origins > 1 else []
         line = Text(printable(self._url), style="bold")
-        line.append("\n" + " · ".join(parts), style="not bold")
-        if self._paused:
-            line.append(" · PAUSED", style="bold")
-        return line
+        line.append("  " + " · ".join(how), style="not bold")
+        return line.append("\n" + " · ".join(figures), style="not bold")
 
     @property
     def _servers(self) -> WatchedTable[WatchedServerRow]:

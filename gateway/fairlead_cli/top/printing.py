@@ -64,7 +64,10 @@ def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
     with needs("up"):
         from fairlead_cli.top.application import TopApp
     plane = Plane.of(destination)
-    TopApp(plane, destination.url, key, interval, read(plane)).run()
+    app = TopApp(plane, destination.url, key, interval, read(plane))
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)  # a fault, which Textual has printed
 
 
 def document(reading: GatewayReading, rows: WatchedRows) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fairlead_rest.openapi import described
 from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.worker import breathing
 from fairlead_tools.names import tool_id
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
@@ -165,7 +166,7 @@ def scored(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
     entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
     found = []
-    for name, (server, tool) in snapshot.merged.items():
+    for name, (server, tool) in breathing(snapshot.merged.items()):
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, seen.floor(tool))

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import os
+import pty
+import re
+import select
 import signal
+import struct
+import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -46,6 +55,8 @@ FAILED = Servers(
 FIGURES = Quantiles(p50_ms=700.0, p90_ms=800.0, p95_ms=900.0, p99_ms=950.0, samples=20)
 SLOW = ToolState(name="slow", quantiles=FIGURES, tiers=("deep",), hidden={"fast": "over_budget p95=900ms tier=500ms"})
 STATE = State(servers=(ServerState(namespace="default", name="demo", tools=(SLOW,)),))
+PAGE = Path(__file__).parents[3] / "docs/top.md"
+_BLOCK = re.compile(r"^```sh\n(.+?)^```", re.MULTILINE | re.DOTALL)
 TOOLS = ("add", "bad", "slow")
 
 
@@ -53,13 +64,17 @@ def url_of(gateway: Gateway) -> str:
     return f"http://127.0.0.1:{gateway.port}/mcp"
 
 
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 @asynccontextmanager
 async def world(folder: Path, tools: tuple[str, ...] = TOOLS, **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway with a server whose tool `bad` always fails, one slow tool, and a server that does not start."""
-    made = modern_server(call=lambda request: {"content": [], "isError": request.params["name"] == "bad"})
+    serving = modern_server(call=lambda request: {"content": [], "isError": request.params["name"] == "bad"})
     rules = settings.pop("rules", Rules(tiers=TIERS))
-    folder.mkdir(exist_ok=True)
-    async with made as server, running(
+    async with serving as server, running(
         folder, catalog("demo", server.url, tools), FAILED, STATE, rules, **settings
     ) as gateway:  # fmt: skip
         yield gateway
@@ -157,15 +172,15 @@ async def test_enter_says_why_a_server_is_not_ready_and_why_a_tool_is_hidden(tmp
 
 async def test_a_lost_gateway_is_told_with_the_old_figures_and_comes_back(tmp_path: Path) -> None:
     port = free_port()
-    async with world(tmp_path / "a", port=port) as gateway:
-        entered = screen(gateway)
-        app, pilot = await entered.__aenter__()
-    await until_shown(pilot, "the loss", lambda: "No answer, figures are" in said(app, "notice"))
-    assert [row[0] for row in table(app, "servers")[1:]] == ["demo", "vault"]
-    async with world(tmp_path / "b", ("add", "other"), port=port):
+    async with AsyncExitStack() as before, AsyncExitStack() as opened:
+        gateway = await before.enter_async_context(world(made(tmp_path / "a"), port=port))
+        app, pilot = await opened.enter_async_context(screen(gateway))
+        await before.aclose()
+        await until_shown(pilot, "the loss", lambda: "No answer, figures are" in said(app, "notice"))
+        assert [row[0] for row in table(app, "servers")[1:]] == ["demo", "vault"]
+        await opened.enter_async_context(world(made(tmp_path / "b"), ("add", "other"), port=port))
         await until_shown(pilot, "the return", lambda: not said(app, "notice"))
         assert [row[0] for row in table(app, "tools")[1:]] == ["demo__add", "demo__other"]
-        await entered.__aexit__(None, None, None)
 
 
 async def test_narrow_windows_keep_names_states_and_calls(tmp_path: Path) -> None:
@@ -240,6 +255,41 @@ async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_p
         "npc": {"demo__add": none, "demo__slow": none},
         "dm": {"demo__add": none, "demo__bad": one, "demo__slow": none},
     }
+
+
+def in_terminal(*words: str) -> int:
+    """Exit code of a command in a terminal of its own, of which `q` is asked once something is drawn."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen([sys.executable, "-m", "fairlead_cli", *words], stdin=there, stdout=there, stderr=there)
+    os.close(there)
+    drawn, asked = b"", False
+    try:
+        while process.poll() is None and select.select([here], [], [], 30)[0]:
+            try:
+                drawn += os.read(here, 1 << 16)
+            except OSError:  # its end of the terminal is closed
+                break
+            if b"demo__add" in drawn and not asked:
+                asked = bool(os.write(here, b"q"))
+        return process.wait(30) if asked else -1
+    finally:
+        process.kill()
+        process.wait()
+        os.close(here)
+
+
+async def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = [line.split()[1:] for block in _BLOCK.findall(PAGE.read_text()) for line in block.splitlines()]
+    assert ["top"] in commands
+    assert len(commands) > 2
+    async with world(tmp_path) as gateway:
+        monkeypatch.setenv("FAIRLEAD_URL", url_of(gateway))
+        for words in commands:
+            if "--once" in words:
+                assert (await fairlead(*words))[::2] == (0, "")
+            else:
+                assert await asyncio.to_thread(in_terminal, *words) == 0
 
 
 async def test_without_a_terminal_the_screen_is_refused(tmp_path: Path) -> None:
