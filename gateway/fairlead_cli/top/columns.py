@@ -18,7 +18,7 @@ NARROWEST: Final = 14
 
 
 @dataclass(frozen=True)
-class Column(Generic[Row]):
+class TopColumn(Generic[Row]):
     """One column. `rank` 0 is always shown; of others the highest is left out first."""
 
     heading: str
@@ -33,7 +33,7 @@ class TableLayout(Generic[Row]):
     """Columns that fit a width, and the cells that are left for the name, the first column."""
 
     name_width: int
-    columns: tuple[Column[Row], ...]
+    columns: tuple[TopColumn[Row], ...]
 
     def cells(self, row: Row) -> list[str]:
         """The cells of a row, each as wide as its column."""
@@ -44,7 +44,7 @@ class TableLayout(Generic[Row]):
         return cells
 
 
-def layout_of(columns: Sequence[Column[Row]], width: int, names: Sequence[str]) -> TableLayout[Row]:
+def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str]) -> TableLayout[Row]:
     """The layout for a window of `width` cells: names take what they need, and columns what is left."""
     longest = max((len(short_name(name)) for name in names), default=0)
     wanted = max(NARROWEST, min(longest, width // 2))
@@ -91,22 +91,22 @@ def count(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-SERVER_COLUMNS: Final[tuple[Column[WatchedServerRow], ...]] = (
-    Column("STATE", 10, 0, lambda row: row.state, numeric=False),
-    Column("CALLS/MIN", 9, 1, lambda row: per_minute(row.figures.calls_per_minute)),
-    Column("ERR/MIN", 7, 2, lambda row: per_minute(row.figures.errors_per_minute)),
-    Column("P50", 8, 6, lambda row: milliseconds(row.figures.p50_ms)),
-    Column("P95", 8, 3, lambda row: milliseconds(row.figures.p95_ms)),
-    Column("RESTARTS", 8, 5, lambda row: count(row.restarts)),
-    Column("TOOLS", 5, 7, lambda row: count(row.tools)),
-    Column("WHY", 18, 4, lambda row: row.cause, numeric=False),
+SERVER_COLUMNS: Final[tuple[TopColumn[WatchedServerRow], ...]] = (
+    TopColumn("STATE", 10, 0, lambda row: row.state, numeric=False),
+    TopColumn("CALLS/MIN", 9, 1, lambda row: per_minute(row.figures.calls_per_minute)),
+    TopColumn("ERR/MIN", 7, 2, lambda row: per_minute(row.figures.errors_per_minute)),
+    TopColumn("P50", 8, 6, lambda row: milliseconds(row.figures.p50_ms)),
+    TopColumn("P95", 8, 3, lambda row: milliseconds(row.figures.p95_ms)),
+    TopColumn("RESTARTS", 8, 5, lambda row: count(row.restarts)),
+    TopColumn("TOOLS", 5, 7, lambda row: count(row.tools)),
+    TopColumn("WHY", 18, 4, lambda row: row.cause, numeric=False),
 )
-TOOL_COLUMNS: Final[tuple[Column[WatchedToolRow], ...]] = (
-    Column("TIER", 10, 4, lambda row: row.tier or UNKNOWN, numeric=False),
-    Column("CALLS/MIN", 9, 0, lambda row: per_minute(row.figures.calls_per_minute)),
-    Column("ERR/MIN", 7, 1, lambda row: per_minute(row.figures.errors_per_minute)),
-    Column("P50", 8, 3, lambda row: milliseconds(row.figures.p50_ms)),
-    Column("P95", 8, 2, lambda row: milliseconds(row.figures.p95_ms)),
-    Column("CALLS", 7, 5, lambda row: count(row.figures.calls)),
-    Column("ERRORS", 7, 6, lambda row: count(row.figures.errors)),
+TOOL_COLUMNS: Final[tuple[TopColumn[WatchedToolRow], ...]] = (
+    TopColumn("TIER", 10, 4, lambda row: row.tier or UNKNOWN, numeric=False),
+    TopColumn("CALLS/MIN", 9, 0, lambda row: per_minute(row.figures.calls_per_minute)),
+    TopColumn("ERR/MIN", 7, 1, lambda row: per_minute(row.figures.errors_per_minute)),
+    TopColumn("P50", 8, 3, lambda row: milliseconds(row.figures.p50_ms)),
+    TopColumn("P95", 8, 2, lambda row: milliseconds(row.figures.p95_ms)),
+    TopColumn("CALLS", 7, 5, lambda row: count(row.figures.calls)),
+    TopColumn("ERRORS", 7, 6, lambda row: count(row.figures.errors)),
 )

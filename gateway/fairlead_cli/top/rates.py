@@ -11,6 +11,8 @@ from fairlead_cli.top.reading import CountedCalls, GatewayReading
 
 WINDOW: Final = 60.0
 """Seconds that a rate is over, once there are readings for that long; a reading ago where readings are rarer."""
+SPACING: Final = 5.0
+"""Seconds that all kept readings but the newest are apart, or nearly: a window of ten thousand tools stays small."""
 MOST_ORIGINS: Final = 32
 """Replicas behind one address whose counts are kept."""
 
@@ -44,6 +46,8 @@ class CallRates:
         now = reading.at
         counts = {tool.name: tool.count for tool in reading.tools if tool.count is not None}
         held = self._origins.pop(reading.origin, deque())
+        if len(held) > 1 and now - held[-2].at < SPACING:
+            held.pop()
         held.append(_Counts(now, counts))
         while len(held) > 2 and held[1].at <= now - WINDOW:
             held.popleft()

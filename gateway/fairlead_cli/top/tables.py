@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets import DataTable
 
 from fairlead_api.documents.servers import FAILED, OFFLINE, READY
-from fairlead_cli.top.columns import Column, TableLayout, layout_of
+from fairlead_cli.top.columns import TableLayout, TopColumn, layout_of
 from fairlead_cli.top.rows import Row, WatchedRow, WatchedServerRow
 
 MOST_ROWS: Final = 300
@@ -25,7 +25,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
     first one it stays at the top.
     """
 
-    def __init__(self, kind: str, columns: Sequence[Column[Row]]) -> None:
+    def __init__(self, kind: str, columns: Sequence[TopColumn[Row]]) -> None:
         super().__init__(id=kind, cursor_type="row", cell_padding=_CELL_PADDING)
         self._kind = kind
         self._every = columns

@@ -189,6 +189,8 @@ async def test_narrow_windows_keep_names_states_and_calls(tmp_path: Path) -> Non
         assert table(app, "tools")[0][:2] == ["TOOL", "CALLS/MIN"]
         await pilot.resize_terminal(130, 30)
         await until_shown(pilot, "all columns", lambda: "WHY" in table(app, "servers")[0])
+        await pilot.press("ctrl+c")
+    assert app.return_code == 0
 
 
 async def test_of_a_thousand_tools_some_are_drawn_and_a_filter_finds_the_others(tmp_path: Path) -> None:

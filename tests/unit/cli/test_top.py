@@ -43,6 +43,12 @@ def test_a_burst_leaves_the_rate_after_a_minute() -> None:
     assert found[-1] == CallRate(0, 0)
 
 
+def test_readings_in_quick_succession_are_counted_all_the_same() -> None:
+    rates = CallRates()
+    found = [rates.take(reading(at / 10, {"a": (at, 0)})) for at in range(1, 601)]
+    assert found[-1]["a"].calls == pytest.approx(600)
+
+
 def test_readings_rarer_than_a_minute_are_held_against_the_one_before() -> None:
     rates = CallRates()
     for at, calls in ((0, 0), (300, 5)):
@@ -74,6 +80,7 @@ def test_a_gateway_that_was_started_again_makes_no_negative_rate() -> None:
 
 def test_rates_of_replicas_are_added_up_while_they_answer() -> None:
     rates = CallRates()
+    both = {}
     for at in (0, 30):
         rates.take(reading(at, {"a": (at, 0)}, "one"))
         both = rates.take(reading(at + 1, {"a": (at // 2, 0)}, "two"))
