@@ -96,6 +96,16 @@ def up(
             help="LiteLLM proxy whose MCP tools are served. Its key is in FAIRLEAD_LITELLM_KEY.",
         ),
     ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|NAME",
+            envvar="FAIRLEAD_LLM",
+            help="Model behind /v1/chat/completions: openai, anthropic or gemini, with OPENAI_API_KEY, "
+            "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY where it needs "
+            "one; scripted, which needs none and only calls tools; or auto: the first whose key is set, else scripted.",
+        ),
+    ] = None,
     tier: Annotated[
         str | None,
         typer.Option(
@@ -140,6 +150,8 @@ def up(
         fairlead up servers/              (a folder of manifests)
 
         fairlead up --tools my_tools.py   (functions of yours beside the quick start)
+
+        fairlead up --llm scripted        (and a model that calls tools by itself)
     """
     from fairlead_cli.failure import needs
 
@@ -152,6 +164,7 @@ def up(
             tools=tuple(tools or ()),
             routes=routes,
             litellm=litellm,
+            llm=llm,
             tier=tier,
             host=host,
             port=port,

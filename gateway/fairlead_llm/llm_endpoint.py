@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,11 +14,12 @@ from fastapi import Request, Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.breakers import ModelBreakers
+from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import Providers, UnknownModel
+from fairlead_llm.providers import ProviderKeyRefused, Providers, UnknownModel
 from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.turns import OpenTurns
@@ -130,11 +130,14 @@ class LlmEndpoint:
         try:
             read = self._format.read(body, model, stream)
             wishes = _wishes(read, request)
-            route, targets = services.providers.targets(read.model)
+            key = request.scope.get(PROVIDER_KEY, "")
+            route, targets = services.providers.targets(read.model, keyed=bool(key))
         except BadRequest as error:
             raise _bad(error) from error
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
         identity, headers = request.scope[IDENTITY], dict(request.headers)
         asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
         seen = functools.partial(services.context.seen, request)
@@ -145,8 +148,8 @@ class LlmEndpoint:
             raise _bad(error) from error
         record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
-            services.limits, services.breakers, record,
+            services.context, services.client.of_caller(key), services.providers, seen, origin, prepared, prepare,
+            wishes.tier, services.limits, services.breakers, record,
         )  # fmt: skip
 
     async def _whole(self, request: Request, loop: ToolLoop, answer: ProviderAnswer) -> Response:
@@ -201,16 +204,6 @@ class LlmEndpoint:
         loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
-
-
-def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
-    """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
-
-    def refused(problem: Problem) -> Response:
-        error = of_problem(problem)
-        return Response(wire.error_body(error), error.status, error.headers, JSON)
-
-    return refused
 
 
 def _bad(error: BadRequest) -> LlmError:

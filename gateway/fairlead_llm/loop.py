@@ -25,7 +25,7 @@ from fairlead_llm.offers import ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
-from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import FinishedCall, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
@@ -95,7 +95,7 @@ class ToolLoop:
     def __init__(
         self,
         context: RestContext,
-        client: ProviderClient,
+        client: KeyedClient,
         providers: Providers,
         seen: Callable[[], SubjectCatalog],
         origin: Origin,
@@ -212,7 +212,8 @@ class ToolLoop:
         except BaseException:
             attempt.given_up()
             raise
-        attempt.answered(answer.status, answer.retry_after)
+        # a limit of one caller's own key says nothing of the requests of others
+        attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
         if answer.status == 200:
             self.record.answered()
         else:

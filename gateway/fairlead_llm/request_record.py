@@ -40,10 +40,10 @@ class ModelLedger:
         metrics: ModelMetrics,
         auditor: Auditor | None,
         tokens: TokenLimiter,
-        prices: Mapping[str, ModelPrice],
+        prices: Callable[[], Mapping[str, ModelPrice]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`prices` by the name of the model at its provider, or by `PROVIDER/MODEL`."""
+        """`prices` as they are now, by the name of the model at its provider, or by `PROVIDER/MODEL`."""
         self.metrics = metrics
         self.auditor = auditor
         self.tokens = tokens
@@ -56,7 +56,8 @@ class ModelLedger:
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
         """Price of a model; None where the installation states none."""
-        return self._prices.get(f"{target.provider}/{target.model}") or self._prices.get(target.model)
+        prices = self._prices()
+        return prices.get(f"{target.provider}/{target.model}") or prices.get(target.model)
 
 
 class RequestRecord:

@@ -70,13 +70,23 @@ class ProviderClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
+    def of_caller(self, key: str) -> KeyedClient:
+        """The client for a request that brings a key of its own; without one where it is empty."""
+        return KeyedClient(self, key)
+
     async def send(
-        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+        self,
+        provider: Provider,
+        path: str,
+        body: bytes,
+        more: Mapping[str, str],
+        passed_on: Sequence[str],
+        key: str = "",
     ) -> ProviderAnswer:
         """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
-        answer that it gets. Raises ProviderUnavailable.
+        answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
         """
-        headers = provider.request_headers(await key_of(provider), more)
+        headers = provider.request_headers(key or await key_of(provider), more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
@@ -107,6 +117,22 @@ class ProviderClient:
             await self._session.close()
 
 
+class KeyedClient:
+    """Sends the requests of one caller, with its own key where it has one."""
+
+    def __init__(self, client: ProviderClient, key: str) -> None:
+        self._client = client
+        self._key = key
+        self.keyed = bool(key)
+        """Whether the caller has a key of its own."""
+
+    async def send(
+        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+    ) -> ProviderAnswer:
+        """The answer to a POST, as of `ProviderClient`. Raises ProviderUnavailable."""
+        return await self._client.send(provider, path, body, more, passed_on, self._key)
+
+
 async def key_of(provider: Provider) -> str:
     """The key as it is now; empty without one. Raises ProviderUnavailable."""
     if provider.key_env is not None:
@@ -117,9 +143,12 @@ async def key_of(provider: Provider) -> str:
     if provider.key_file is None:
         return ""
     try:
-        return (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
+        key = (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderUnavailable("the file with the provider's key cannot be read") from error
+    if not key:
+        raise ProviderUnavailable("the file with the provider's key is empty")
+    return key
 
 
 def seconds_until(headers: Mapping[str, str]) -> float | None:

@@ -107,14 +107,15 @@ async def llm_world(
     *scripts: ScriptedTurn | Sequence[ScriptedTurn],
     windows: Mapping[str, int] | None = None,
     provider: Mapping[str, Any] | None = None,
+    providers: Sequence[Mapping[str, Any]] = (),
     policies: Sequence[Policy] = (),
     prices: Mapping[str, ModelPrice] | None = None,
     before_answer: Callable[[], Awaitable[None]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers. The server is trusted with its annotations.
-    `before_answer` is waited for with each request to a model.
+    `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
+    annotations. `before_answer` is waited for with each request to a model.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
@@ -124,15 +125,18 @@ async def llm_world(
         server = await stack.enter_async_context(modern_server([ADDS, FAILS], call=_called(seen)))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
-        providers = read_providers(
+        each = [*providers, *({} for _ in names)]
+        read = read_providers(
             {
-                f"script{number}": {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {})}
+                f"script{number}": {
+                    "baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {}), **each[number],
+                }
                 for number, (port, name) in enumerate(zip(ports, names, strict=True))
             },
             routes,
-        )
+        )  # fmt: skip
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
-        configured = Models(routes, known, None, providers, prices or {})
+        configured = Models(routes, known, None, read, prices or {})
         demo = catalog("demo", server.url, [ADDS, FAILS], trust_annotations=True)
         rules = Rules(policies=tuple(policies))
         gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import NO_MODELS, Gateway, build
+from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
 from fairlead_gateway.configuration import Models
+from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_kube.client import Kube
@@ -44,7 +45,7 @@ async def gateway_on(
             source=KubeSource(kube, namespace, hold=hold),
             credentials=KubeCredentials(kube, namespace, set_up.credentials),
             resolve=resolve_by_dns if resolve is None else resolve,
-            models=models,
+            models=ConfiguredModels(models),
         )
         await gateway.start()
         try:

@@ -59,6 +59,7 @@ STORIES = {
     "FairleadDecisionsStale": Story({"fairlead_pull_age_seconds": "61x5 60x20"}, 1, 3, 10),
     "FairleadCatalogStale": Story({'fairlead_catalog_stale{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadDocumentsBroken": Story({'fairlead_documents_broken{instance="g"}': "1x10 0x20"}, 4, 6, 15),
+    "FairleadConfigReloadFailed": Story({'fairlead_config_reload_failed{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadOperatorNotLeading": Story(
         {'fairlead_operator_leader{instance="o"}': "0x20", 'fairlead_operator_leader{instance="p"}': "0x5 1x15"},
         1, 3, 10,

@@ -32,6 +32,8 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("routes: [", "is not YAML"),
+        ("routes: 2026-13-45", "is not YAML"),
+        ("[" * 5000, "nested too deeply"),
         ("- a", "the members routes, models, liveModels or providers"),
         ("route: {}", "the members routes, models, liveModels or providers"),
         ("routes: {a: {models: []}}", "a names no model"),
