@@ -39,6 +39,7 @@ from fairlead_cli.speed.predicting import predict
 from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
 from fairlead_cli.speed.tiers import explain, tiers
+from fairlead_cli.top.commands import top
 
 
 class Shell(StrEnum):
@@ -242,6 +243,7 @@ app.command()(servers)
 app.command()(refresh)
 app.command()(events)
 app.command()(logs)
+app.command()(top)
 app.command()(tiers)
 app.command()(explain)
 app.command()(can)

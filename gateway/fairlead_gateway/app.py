@@ -78,6 +78,7 @@ from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
 from fairlead_rest.application import Readiness, application
+from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.process_outputs import ProcessOutputs
@@ -367,6 +368,7 @@ def build(
         compression=compression(settings),
         vectors=vector_folder(settings),
         counts=book.search,
+        calls=CallCounts(book),
     )
     snapshots = SnapshotStore(
         source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,

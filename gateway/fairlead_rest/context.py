@@ -36,6 +36,7 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
+from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.catalog_changes import CatalogChanges
 from fairlead_rest.compressor import compressor
 from fairlead_rest.guard import RequestGuard
@@ -117,6 +118,7 @@ class RestContext:
         compression: CompressorConfig | None = None,
         vectors: Path | None = None,
         counts: SearchCounts,
+        calls: CallCounts,
     ) -> None:
         self._selection = selection
         self._shelves = VisibleToolsCache()
@@ -144,8 +146,8 @@ class RestContext:
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
-        self.counts = counts
-        """Counts of searches."""
+        self.counts, self.calls = counts, calls
+        """Counts of searches, and of tool calls."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
             recorder, self.worker, process=processes > 0, compressor=compressor(compression, counts, self.worker)

@@ -46,6 +46,7 @@ RUN_BY = {
     "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
     "docs/plans.md": ["tests/component/rest/test_exposure.py"],
+    "docs/top.md": ["tests/component/cli/test_top.py"],
     "docs/search.md": ["tests/component/rest/test_rest_search.py"],
     "examples/voice/README.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
     "docs/responses.md": ["tests/component/llm/test_responses_page.py"],

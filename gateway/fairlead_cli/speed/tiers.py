@@ -91,22 +91,28 @@ def _print_tiers(found: dict[str, Any]) -> None:
 
 
 def _print_explanation(found: dict[str, Any]) -> None:
-    latency, measured = found["latency"], found["measured"]
-    figures = measured["quantiles"]
-    print(f"{printable(found['name'])} of {printable(found['server'])}")
-    declared = f"median {duration(latency['estimated_duration_ms'])}, at most {duration(latency['max_duration_ms'])}"
-    floor = found.get("minTier")
-    print(f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""))
-    if figures:
-        parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
-        print(f"  measured  {', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"])
-    else:
-        print("  measured  nothing yet")
-    print(f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool")
-    health = measured["health"]
-    print(f"  health    {health['state']}, {health['score']} of 100")
+    for line in explanation(found):
+        print(line)
     print()
     rows = [
         (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in found["tiers"]
     ]
     print_table(("TIER", "IT IS", "BECAUSE"), rows)
+
+
+def explanation(found: dict[str, Any]) -> list[str]:
+    """Lines about a tool by the answer of `/v1/tools/{name}/explain`: declared, measured, health; without its tiers."""
+    latency, measured = found["latency"], found["measured"]
+    figures, health, floor = measured["quantiles"], measured["health"], found.get("minTier")
+    declared = f"median {duration(latency['estimated_duration_ms'])}, at most {duration(latency['max_duration_ms'])}"
+    known = "nothing yet"
+    if figures:
+        parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
+        known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
+    return [
+        f"{printable(found['name'])} of {printable(found['server'])}",
+        f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
+        f"  measured  {known}",
+        f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool",
+        f"  health    {health['state']}, {health['score']} of 100",
+    ]

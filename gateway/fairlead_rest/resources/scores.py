@@ -1,4 +1,6 @@
-"""`GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by what was measured, and how honest tools are."""
+"""`GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by what was measured, how honest tools are, and
+how often they were called and failed.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from fairlead_api.floors import Floor
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
 from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.worker import breathing
 from fairlead_tools.names import tool_id
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
@@ -45,11 +49,16 @@ _SCORE: Final[dict[str, Any]] = {
     "badge": "Slow",
     "medianMs": 3205.0,
     "basis": "measured",
+    "p95Ms": 3870.0,
     "samples": 100,
+    "tier": "deep",
     "tags": ["DEEP only"],
     "honesty": {"declaredMs": 900, "measuredMs": 3205.0, "ratio": 3.56, "pastMaximum": False, "verdict": "misleading"},
+    "count": {"calls": 212, "errors": 3},
 }
-SCORES: Final[dict[str, Any]] = {"a tool that takes longer than it says": {"tools": [_SCORE]}}
+SCORES: Final[dict[str, Any]] = {
+    "a tool that takes longer than it says": {"origin": "6f1c9d3e5ab24f0e8d7c6b5a49382716", "tools": [_SCORE]}
+}
 LEADERS: Final[dict[str, Any]] = {
     "one category": {"boards": [{"category": "images", "ranks": [{"rank": 1, "score": _SCORE}], "unranked": []}]}
 }
@@ -81,18 +90,28 @@ class Score(msgspec.Struct, frozen=True, rename="camel"):
     median_ms: float | None
     basis: Basis
     """Where the median is from: one that is only declared earns no rank."""
+    p95_ms: float | None
+    """95th percentile of the same calls; null where nothing was measured."""
     samples: int
+    tier: str | None
+    """The fastest tier that shows it to the principal; null where none does, or there is none."""
     tags: tuple[str, ...]
     """`FAST compatible`: the fastest tier that shows it; `DEEP only`: no other than the slowest does. Empty where
     nothing was measured.
     """
     honesty: Honesty | None
     """null where nothing is declared or nothing measured."""
+    count: CallCount | None
+    """Calls since the start of the process that answers; null for a tool that it cannot count on its own, as it serves
+    too many.
+    """
 
 
 class Scores(msgspec.Struct, frozen=True, rename="camel"):
     """All tools that the principal may see, in the order of their names."""
 
+    origin: str
+    """Opaque id of the process that answers: counts of two of them, replicas or runs, are apart."""
     tools: list[Score]
 
 
@@ -122,39 +141,51 @@ def router(context: RestContext) -> APIRouter:
     """The resources `/v1/scores` and `/v1/leaderboard`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/scores", **described("Show badges, tags and honesty of tools", Scores, SCORES))
+    @routes.get("/scores", **described("Show badges, tags, honesty and calls of tools", Scores, SCORES))
     async def scores(request: Request) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(Scores(scored(seen)))))
+        return answer(
+            await context.worker.do(lambda: encode(Scores(context.calls.origin, scored(seen, context.calls.read()))))
+        )
 
     @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Leaderboards, LEADERS))
     async def leaderboard(
         request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
     ) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(Leaderboards(boards(scored(seen), category)))))
+        return answer(
+            await context.worker.do(lambda: encode(Leaderboards(boards(scored(seen, context.calls.read()), category))))
+        )
 
     return routes
 
 
-def scored(seen: SubjectCatalog) -> list[Score]:
+def scored(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
     """Every tool of any tier that the merged endpoint shows or hides."""
     snapshot, visible = seen.snapshot, seen.view(None).everything
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
     entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
     found = []
-    for name, (server, tool) in snapshot.merged.items():
+    for name, (server, tool) in breathing(snapshot.merged.items()):
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
-            entry, floor = entries[server.key][tool.name], seen.floor(tool)
-            found.append(score(name, server, tool, entry, state, _tags(tool, state, tiers, floor)))
+            entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, seen.floor(tool))
+            count = counts.of(tool.name, str(server.key))
+            found.append(score(name, server, tool, entry, state, count, _tags(fits, tiers), next(iter(fits), None)))
     return found
 
 
 def score(
-    name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolState | None, tags: tuple[str, ...]
+    name: str,
+    server: Server,
+    tool: Tool,
+    entry: ToolEntry,
+    state: ToolState | None,
+    count: CallCount | None,
+    tags: tuple[str, ...],
+    tier: str | None,
 ) -> Score:
-    """One tool, with the tags of the tiers that it fits."""
+    """One tool, with the tags of the tiers that it fits, and the fastest of them."""
     figures = state.quantiles if state is not None else None
     median: float | None = tool.estimated_duration_ms
     basis: Basis = UNKNOWN if median is None else DECLARED
@@ -168,9 +199,12 @@ def score(
         badge=None if figures is None else badge(figures.p50_ms),
         median_ms=median,
         basis=basis,
+        p95_ms=None if figures is None else figures.p95_ms,
         samples=figures.samples if figures is not None else 0,
+        tier=tier,
         tags=() if figures is None else tags,
         honesty=_honesty(tool, state),
+        count=count,
     )
 
 
@@ -209,9 +243,13 @@ def _board(category: str, scores: list[Score]) -> Leaderboard:
     return Leaderboard(category, ranks, [one for one in scores if one.basis != MEASURED])
 
 
-def _tags(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> tuple[str, ...]:
-    """Tags of a tool among tiers that are given the fastest first."""
-    fits = [tier.name for tier in tiers if why_hidden(tier, tool, state, floor) is None]
+def _fits(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> list[str]:
+    """Names of the tiers that show a tool, of tiers that are given the fastest first, and in that order."""
+    return [tier.name for tier in tiers if why_hidden(tier, tool, state, floor) is None]
+
+
+def _tags(fits: list[str], tiers: list[Tier]) -> tuple[str, ...]:
+    """Tags of a tool that fits some of the tiers, both the fastest first."""
     if not fits:
         return ()
     only = len(tiers) > 1 and fits[0] == tiers[-1].name

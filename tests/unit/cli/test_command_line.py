@@ -24,7 +24,7 @@ PRINT_NO_RESULT = {"operator", "gateway", "completion", "migrate"}
 """They log until a signal, or print a script or manifests."""
 WRITE_AN_ADDRESS = {"client setup"}
 _LOADED = (
-    "import atexit, sys; atexit.register(lambda: print(sorted({'httpx2', 'httpcore2'} & set(sys.modules)), "
+    "import atexit, sys; atexit.register(lambda: print(sorted({'httpx2', 'httpcore2', 'textual'} & set(sys.modules)), "
     "file=sys.stderr))"
 )
 
@@ -80,8 +80,8 @@ async def test_a_wrong_use_is_one_line_that_begins_with_the_verb(words: list[str
     "words",
     [
         ["tools"], ["call", "x"], ["tiers"], ["scores"], ["leaderboard"], ["events"], ["explain", "x"],
-        ["refresh", "x"], ["predict", "x"], ["plan", "--model", "x"], ["can", "me", "call", "x"], ["telemetry", "show"],
-        ["tools", "--server", "plain"], ["tools", "--format", "mcp"],
+        ["top", "--once"], ["refresh", "x"], ["predict", "x"], ["plan", "--model", "x"], ["can", "me", "call", "x"],
+        ["telemetry", "show"], ["tools", "--server", "plain"], ["tools", "--format", "mcp"],
     ],
 )  # fmt: skip
 async def test_without_a_gateway_every_verb_says_the_same(words: list[str]) -> None:
@@ -152,7 +152,9 @@ async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
         await server.wait_closed()
 
 
-@pytest.mark.parametrize("words", [["version"], ["--version"], ["--help"], ["tools", "--help"], ["crds"]])
+@pytest.mark.parametrize(
+    "words", [["version"], ["--version"], ["--help"], ["tools", "--help"], ["top", "--help"], ["crds"]]
+)
 async def test_what_speaks_no_http_loads_no_http_client(words: list[str]) -> None:
     assert (await fairlead(*words, code=_LOADED))[2] == "[]\n"
 
@@ -160,6 +162,12 @@ async def test_what_speaks_no_http_loads_no_http_client(words: list[str]) -> Non
 async def test_what_asks_a_gateway_loads_it() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     assert "httpx2" in (await fairlead("tiers", "--url", url, code=_LOADED))[2], "the tests look for the right name"
+
+
+async def test_what_draws_no_screen_loads_no_library_for_screens() -> None:
+    words = ["top", "--once", "--url", f"http://127.0.0.1:{free_port()}/mcp"]
+    assert "textual" not in (await fairlead(*words, code=_LOADED))[2]
+    assert "textual" in (await fairlead(*words, code=f"{_LOADED}; import fairlead_cli.top.application"))[2]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

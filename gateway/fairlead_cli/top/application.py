@@ -1,0 +1,203 @@
+"""Screen of `fairlead top`. Imports Textual."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, Final
+from urllib.parse import quote
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import DataTable, Footer, Input, Static
+
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import printable
+from fairlead_cli.rest import Plane
+from fairlead_cli.top.columns import SERVER_COLUMNS, TOOL_COLUMNS, per_minute
+from fairlead_cli.top.commands import SortKey
+from fairlead_cli.top.details import server_details, tool_details
+from fairlead_cli.top.dialogs import HELP, TextDialog
+from fairlead_cli.top.feed import RepeatedRequest, requested
+from fairlead_cli.top.rates import CallRates
+from fairlead_cli.top.reading import GatewayReading, read
+from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, rows_of, waiting
+from fairlead_cli.top.tables import WatchedTable
+
+THEME: Final = "ansi-dark"
+"""Colours of the terminal itself, dark or light."""
+
+
+class ReadingArrived(Message):
+    """A reading, or why there is none."""
+
+    def __init__(self, outcome: GatewayReading | Failure) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class DetailsArrived(Message):
+    """An explanation of a tool, or why there is none, for the dialog that asked."""
+
+    def __init__(self, dialog: TextDialog, outcome: list[str] | Failure) -> None:
+        super().__init__()
+        self.dialog = dialog
+        self.outcome = outcome
+
+
+class TopApp(App[None]):
+    """Two tables, renewed with each reading."""
+
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "fairlead top"
+    CSS = """
+    #summary, #notice { height: auto; padding: 0 1; }
+    #notice { color: red; text-style: bold; display: none; }
+    #servers { height: auto; max-height: 45%; min-height: 4; }
+    #tools { height: 1fr; min-height: 4; }
+    WatchedTable { border-top: solid gray; border-title-align: left; }
+    WatchedTable:focus { border-top: heavy gray; border-title-style: bold; }
+    WatchedTable > .datatable--header { background: ansi_default; color: ansi_default; text-style: bold; }
+    #filter { display: none; border: none; height: 1; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "arrange('calls')", "Calls"),
+        Binding("e", "arrange('errors')", "Errors"),
+        Binding("l", "arrange('latency')", "Latency"),
+        Binding("n", "arrange('name')", "Name"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("escape", "unfilter", "All", show=False),
+        Binding("space", "pause", "Pause"),
+        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+    ]
+
+    def __init__(self, plane: Plane, url: str, key: SortKey, interval: float, first: GatewayReading) -> None:
+        super().__init__()
+        self._plane = plane
+        self._url = url
+        self._key = key
+        self._reading = first
+        self._words = ""
+        self._paused = False
+        self._lost: Failure | None = None
+        self._rates = CallRates()
+        self._rows = rows_of(first, self._rates.take(first))
+        self._interval = interval
+        self._feed = RepeatedRequest(
+            lambda: read(plane), interval, lambda outcome: self.post_message(ReadingArrived(outcome))
+        )
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="summary")
+        yield Static(id="notice")
+        yield WatchedTable("servers", SERVER_COLUMNS)
+        yield WatchedTable("tools", TOOL_COLUMNS)
+        yield Input(id="filter", placeholder="letters of a name, or a state")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.theme = THEME
+        self._draw()
+        self._tools.focus()
+        self._feed.start()
+
+    def on_unmount(self) -> None:
+        self._feed.end()
+
+    def on_reading_arrived(self, message: ReadingArrived) -> None:
+        if isinstance(message.outcome, Failure):
+            self._lost = message.outcome
+        else:
+            self._lost, self._reading = None, message.outcome
+            self._rows = rows_of(message.outcome, self._rates.take(message.outcome))
+        self._draw()
+
+    def on_details_arrived(self, message: DetailsArrived) -> None:
+        if message.dialog.is_attached:
+            lines = [str(message.outcome)] if isinstance(message.outcome, Failure) else message.outcome
+            message.dialog.show(lines)
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        row = event.data_table.current if isinstance(event.data_table, WatchedTable) else None
+        if isinstance(row, WatchedServerRow):
+            self.push_screen(TextDialog(server_details(row, self._reading.documents.get(row.name, {}))))
+        elif isinstance(row, WatchedToolRow):
+            self._explain(row)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._words = event.value.strip()
+        self._draw()
+
+    def on_input_submitted(self) -> None:
+        self._filter.display = False
+        self._tools.focus()
+
+    def action_arrange(self, key: str) -> None:
+        self._key = SortKey(key)
+        self._draw()
+
+    def action_filter(self) -> None:
+        self._filter.display = True
+        self._filter.focus()
+
+    def action_unfilter(self) -> None:
+        self._filter.value = ""
+        self.on_input_submitted()
+
+    def action_pause(self) -> None:
+        self._paused = not self._paused
+        self._feed.pause(self._paused)
+        self._draw()
+
+    def action_help(self) -> None:
+        self.push_screen(TextDialog(HELP))
+
+    def _explain(self, row: WatchedToolRow) -> None:
+        dialog = TextDialog([row.name, "", "asking the gateway …"])
+        self.push_screen(dialog)
+        path = f"/v1/tools/{quote(row.name, safe='')}/explain"
+        requested(
+            lambda: tool_details(row, self._plane.get(path)),
+            lambda outcome: self.post_message(DetailsArrived(dialog, outcome)),
+        )
+
+    def _draw(self) -> None:
+        shown = self._rows.arranged(self._key, self._words)
+        self.query_one("#summary", Static).update(self._summary())
+        notice = self.query_one("#notice", Static)
+        notice.display = self._lost is not None
+        if self._lost is not None:
+            age = time.monotonic() - self._reading.at
+            notice.update(Text(f"No answer, figures are {age:,.0f} s old: {printable(str(self._lost))} Trying again."))
+        self._servers.show(shown.servers)
+        self._tools.show(shown.tools)
+
+    def _summary(self) -> Text:
+        total, out = self._rows.total, waiting(self._rows.servers)
+        how = [f"by {self._key}", f"every {self._interval:g} s"]
+        how += [f"with {printable(self._words)!r}"] if self._words else []
+        how += ["PAUSED"] if self._paused else []
+        figures = [
+            f"{per_minute(total.calls_per_minute)} calls/min",
+            f"{per_minute(total.errors_per_minute)} errors/min",
+        ]
+        figures += [f"{out} of {len(self._rows.servers)} servers not ready"] if out else []
+        figures += [f"{self._rates.origins} replicas"] if self._rates.origins > 1 else []
+        line = Text(printable(self._url), style="bold")
+        line.append("  " + " · ".join(how), style="not bold")
+        return line.append("\n" + " · ".join(figures), style="not bold")
+
+    @property
+    def _servers(self) -> WatchedTable[WatchedServerRow]:
+        return self.query_one("#servers", WatchedTable)
+
+    @property
+    def _tools(self) -> WatchedTable[WatchedToolRow]:
+        return self.query_one("#tools", WatchedTable)
+
+    @property
+    def _filter(self) -> Input:
+        return self.query_one("#filter", Input)

@@ -1,0 +1,112 @@
+"""Columns of `fairlead top`: cells as text, and which columns a width has room for. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic
+
+from fairlead_api.load import DEFAULT_NAMESPACE
+from fairlead_cli.output import printable
+from fairlead_cli.top.rows import Row, WatchedServerRow, WatchedToolRow
+
+UNKNOWN: Final = "-"
+GAP: Final = 2
+"""Spaces between two columns."""
+NARROWEST: Final = 14
+"""Cells of a name, below which columns are left out."""
+
+
+@dataclass(frozen=True)
+class TopColumn(Generic[Row]):
+    """One column. `rank` 0 is always shown; of others the highest is left out first."""
+
+    heading: str
+    width: int
+    rank: int
+    cell: Callable[[Row], str]
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class TableLayout(Generic[Row]):
+    """Columns that fit a width, and the cells that are left for the name, the first column."""
+
+    name_width: int
+    columns: tuple[TopColumn[Row], ...]
+
+    def cells(self, row: Row) -> list[str]:
+        """The cells of a row, each as wide as its column."""
+        cells = [shortened(short_name(row.name), self.name_width).ljust(self.name_width)]
+        for column in self.columns:
+            text = shortened(printable(column.cell(row)), column.width)
+            cells.append(text.rjust(column.width) if column.numeric else text.ljust(column.width))
+        return cells
+
+
+def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str]) -> TableLayout[Row]:
+    """The layout for a window of `width` cells: names take what they need, and columns what is left."""
+    longest = max((len(short_name(name)) for name in names), default=0)
+    wanted = max(NARROWEST, min(longest, width // 2))
+    kept = list(columns)
+    while kept and sum(one.width + GAP for one in kept) + wanted > width and max(one.rank for one in kept) > 0:
+        kept.remove(max(kept, key=lambda one: one.rank))
+    room = width - sum(one.width + GAP for one in kept)
+    return TableLayout(max(NARROWEST, min(room, longest)), tuple(kept))
+
+
+def short_name(name: str) -> str:
+    """A name for people: that of a server with its namespace only where that is not the default."""
+    return printable(name.removeprefix(f"{DEFAULT_NAMESPACE}/"))
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in so many cells: its beginning, and its end, which tells tools of one server apart."""
+    if len(text) <= width:
+        return text
+    if width < 8:
+        return text[: max(0, width - 1)] + "…"
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[-end:]}"
+
+
+def per_minute(value: float | None) -> str:
+    """A rate: one digit behind the point below ten."""
+    if value is None:
+        return UNKNOWN
+    return "0" if value == 0 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A duration as `8.5 ms`, `812 ms` or `12.5 s`."""
+    if value is None:
+        return UNKNOWN
+    if value >= 10_000:
+        return f"{value / 1000:,.1f} s"
+    return f"{value:.1f} ms" if value < 10 else f"{value:,.0f} ms"
+
+
+def count(value: int | None) -> str:
+    """A number with its thousands."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+SERVER_COLUMNS: Final[tuple[TopColumn[WatchedServerRow], ...]] = (
+    TopColumn("STATE", 10, 0, lambda row: row.state, numeric=False),
+    TopColumn("CALLS/MIN", 9, 1, lambda row: per_minute(row.figures.calls_per_minute)),
+    TopColumn("ERR/MIN", 7, 2, lambda row: per_minute(row.figures.errors_per_minute)),
+    TopColumn("P50", 8, 6, lambda row: milliseconds(row.figures.p50_ms)),
+    TopColumn("P95", 8, 3, lambda row: milliseconds(row.figures.p95_ms)),
+    TopColumn("RESTARTS", 8, 5, lambda row: count(row.restarts)),
+    TopColumn("TOOLS", 5, 7, lambda row: count(row.tools)),
+    TopColumn("WHY", 18, 4, lambda row: row.cause, numeric=False),
+)
+TOOL_COLUMNS: Final[tuple[TopColumn[WatchedToolRow], ...]] = (
+    TopColumn("TIER", 10, 4, lambda row: row.tier or UNKNOWN, numeric=False),
+    TopColumn("CALLS/MIN", 9, 0, lambda row: per_minute(row.figures.calls_per_minute)),
+    TopColumn("ERR/MIN", 7, 1, lambda row: per_minute(row.figures.errors_per_minute)),
+    TopColumn("P50", 8, 3, lambda row: milliseconds(row.figures.p50_ms)),
+    TopColumn("P95", 8, 2, lambda row: milliseconds(row.figures.p95_ms)),
+    TopColumn("CALLS", 7, 5, lambda row: count(row.figures.calls)),
+    TopColumn("ERRORS", 7, 6, lambda row: count(row.figures.errors)),
+)

@@ -1,0 +1,58 @@
+"""`fairlead top`, with its options and help. No work is done here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.output import Output
+
+
+class SortKey(StrEnum):
+    """Order of rows: the busiest, the most failing, the slowest, or by name."""
+
+    calls = "calls"
+    errors = "errors"
+    latency = "latency"
+    name = "name"
+
+
+def top(
+    sort: Annotated[SortKey, typer.Option(help="Order of the rows; keys of the screen change it.")] = SortKey.calls,
+    interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two readings.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one reading, with counts since the start.")] = False,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Watch servers and tools by calls, errors and latency, live.
+
+    Needs a terminal; keys are shown at the bottom, `?` explains them. With --once, one reading as tables; with --json,
+    an object per reading and line; with both, one object. You see the servers and tools that policies show you, and
+    calls of everyone.
+
+    Examples:
+
+        fairlead top
+
+        fairlead top --once --sort errors
+
+        fairlead top --json --interval 10 >> load.jsonl
+
+        fairlead top --url https://tools.example.com/mcp --token @key
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.top.printing import run_lines, run_once, run_screen
+
+    destination = Destination.parse(url, header or [], None, timeout, token)
+    if once:
+        run_once(destination, sort, output)
+    elif output is Output.json:
+        run_lines(destination, sort, interval)
+    else:
+        run_screen(destination, sort, interval)

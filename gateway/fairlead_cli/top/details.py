@@ -1,0 +1,50 @@
+"""Text about one server or tool: why it is not ready, why a tier hides it. Pure module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead_cli.output import printable
+from fairlead_cli.servers.showing import details
+from fairlead_cli.speed.tiers import explanation
+from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, per_minute
+from fairlead_cli.top.rows import CallFigures, WatchedServerRow, WatchedToolRow
+
+
+def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]:
+    """Lines about a server by its document."""
+    why = f" ({row.cause})" if row.cause else ""
+    lines = [f"{row.name}: {row.state}{why}"]
+    if row.tools:
+        lines += [*figure_lines(row.figures), f"  tools     {row.tools:,}; p50 and p95 are those of the slowest"]
+    lines.append(f"  restarts  {count(row.restarts)}")
+    for word, member in (("breaker", "breaker"), ("endpoint", "endpoint"), ("MCP", "protocolVersion")):
+        if document.get(member):
+            lines.append(f"  {word:<9} {document[member]}")
+    said = details([document])
+    if not said and row.cause:
+        said = ["", "Its message is for administrators of the gateway (FAIRLEAD_ADMIN_GROUPS)."]
+    problems = [str(one) for one in document.get("problems", ())]
+    more = ["", f"Left out of its tools: {len(problems)}", *(f"  {one}" for one in problems)] if problems else []
+    return [printable(line) for line in (*lines, *said, *more)]
+
+
+def tool_details(row: WatchedToolRow, explained: dict[str, Any]) -> list[str]:
+    """Lines about a tool by what `/v1/tools/{name}/explain` answers."""
+    first, *others = explanation(explained)
+    tiers = [f"  {one['tier']}: {'shown' if one['shown'] else 'hidden'}, {one['reason']}" for one in explained["tiers"]]
+    where = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: it is in every list."]
+    return [printable(line) for line in (first, *figure_lines(row.figures), *others, *where)]
+
+
+def figure_lines(figures: CallFigures) -> list[str]:
+    """Lines about calls."""
+    rates = f"{per_minute(figures.calls_per_minute)} calls/min, {per_minute(figures.errors_per_minute)} errors/min"
+    share = UNKNOWN
+    if figures.calls and figures.errors is not None:
+        share = f"{100 * figures.errors / figures.calls:.1f} %"
+    return [
+        f"  now       {rates}",
+        f"  so far    {count(figures.calls)} calls, {count(figures.errors)} errors ({share})",
+        f"  latency   p50 {milliseconds(figures.p50_ms)}, p95 {milliseconds(figures.p95_ms)}",
+    ]

@@ -1,0 +1,60 @@
+"""Requests in threads: nothing that a gateway does not answer holds the screen up, or its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from fairlead_cli.failure import Failure
+
+Result = TypeVar("Result")
+
+
+class RepeatedRequest(Generic[Result]):
+    """Does a request every `interval` seconds in a daemon thread, and hands over what came of it, in that thread."""
+
+    def __init__(
+        self, request: Callable[[], Result], interval: float, deliver: Callable[[Result | Failure], object]
+    ) -> None:
+        self._request = request
+        self._interval = interval
+        self._deliver = deliver
+        self._ended = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
+
+    def start(self) -> None:
+        """Begin; the first request is made after one interval."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def pause(self, paused: bool) -> None:
+        """Hold the requests, or go on with them."""
+        if paused:
+            self._going.clear()
+        else:
+            self._going.set()
+
+    def end(self) -> None:
+        """Make no further request. One that is being made is not waited for."""
+        self._ended.set()
+        self._going.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._interval):
+            self._going.wait()
+            if not self._ended.is_set():
+                self._deliver(outcome_of(self._request))
+
+
+def requested(request: Callable[[], Result], deliver: Callable[[Result | Failure], object]) -> None:
+    """Do one request in a daemon thread, and hand over what came of it, in that thread."""
+    threading.Thread(target=lambda: deliver(outcome_of(request)), daemon=True).start()
+
+
+def outcome_of(request: Callable[[], Result]) -> Result | Failure:
+    """The result, or the failure."""
+    try:
+        return request()
+    except Failure as error:
+        return error

@@ -1,0 +1,112 @@
+"""`fairlead top` for people once, for programs, and the start of its screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.output import Output, print_json, print_table, remark
+from fairlead_cli.rest import Plane
+from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, short_name
+from fairlead_cli.top.commands import SortKey
+from fairlead_cli.top.rates import CallRates
+from fairlead_cli.top.reading import GatewayReading, read
+from fairlead_cli.top.rows import WatchedRows, WatchedServerRow, WatchedToolRow, rows_of
+
+
+def run_once(destination: Destination, key: SortKey, output: Output) -> None:
+    """Print one reading. Raises Failure."""
+    reading = read(Plane.of(destination))
+    rows = rows_of(reading, {}).arranged(key)
+    if output is Output.json:
+        print_json(document(reading, rows))
+        return
+    if not rows.servers:
+        print(f"{destination.url} serves no servers, or none that you may know of.")
+        return
+    print_table(
+        ("SERVER", "STATE", "CALLS", "ERRORS", "P50", "P95", "RESTARTS", "TOOLS", "WHY"), map(_server, rows.servers)
+    )
+    if rows.tools:
+        print()
+        print_table(("TOOL", "TIER", "CALLS", "ERRORS", "P50", "P95"), map(_tool, rows.tools))
+
+
+def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
+    """Print a reading per line until interrupted; a connection that is lost is retried. Raises Failure where the first
+    reading fails.
+    """
+    plane, rates = Plane.of(destination), CallRates()
+    reading: GatewayReading | None = read(plane)
+    while True:
+        if reading is not None:
+            line = document(reading, rows_of(reading, rates.take(reading)).arranged(key))
+            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        time.sleep(interval)
+        try:
+            reading = read(plane)
+        except Failure as error:
+            reading = None
+            remark("top", f"{error} Trying again.")
+
+
+def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
+    """Show the screen until it is left. Raises Failure where there is no terminal, or the first reading fails."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
+        raise Failure("there is no terminal for the screen: add --once or --json", code=USED_WRONGLY)
+    with needs("up"):
+        from fairlead_cli.top.application import TopApp
+    plane = Plane.of(destination)
+    app = TopApp(plane, destination.url, key, interval, read(plane))
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)  # a fault, which Textual has printed
+
+
+def document(reading: GatewayReading, rows: WatchedRows) -> dict[str, Any]:
+    """One reading for programs."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "origin": reading.origin,
+        "servers": [
+            {
+                "server": row.name, "state": row.state, "cause": row.cause or None, "tools": row.tools,
+                "restarts": row.restarts, **_figures(row),
+            }
+            for row in rows.servers
+        ],
+        "tools": [
+            {"name": row.name, "server": row.server, "tier": row.tier, **_figures(row)} for row in rows.tools
+        ],
+    }  # fmt: skip
+
+
+def _figures(row: WatchedServerRow | WatchedToolRow) -> dict[str, Any]:
+    words = {name: name.split("_") for name in asdict(row.figures)}
+    return {
+        first + "".join(map(str.capitalize, others)): getattr(row.figures, name)
+        for name, (first, *others) in words.items()
+    }
+
+
+def _server(row: WatchedServerRow) -> tuple[str, ...]:
+    figures = row.figures
+    return (
+        short_name(row.name), row.state, count(figures.calls), count(figures.errors), milliseconds(figures.p50_ms),
+        milliseconds(figures.p95_ms), count(row.restarts), count(row.tools), row.cause,
+    )  # fmt: skip
+
+
+def _tool(row: WatchedToolRow) -> tuple[str, ...]:
+    figures = row.figures
+    return (
+        row.name, row.tier or UNKNOWN, count(figures.calls), count(figures.errors), milliseconds(figures.p50_ms),
+        milliseconds(figures.p95_ms),
+    )  # fmt: skip
