@@ -52,7 +52,7 @@ from fairlead_rest.tool_vectors import embedder
 from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
 from fairlead_rest.worker import MissingInput, WorkerThread
 from fairlead_search.compression import CompressorConfig
-from fairlead_search.embedding import EmbeddingConfig
+from fairlead_search.embedding import EmbeddingConfig, missing_modules
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
@@ -147,8 +147,9 @@ class RestContext:
         """Counts of searches."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
-            recorder, self.worker, process=processes > 0, compressor=compressor(compression, counts, self.worker)
-        )
+            recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),
+            compressor=compressor(compression, counts, self.worker),
+        )  # fmt: skip
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
