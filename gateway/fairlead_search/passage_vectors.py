@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -77,7 +78,9 @@ class PassageVectors:
             found[place] = score
         return found[:UNRELATED]
 
-    def _vectors(self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float) -> tuple[Matrix, Matrix]:
+    def _vectors(
+        self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
+    ) -> tuple[Matrix, Matrix]:
         """A row per text, and whether it has one."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
         lacking = dict.fromkeys(keys[place] for place in order)
@@ -118,8 +121,7 @@ def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
     if not rows.shape[1]:
         return np.zeros(len(rows), np.float32)
     together = rows.copy()
-    sources = [unit.source for unit in units]
-    joined: Matrix = np.array([first == second for first, second in zip(sources, sources[1:], strict=False)], bool)
+    joined: Matrix = np.array([first.source == second.source for first, second in pairwise(units)], bool)
     share = BESIDE * joined[:, None]
     together[1:] += share * rows[:-1]
     together[:-1] += share * rows[1:]

@@ -3,9 +3,9 @@
 `results.jsonl.xz` has 58 real results of 5 to 94 kB, each with what printed it, at commit e444b6a0 of this repository;
 `tuning.jsonl` and `held.jsonl` have questions to them, each with the words of its result that have to be left. These
 were written before any compressor was measured, and halved by a hash of their result's name. `fresh.jsonl` has further
-ones to the results of the held half, at places that were drawn by chance, written before vectors were tuned. Whether question
-and answer share a word is found here: a content word of the question in the line, or in the scalar members of the JSON
-object, that holds the answer.
+ones to the results of the held half, at places that were drawn by chance, written before vectors were tuned. Whether
+question and answer share a word is found here: a content word of the question in the line, or in the scalar members of
+the JSON object, that holds the answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Fact:
 
 
 def picked(overhead: int, rate: Rate, whole: object, question: str, budget_tokens: int) -> str:
-    """The passages that `retrieve_context` picks, with their places, which count, as do `overhead` tokens beside each."""
+    """The passages that `retrieve_context` picks, with their places, which count, as do `overhead` tokens beside
+    each.
+    """
     found, _ = best({"": whole}, question, budget_tokens, overhead, rate)
     return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
 

@@ -109,7 +109,7 @@ def test_a_question_in_a_script_that_the_encoder_does_not_know_is_left_to_words(
 
 
 def test_the_encoder_finds_in_a_kept_result_what_shares_no_word_with_the_query() -> None:
-    log = "\n".join([*(f"crate {number} holds {number} ropes" for number in range(200)), "Fire broke out in the galley"])
+    log = "\n".join([*["crate 1 holds ropes"] * 200, "Fire broke out in the galley"])
     kept = KeptResult("s/1", json.dumps({"content": [{"type": "text", "text": log}]}).encode())
     asked = Reading([kept], 300, query="were there any burning kitchens?")
     by_words, by_both = (
