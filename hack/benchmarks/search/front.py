@@ -45,12 +45,12 @@ META: Final = {
 
 @dataclass(frozen=True)
 class Window:
-    """What was measured of one front."""
+    """Measurements of one front."""
 
     calls_per_second: float
     p50_us: float
     cpu_us: float
-    """Of a call, of all processes that answer."""
+    """Processor time of a call, of all processes that answer."""
 
 
 class Client:
