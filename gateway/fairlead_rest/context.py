@@ -104,6 +104,7 @@ class RestContext:
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
         throttle: Throttle,
+        indexing: Throttle,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
         patience: StartupWait | None = None,
@@ -141,7 +142,7 @@ class RestContext:
         self.converting = ProcessPool(processes, bulk=True) if processes else None
         self.counting = ProcessPool(processes) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
-        makes = None if embedding is None else embedder(embedding, self.worker, process=processes > 0)
+        makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
         self.counts = counts
         """Counts of searches."""
