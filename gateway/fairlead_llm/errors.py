@@ -1,14 +1,14 @@
-"""Errors in the form that OpenAI's SDKs read: `{"error": {message, type, param, code}}`."""
+"""Answers that are no success, before they are written in the form of an API. Pure module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Final
 
-import msgspec
-from msgspec import Raw
-
-from fairlead_rest.problems import Problem, seconds_of
+from fairlead_gateway.limits.limiter import Limited
+from fairlead_llm.breakers import ModelClosed
+from fairlead_rest.problems import RATE_LIMITED, Problem, seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}
 """For errors behind calls of tools: SDKs would send the request again, and its tools would run again."""
@@ -29,37 +29,28 @@ class LlmError(Exception):
         super().__init__(message)
         self.status = status
         self.code = code
+        """Code of the REST API's problems, or `model_not_found`, `provider_unavailable`, `bad_answer`, `timeout`."""
         self.param = param
         self.headers = dict(headers or {})
 
-    @property
-    def body(self) -> bytes:
-        """In the form of the API."""
-        return msgspec.json.encode({"error": self.member})
-
-    @property
-    def member(self) -> dict[str, str | None]:
-        """The object `error` alone, as streams have it."""
-        kind = "invalid_request_error" if self.status < 500 and self.status != 429 else "api_error"
-        return {"message": str(self), "type": kind, "param": self.param, "code": self.code}
-
-
-class _ProviderError(msgspec.Struct):
-    error: Raw
-
 
 def of_problem(problem: Problem) -> LlmError:
-    """A refusal of the REST API in this form."""
+    """A refusal of the REST API as an error of these endpoints."""
     document, headers = problem.document, dict(problem.headers)
     if document.retry_after_ms is not None:
         headers["retry-after"] = seconds_of(document.retry_after_ms)
     return LlmError(document.status, document.detail, document.code, headers=headers)
 
 
-def error_in(body: bytes) -> bytes | None:
-    """The raw object `error` of a provider's answer; None where there is none."""
-    try:
-        raw = bytes(msgspec.json.decode(body, type=_ProviderError).error)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return raw if raw[:1] in (b"{", b'"') else None
+def over_budget(refused: Limited) -> LlmError:
+    """The error for an agent whose tokens of the day are spent. SDKs would wait for midnight: they are
+    told not to try again.
+    """
+    after = ceil(refused.retry_after or 0)
+    return LlmError(429, refused.message, RATE_LIMITED, headers={"retry-after": str(after), **NO_RETRY})
+
+
+def unavailable(closed: ModelClosed, more: Mapping[str, str]) -> LlmError:
+    """The error for a model that is not asked now, with `more` headers."""
+    headers = {"retry-after": str(max(ceil(closed.retry_after), 1)), **more}
+    return LlmError(closed.status, str(closed), "provider_unavailable", headers=headers)

@@ -1,33 +1,38 @@
 """The loop of one request: ask the model, run what it calls of ours, ask again, until it answers or the caller's own
 tools are called.
 
-`completions` reads the request and writes the answer; each call goes the way of every call (`tool_runs`).
+`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`tool_runs`). Nothing
+here knows a wire format but by its protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.names import did_you_mean
-from fairlead_formats.registry import OPENAI_CHAT, message_format
+from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
-from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of
-from fairlead_llm.chat.request import ChatRequest
-from fairlead_llm.errors import NO_RETRY, LlmError
+from fairlead_gateway.policy.view import View
+from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_llm.offers import ToolOffer
+from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
-from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
+from fairlead_llm.wire import FinishedCall, ShownCall
+from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
-from fairlead_rest.requested_calls import Planned, ToolCallsBody, requested
+from fairlead_rest.requested_calls import Planned, planned_calls
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
 
-PATH: Final = "/chat/completions"
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
 ERROR_ROUNDS: Final = 2
@@ -35,7 +40,7 @@ ERROR_ROUNDS: Final = 2
 MOST_NAMED: Final = 20
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
-_encode: Final = msgspec.json.Encoder().encode
+Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
 
 
 class LoopLimits(msgspec.Struct, frozen=True):
@@ -45,6 +50,8 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Answers of the model that may call tools; one more may not."""
     seconds: float
     """For all of it."""
+    tokens: int = 0
+    """Tokens read and written after which the model may call nothing more; 0: any number."""
 
 
 class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,45 +63,87 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
 
 
+class PendingCall(msgspec.Struct, frozen=True):
+    """One call that policies do not let run by itself, for the caller to run or to answer."""
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    reason: str
+
+
+class RoundCalls(msgspec.Struct, frozen=True):
+    """Calls of one message of the model."""
+
+    ours: Sequence[ModelCall]
+    """To be run here."""
+    theirs: Sequence[ShownCall]
+    """The caller's own to run."""
+
+
+class RoundResults(msgspec.Struct, frozen=True):
+    """Results of the calls that one round had run here."""
+
+    messages: list[bytes]
+    """As the model gets them."""
+    finished: list[FinishedCall]
+
+
 class ToolLoop:
     """One request, its rounds so far, and what was done."""
 
     def __init__(
         self,
         context: RestContext,
-        client: ProviderClient,
+        client: KeyedClient,
         providers: Providers,
         seen: Callable[[], SubjectCatalog],
         origin: Origin,
-        chat: ChatRequest,
-        targets: Sequence[ModelTarget],
-        offer: ToolOffer | None,
+        prepared: PreparedRequest,
+        prepare: Prepare,
         tier: str | None,
         limits: LoopLimits,
+        breakers: ModelBreakers,
+        record: RequestRecord,
     ) -> None:
+        """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
         self._context = context
         self._client = client
         self._providers = providers
         self._seen = seen
         self._origin = origin
-        self._chat = chat
-        self._targets = [*targets]
+        self.prepared = prepared
+        self._prepare = prepare
         self._tier = tier
         self._limits = limits
+        self._breakers = breakers
+        self._attempt: ModelAttempt | None = None
+        self.record = record
         self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
         self.final = False
         """Whether the answer that is read now was to call nothing."""
-        self.offer = offer
         self.calls: list[CallReport] = []
+        self._pending: Sequence[PendingCall] = ()
         self._has_run = False
 
     @property
+    def offer(self) -> ToolOffer | None:
+        """Tools that the model got; None where none were to be injected."""
+        return self.prepared.offer
+
+    @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: nothing is run here."""
-        return None if self.offer is None or not self.offer.definitions else self._chat.tool_names
+        """Names of tools whose calls the caller gets: its own, and those that policies do not let run by themselves.
+        None: nothing is run here.
+        """
+        offer = self.offer
+        if offer is None or not offer.definitions:
+            return None
+        own = self.prepared.request.tool_names
+        return frozenset((*own, *offer.manual)) if offer.manual else own
 
     @property
     def before(self) -> Sequence[bytes]:
@@ -104,41 +153,94 @@ class ToolLoop:
     @property
     def target(self) -> ModelTarget:
         """The model that answers."""
-        return self._targets[0]
+        return self.prepared.targets[0]
 
     @property
     def last(self) -> bool:
         """Whether the next answer may call nothing: the bounds are reached."""
-        return self._rounds >= self._limits.rounds or self._failed_rounds >= ERROR_ROUNDS
+        return self._rounds >= self._limits.rounds or self._failed_rounds >= ERROR_ROUNDS or self._spent
+
+    @property
+    def _spent(self) -> bool:
+        most = self._limits.tokens
+        return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
+
+    @property
+    def outcome(self) -> str:
+        """How the request ended, if it ends now and well."""
+        return PENDING if self._pending else STOPPED if self.final else OK
 
     async def ask(self) -> ProviderAnswer:
         """The answer of the next round. Before anything was said, the next model is asked where one fails. Raises
         LlmError where none can be reached.
         """
+        if not self._rounds and (refused := self.record.refusal()) is not None:
+            raise over_budget(refused)
         while True:
-            provider = self._providers.by_name[self.target.provider]
             self.final = self.last
-            injected = self.offer.definitions if self.offer is not None else ()
-            body = self._chat.body(
-                self.target.model, self._more, injected,
-                usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
-            )  # fmt: skip
-            spare = len(self._targets) > 1 and not self._rounds
+            spare = len(self.prepared.targets) > 1 and not self._rounds
             try:
-                async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
-                    answer = await self._client.send(provider, PATH, body)
-            except (ProviderUnavailable, TimeoutError) as error:
-                if not self.left():
-                    raise self.over() from error
-                if not spare:
-                    raise LlmError(502, f"{self.target.provider}: {error}", "provider_unavailable",
-                                   headers=self.no_retry) from error  # fmt: skip
+                answer = await self._attempted()
+            except LlmError:
+                if not spare or not self.left():
+                    raise
             else:
                 if not spare or (answer.status < 500 and answer.status not in _TRY_NEXT):
                     self._rounds += answer.status == 200
                     return answer
                 answer.close()
-            self._targets.pop(0)
+            self.prepared = await self._prepare(self.prepared.targets[1:])
+
+    async def _attempted(self) -> ProviderAnswer:
+        """The answer of the model whose turn it is, unless its breaker is open. Raises LlmError."""
+        try:
+            attempt = self._attempt = self._breakers.attempt(self.target)
+        except ModelClosed as closed:
+            raise unavailable(closed, self.no_retry) from closed
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
+                answer = await self._sent()
+        except (ProviderUnavailable, TimeoutError) as error:
+            self.record.failed()
+            if not self.left():
+                attempt.given_up()
+                raise self.over() from error
+            attempt.failed(error)
+            raise LlmError(
+                502, f"{self.target.provider}: {error}", "provider_unavailable", headers=self.no_retry
+            ) from error
+        except BaseException:
+            attempt.given_up()
+            raise
+        # a limit of one caller's own key says nothing of the requests of others
+        attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
+        if answer.status == 200:
+            self.record.answered()
+        else:
+            self.record.failed()
+        return answer
+
+    def told(self, usage: Mapping[str, Any]) -> None:
+        """A round was read to its end. `usage` is the provider's, summed over all rounds."""
+        self.record.stated(usage)
+        if self._attempt is not None:
+            self._attempt.over()
+
+    def broke_off(self, error: Exception) -> None:
+        """The provider's answer has no end, or none that can be read."""
+        if self._attempt is not None:
+            self._attempt.failed(error)
+
+    async def _sent(self) -> ProviderAnswer:
+        prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
+        injected = self.offer.definitions if self.offer is not None else ()
+        body = prepared.request.body(
+            self.target.model, self._more, injected,
+            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.final,
+        )  # fmt: skip
+        self.record.sent(self.target, body, self.offer.tokens if self.offer is not None else {})
+        path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
+        return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
 
     def left(self) -> float:
         """Seconds until the time for all of it is over."""
@@ -153,45 +255,60 @@ class ToolLoop:
         """The error for a request whose time is over."""
         return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
-    async def run(self, message: Mapping[str, Any]) -> list[bytes]:
-        """Run the calls of a message that are not the caller's; the messages that answer them. Raises Problem."""
-        mine = [call for call in calls_of(message) if not self.is_theirs(call)]
-        asked = ToolCallsBody(OPENAI_CHAT, {"role": "assistant", TOOL_CALLS: mine}, tier=self._tier, tools=[])
-        shelf, found = await self._context.worker.do(lambda: requested(self._context, self._seen(), asked))
-        planned = [self._offered(plan) for plan in found]
+    def split(self, message: Mapping[str, Any]) -> RoundCalls:
+        """Calls of a message, by who runs them."""
+        calls = message_format(self.prepared.wire.name).parse_calls(message)
+        names = self.theirs
+        theirs = [call for call in calls if names is None or call.wire_name in names]
+        manual = self.offer.manual if self.offer is not None else {}
+        self._pending = [
+            PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
+            for call in theirs[:MOST_NAMED]
+            if call.wire_name in manual
+        ]
+        shown = [ShownCall(call.id, call.wire_name) for call in theirs]
+        return RoundCalls([call for call in calls if call not in theirs], shown)
+
+    async def run(self, calls: Sequence[ModelCall]) -> RoundResults:
+        """Run calls here. Raises Problem."""
+        format_name = self.prepared.wire.name
+        shelf, found = await self._context.worker.do(
+            lambda: planned_calls(self._context, self._seen(), self._tier, format_name, calls)
+        )
+        planned = [self._offered(plan, shelf.view) for plan in found]
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
+        finished = []
         for plan, outcome, result in zip(planned, outcomes, results, strict=True):
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
+            call = plan.call
+            if plan.runs and plan.entry is not None:
+                self.record.ran(plan.entry.name, _tokens_of(result or {}))
+            finished.append(FinishedCall(call.id, call.wire_name, plan.arguments, result or {}, outcome.seconds))
         if results:
             everything = all(result and result.get("isError") for result in results)
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
-        written = message_format(OPENAI_CHAT).write_results([plan.call for plan in planned], results)
-        return [_encode(each) for each in written.messages]
+        written = message_format(format_name).write_results([plan.call for plan in planned], results)
+        return RoundResults([encode(each) for each in written.messages], finished)
 
-    def _offered(self, plan: Planned) -> Planned:
-        """The call, of an unknown tool where that was not offered: over budget, or of another server."""
+    def _offered(self, plan: Planned, view: View) -> Planned:
+        """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
+        keep from running by itself since the request began is refused.
+        """
         names = self.offer.names if self.offer is not None else ()
-        if plan.call.wire_name in names or plan.entry is None:
+        if plan.entry is None:
             return plan
+        if plan.call.wire_name in names:
+            manual = view.manual(plan.entry.name)
+            return Planned(plan.call, None, denied=manual) if manual else plan
         return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
 
-    def go_on(self, message: bytes, results: Sequence[bytes]) -> None:
-        """Have the next round begin behind this message and the results of its calls."""
-        self._more += [message, *results]
-
-    def is_theirs(self, call: Mapping[str, Any]) -> bool:
-        """Whether a call, as it stands in a message, is the caller's to run."""
-        return self.theirs is None or is_of(call, self.theirs)
-
-    def split(self, message: Mapping[str, Any]) -> tuple[bool, list[dict[str, Any]]]:
-        """Whether a message calls something that is run here, and its calls that are the caller's."""
-        calls = calls_of(message)
-        theirs = [call for call in calls if self.is_theirs(call)]
-        return len(theirs) < len(calls), theirs
+    def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
+        """Have the next round begin behind the model's messages and the results of their calls."""
+        self._more += [*messages, *results]
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
@@ -205,4 +322,15 @@ class ToolLoop:
         if offer is not None and offer.refused:
             tools["refused"] = offer.refused
         model = f"{self.target.provider}/{self.target.model}"
-        return {"model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, "stopped": self.final}
+        pending = {"pending": self._pending} if self._pending else {}
+        return {
+            "model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, **pending,
+            "stopped": self.final,
+        }  # fmt: skip
+
+
+def _tokens_of(result: Mapping[str, Any]) -> int:
+    """Tokens of a result's texts, about."""
+    content = result.get("content")
+    parts = content if isinstance(content, list) else []
+    return sum(len(part["text"]) for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)) // 4

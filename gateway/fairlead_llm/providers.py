@@ -4,6 +4,7 @@ Read from the installation's configuration by the composition root. Example:
 
     providers:
       openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
+      claude: {kind: anthropic, baseUrl: "https://api.anthropic.com", keyEnv: ANTHROPIC_API_KEY, models: ["claude-*"]}
       local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -22,11 +24,31 @@ from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
+ProviderKind = Literal["openai", "anthropic", "gemini"]
+CallerKey = Literal["Refuse", "Allow", "Require"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PATTERN: Final = re.compile(r"[*?[]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OURS: Final = frozenset({"authorization", "content-length", "content-type", "host", "accept-encoding", "connection"})
+_OURS: Final = frozenset(
+    {
+        "authorization", "x-api-key", "x-goog-api-key", "content-length", "content-type", "host", "accept-encoding",
+        "connection", "x-fairlead-provider-key",
+    }
+)  # fmt: skip
 """Headers that a provider's setting may not name: they are written here."""
+_VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
+    "openai": (),
+    "anthropic": ("/v1",),
+    "gemini": ("/v1beta", "/v1"),
+}
+"""By kind: ends of a base URL that are part of the paths below it."""
+ANTHROPIC_VERSION: Final = "2023-06-01"
+"""`anthropic-version` of requests, unless the provider's `headers` name another."""
+_KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
+    "openai": ("authorization", "Bearer "), "anthropic": ("x-api-key", ""), "gemini": ("x-goog-api-key", "")
+}  # fmt: skip
+"""By kind: the header that a key goes out in, and what is in front of it there."""
 
 
 class InvalidProvider(ValueError):
@@ -37,26 +59,63 @@ class UnknownModel(LookupError):
     """No provider serves a model of that name; the message says what there is."""
 
 
+class ProviderKeyRefused(Exception):
+    """A request brings a provider's key where the provider takes none, or none where it needs one."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        """401 for a key that is missing, 403 for one that is not taken."""
+
+
 class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One API of models."""
 
     base_url: str
-    """Base of the API, such as `https://api.openai.com/v1`; below it is `/chat/completions`."""
-    kind: Literal["openai"] = "openai"
+    """Base of the API. `openai`: with the version, as in `https://api.openai.com/v1`; below it is `/chat/completions`.
+    `anthropic` and `gemini`: without it, as in `https://api.anthropic.com` and
+    `https://generativelanguage.googleapis.com`; below it are `/v1/messages` and `/v1beta/models/…`. A version at its
+    end is left out.
+    """
+    kind: ProviderKind = "openai"
     """Wire format: `openai`, also that of vLLM, Ollama, LiteLLM and others that are compatible."""
     key_env: str | None = None
-    """Environment variable with the key, which goes out as `Authorization: Bearer`."""
+    """Environment variable with the key."""
     key_file: str | None = None
     """File with the key, read for each request, so that a mounted Secret may change."""
+    caller_key: CallerKey = "Refuse"
+    """Whether a caller may, or must, bring a key of its own, which then goes out in place of this one."""
     headers: Mapping[str, str] = {}
     """More headers of every request."""
     models: tuple[str, ...] = ()
     """Models by name, `*` for any part of it; any of them go by `PROVIDER/MODEL` too."""
     connect_seconds: Seconds = 5.0
+    """Longest time for a connection."""
     idle_seconds: Seconds = 120.0
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
-    """Whether the API takes `stream_options.include_usage`."""
+    """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
+
+    def url(self, path: str) -> str:
+        """Address of a path of the API, such as `/chat/completions`, `/v1/messages`,
+        `/v1beta/models/MODEL:generateContent`.
+        """
+        base = self.base_url.rstrip("/")
+        for version in _VERSIONS[self.kind]:
+            base = base.removesuffix(version)
+        return base + path
+
+    def request_headers(self, key: str, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
+        the configuration. Names are lower-case.
+        """
+        found = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
+        found.update(more)
+        found.update({name.lower(): value for name, value in self.headers.items()})
+        if key:
+            name, prefix = _KEY_HEADERS[self.kind]
+            found[name] = prefix + key
+        return found
 
 
 class ModelTarget(msgspec.Struct, frozen=True):
@@ -72,26 +131,55 @@ class Providers:
     """All providers, in the order of the configuration, with the routes over their models."""
 
     def __init__(self, providers: Mapping[str, Provider], routes: Mapping[str, ModelRoute]) -> None:
-        """Raises InvalidProvider."""
+        """Raises InvalidProvider, also for a route with a model that no provider serves, where there are providers."""
         for name, provider in providers.items():
             _check(name, provider)
         self.by_name = dict(providers)
-        self._routes = routes
+        self.routes = routes
+        for name, route in routes.items() if providers else ():
+            try:
+                for choice in route.models:
+                    self.target(model_of(choice))
+            except UnknownModel as error:
+                raise InvalidProvider(f"routes: {name}: {error}") from error
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
 
-    def targets(self, wanted: str) -> tuple[ModelRoute, list[ModelTarget]]:
+    def targets(self, wanted: str, *, keyed: bool = False) -> tuple[ModelRoute, list[ModelTarget]]:
         """The route that a request's `model` means, and its models with their providers, in the order in which they
-        are tried. A plain name is a route of that one model. Raises UnknownModel.
+        are tried. A plain name is a route of that one model. `keyed`: the request brings a provider's key; providers
+        that do not take it, or need one, are left out. Raises UnknownModel, and ProviderKeyRefused where none is left.
         """
         if not wanted.startswith(ROUTE_PREFIX):
-            return ModelRoute((wanted,), reserved_output_tokens=0), [self.target(wanted)]
-        route = self._routes.get(wanted.removeprefix(ROUTE_PREFIX))
+            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking([self.target(wanted)], keyed)
+        route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
         if route is None:
-            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self._routes)) or "none"
+            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
             raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
-        return route, [self.target(_model_of(choice)) for choice in route.models]
+        return route, self._taking([self.target(model_of(choice)) for choice in route.models], keyed)
+
+    def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
+        """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
+        unfit = "Refuse" if keyed else "Require"
+        found = [target for target in targets if self.by_name[target.provider].caller_key != unfit]
+        if found:
+            return found
+        name = targets[0].provider
+        if keyed:
+            why = f"the provider {name} takes no keys of callers (its setting callerKey is Refuse)"
+            raise ProviderKeyRefused(403, f"{why}: leave out x-fairlead-provider-key")
+        why = f"the provider {name} needs a key of the caller's (its setting callerKey is Require)"
+        raise ProviderKeyRefused(401, f"{why}: send it in x-fairlead-provider-key")
+
+    def listed(self) -> dict[str, str]:
+        """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
+        found: dict[str, str] = {}
+        for provider in self.by_name.values():
+            for model in provider.models:
+                if not _PATTERN.search(model):
+                    found.setdefault(model, self.target(model).provider)
+        return found
 
     def target(self, wanted: str) -> ModelTarget:
         """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
@@ -110,12 +198,18 @@ class Providers:
         )
 
 
-def read_providers(document: object, routes: Mapping[str, ModelRoute]) -> Providers:
-    """From decoded configuration. Raises InvalidProvider."""
+def read_providers(
+    document: object, routes: Mapping[str, ModelRoute], added: Mapping[str, Provider] | None = None
+) -> Providers:
+    """From decoded configuration, with those `added` behind it. Raises InvalidProvider."""
     try:
-        return Providers(msgspec.convert(document, dict[str, Provider]), routes)
+        found = msgspec.convert(document, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
+    for name, provider in (added or {}).items():
+        if found.setdefault(name, provider) is not provider:
+            raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
+    return Providers(found, routes)
 
 
 def _check(name: str, provider: Provider) -> None:
@@ -126,6 +220,10 @@ def _check(name: str, provider: Provider) -> None:
         raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
     if provider.key_env is not None and provider.key_file is not None:
         raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+    if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
+        raise InvalidProvider(
+            f"providers: {name}: with callerKey: Require its own key would never be used: leave it out"
+        )
     for header, value in provider.headers.items():
         if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
             raise InvalidProvider(f"providers: {name}: the header {header!r} cannot be set here")
@@ -133,5 +231,6 @@ def _check(name: str, provider: Provider) -> None:
             raise InvalidProvider(f"providers: {name}: the header {header} must be printable ASCII")
 
 
-def _model_of(choice: ModelChoice | str) -> str:
+def model_of(choice: ModelChoice | str) -> str:
+    """Name of the model that a route chooses."""
     return choice if isinstance(choice, str) else choice.model

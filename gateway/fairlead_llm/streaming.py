@@ -1,33 +1,30 @@
-"""A streamed answer: chunks of the provider flow on as they come, in every round, and tools run in between."""
+"""A streamed answer: events of the provider flow on as they come, in every round, and tools run in between."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.chat.request import ChatRequest
-from fairlead_llm.chat.stream import BadStream, ChatStream
-from fairlead_llm.errors import LlmError, error_in, of_problem
+from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import ToolLoop
+from fairlead_llm.request_record import LEFT
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
+from fairlead_llm.wire import BadStream, KeptTurn
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
-"""Seconds of silence after which a comment is sent: the SDKs take it for nothing, and proxies see a live stream."""
+"""Seconds of silence after which something is sent that clients skip: they and proxies see a live stream."""
 MAX_EVENT: Final = 8 << 20
-_COMMENT: Final = b": still at work\n\n"
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-_encode: Final = msgspec.json.Encoder().encode
 log = logging.getLogger(__name__)
 
 
@@ -37,7 +34,6 @@ class StreamedAnswer(Response):
     def __init__(
         self,
         loop: ToolLoop,
-        chat: ChatRequest,
         answer: ProviderAnswer,
         turns: OpenTurns,
         identity: Identity,
@@ -45,11 +41,10 @@ class StreamedAnswer(Response):
         super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
         del self.headers["content-length"]
         self._loop = loop
-        self._chat = chat
         self._answer = answer
         self._turns = turns
         self._identity = identity
-        self._stream = ChatStream(loop.theirs)
+        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,11 +56,15 @@ class StreamedAnswer(Response):
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
+        except Exception:
+            self._loop.record.end(INTERNAL)
+            raise
         finally:
             gone.cancel()
             pump.cancel()
             await asyncio.wait({pump, gone})
             self._answer.close()
+            self._loop.record.end(LEFT)  # unless it has ended
 
     async def _pump(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -73,57 +72,67 @@ class StreamedAnswer(Response):
         try:
             async with asyncio.timeout(self._loop.left()):
                 await self._rounds()
-            more = {"fairlead": self._loop.report()}
-            await self._write(self._stream.finish(usage=self._chat.include_usage, more=more))
+            await self._write(self._stream.finish({"fairlead": self._loop.report()}))
+            self._loop.record.end(self._loop.outcome)
         except TimeoutError:
-            await self._fail(self._loop.over().member)
+            await self._fail(self._loop.over())
         except BadStream as error:
-            member: Any = msgspec.Raw(error.error) if error.error else LlmError(502, str(error), "bad_answer").member
-            await self._fail(member)
+            await self._fail(LlmError(502, str(error), "bad_answer"), error.error)
         except (ProviderUnavailable, TooLarge) as error:
-            await self._fail(LlmError(502, str(error), "provider_unavailable").member)
+            await self._fail(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
-            await self._fail(of_problem(problem).member)
+            await self._fail(of_problem(problem))
         except LlmError as error:
-            await self._fail(error.member)
+            await self._fail(error)
         finally:
             alive.cancel()
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _rounds(self) -> None:
         """All rounds but for the end of the last one. Raises what can go wrong."""
-        held = self._loop
+        held, stream = self._loop, self._stream
+        prepared = held.prepared
         while True:
-            await self._one()
-            message = self._stream.message
-            mine, theirs = held.split(message)
-            if not mine or held.final:
+            try:
+                await self._one()
+            except (BadStream, ProviderUnavailable, TooLarge) as error:
+                if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
+                    held.broke_off(error)
+                raise
+            calls = held.split(stream.message)
+            if not calls.ours or held.final:
                 return
-            results = await held.run(message)
-            said = _encode(message)
-            if theirs:
-                await self._turns.keep(self._identity, self._chat.asked, theirs, [*held.before, said], results)
+            results = await held.run(calls.ours)
+            if prepared.shows_calls:
+                await self._write(stream.ran(results.finished))
+            if calls.theirs:
+                turn = KeptTurn(prepared.wire.name, [*held.before, *stream.in_request], results.messages)
+                await self._turns.keep(self._identity, prepared.wire, prepared.request.asked, calls.theirs, turn)
                 return
-            held.go_on(said, results)
-            self._stream.next_round()
+            held.go_on(stream.in_request, results.messages)
+            stream.next_round()
             self._answer.close()
             self._answer = await held.ask()
             if self._answer.status != 200 or not self._answer.streams:
-                said_there = error_in(await self._answer.whole())
+                said_there = prepared.wire.error_in(await self._answer.whole())
                 raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         async for piece in self._answer.pieces():
-            out = b"".join([self._stream.feed(event.data) for event in parser.feed(piece)])
+            events = parser.feed(piece)
+            self._loop.record.heard(len(events))
+            out = b"".join([self._stream.feed(event.data) for event in events])
             if out:
+                self._loop.record.first_token()
                 await self._write(out)
             if self._stream.done:  # some keep the connection open behind it
                 break
-        if self._stream.finish_reason is None:
+        if not self._stream.ended:
             raise BadStream("the provider ended its answer too early")
         await self._write(self._stream.end_round())
+        self._loop.told(self._stream.usage)
 
     async def _write(self, out: bytes) -> None:
         if out:
@@ -134,14 +143,15 @@ class StreamedAnswer(Response):
         while True:
             silent = time.monotonic() - self._written_at
             if silent >= KEEP_ALIVE:
-                await self._write(_COMMENT)
+                await self._write(self._stream.keep_alive())
             await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
 
-    async def _fail(self, error: Any) -> None:
+    async def _fail(self, error: LlmError, raw: bytes | None = None) -> None:
         """Say in the stream that it is broken; there is no other end then."""
-        code = error["code"] if isinstance(error, dict) else "an error of the provider"  # whose words may be a prompt's
+        code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
+        self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
-        await self._write(b"data: " + _encode({"error": error}) + b"\n\n")
+        await self._write(self._stream.failed(error, raw))
 
 
 async def _disconnected(receive: Receive) -> None:

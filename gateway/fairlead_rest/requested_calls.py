@@ -5,6 +5,7 @@ Nothing is called here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -124,6 +125,15 @@ def requested(context: RestContext, seen: SubjectCatalog, asked: ToolCallsBody) 
         calls = parse_stream(asked.stream, format_.name)
     own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
     return shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
+
+
+def planned_calls(
+    context: RestContext, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
+) -> tuple[VisibleTools, list[Planned]]:
+    """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
+    asked = ToolCallsBody(format_name, tier=tier)
+    shelf = context.shelf(seen, tier)
+    return shelf, [_plan(asked, seen, shelf, call, provided([], format_name, shelf)) for call in calls]
 
 
 def _plan(

@@ -5,13 +5,14 @@ Pure module. Members that are not understood stay as they came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, new_id
+from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
+from fairlead_llm.wire import BadAnswer, FinishedCall, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -19,10 +20,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
-
-
-class BadAnswer(ValueError):
-    """An answer that is no chat completion."""
 
 
 class ChatAnswer:
@@ -56,38 +53,42 @@ class ChatAnswer:
             self._message[TOOL_CALLS] = Raw(_encode(calls))
 
     @property
-    def in_request(self) -> bytes:
-        """The message as it stands in the next request: without members that are null, `content` apart."""
+    def head(self) -> dict[str, Raw]:
+        """Members by which clients know the answer."""
+        return {name: raw for name, raw in self._members.items() if name in ("id", "created")}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        """The message without members that are null, `content` apart."""
         kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
-        return _encode(kept)
+        return [_encode(kept)]
 
     def written(
         self,
-        first: ChatAnswer,
-        texts: Sequence[str],
+        before: Sequence[WireAnswer],
         usage: Mapping[str, Any],
-        keeps: Callable[[Mapping[str, Any]], bool],
+        theirs: Collection[str] | None,
+        ran: Sequence[FinishedCall],
         more: Mapping[str, Any],
     ) -> bytes:
-        """This last answer as the answer of all rounds: with the id and time of the `first` one, behind the `texts` of
-        those before, with the sum of usage, the calls for which `keeps` is true, and `more` members.
-        """
+        """With the id and time of the first round. Calls that were `ran` have no form in this API."""
+        rounds = [each for each in before if isinstance(each, ChatAnswer)]
+        first = rounds[0] if rounds else self
+        texts = [each.text for each in rounds if each.text]
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in more.items()}}
-        for name in ("id", "created"):
-            if name in first._members:
-                members[name] = first._members[name]
+        members |= first.head
         if usage:
             members["usage"] = Raw(_encode(usage))
         message, choice = dict(self._message), dict(self._choices[0])
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self.message)
-        kept = [call for call in calls if keeps(call)]
+        kept = [call for call in calls if theirs is None or is_of(call, theirs)]
         if len(kept) < len(calls):
             message.pop(TOOL_CALLS, None)
             if kept:
                 raws = zip(calls, _raws(self._message[TOOL_CALLS]), strict=False)
-                message[TOOL_CALLS] = Raw(_encode([raw for call, raw in raws if keeps(call)]))
+                message[TOOL_CALLS] = Raw(_encode([raw for call, raw in raws if call in kept]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))

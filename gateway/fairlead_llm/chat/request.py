@@ -11,19 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm.wire import BadRequest
+
 OWN_MEMBER: Final = "fairlead"
 """Member of a request that is the gateway's, and does not go out."""
 _encode: Final = msgspec.json.Encoder().encode
 _AUTO: Final = Raw(b'"auto"')
 _NONE: Final = Raw(b'"none"')
-
-
-class BadRequest(ValueError):
-    """A request that cannot be read; `param` names the member."""
-
-    def __init__(self, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.param = param
 
 
 class _Function(msgspec.Struct):
@@ -72,30 +66,25 @@ class ChatRequest:
         if not read.messages:
             raise BadRequest("messages: give at least one", "messages")
         self.model = read.model
-        self.asked: list[bytes | Raw] = [*read.messages]
-        """Messages as they came."""
-        self.messages = self.asked
-        """Messages as they go out."""
+        self.asked: Sequence[bytes | Raw] = [*read.messages]
+        self.messages: Sequence[bytes | Raw] = self.asked
         self._came = sum(map(len, map(bytes, read.messages)))
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.own = read.fairlead
+        # `functions` is the form of before `tools`; of several answers none could be gone on with
         self.plain = read.functions is not None or (read.n or 1) != 1
-        """Whether no tools can be injected: several answers, or the form of before `tools`."""
         self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = tuple(_name(tool) for tool in read.tools or ())
-        """Names of the caller's own tools."""
         self._choice = read.tool_choice
         self._members.pop(OWN_MEMBER, None)
 
     @property
     def tools(self) -> bytes:
-        """The caller's definitions as a raw JSON array."""
         return _encode(self._tools)
 
     @property
     def restored(self) -> int:
-        """Bytes of messages that stand here and did not come with the request."""
         return sum(map(len, map(bytes, self.messages))) - self._came
 
     def body(
@@ -108,10 +97,6 @@ class ChatRequest:
         first: bool = True,
         last: bool = False,
     ) -> bytes:
-        """The request of one round: `more` messages behind the caller's, `injected` definitions behind its tools.
-        `usage`: ask a stream for its usage. After the `first` round a tool that the caller forces was called already,
-        and the model chooses; in the `last` one it may call none.
-        """
         members = dict(self._members)
         members["model"] = Raw(_encode(model))
         members["messages"] = Raw(_array([*self.messages, *more]))

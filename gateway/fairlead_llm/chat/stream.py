@@ -7,7 +7,7 @@ indices of calls from 0 on, `finish_reason` once and last, usage behind it, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,9 +16,13 @@ from msgspec import Raw
 
 from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
+from fairlead_llm.chat.errors import error_object
+from fairlead_llm.errors import LlmError
 from fairlead_llm.usage import added
+from fairlead_llm.wire import BadStream, FinishedCall
 
 DONE: Final = b"data: [DONE]\n\n"
+_COMMENT: Final = b": still at work\n\n"
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
 MAX_CALLS: Final = 128
@@ -26,14 +30,6 @@ MAX_CALLS: Final = 128
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
 _NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class BadStream(ValueError):
-    """An event that is no chunk. `error` is the provider's own error object, where it tells of one in its stream."""
-
-    def __init__(self, message: str, error: bytes | None = None) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 class _FunctionDelta(msgspec.Struct):
@@ -97,11 +93,11 @@ class StreamedCall:
 
 
 class ChatStream:
-    """One client's stream over all rounds. `feed` takes the data of an event and gives what the client gets."""
+    """Chunks of one client's stream over all rounds."""
 
-    def __init__(self, theirs: Collection[str] | None) -> None:
-        """`theirs`: names of the caller's own tools, whose calls it gets. None: nothing is run here, and all passes."""
+    def __init__(self, theirs: Collection[str] | None, *, include_usage: bool) -> None:
         self._theirs = theirs
+        self._include_usage = include_usage
         self._head: dict[str, Raw] | None = None
         """`id`, `created` and the like of the first chunk: every later one has them."""
         self._round = 0
@@ -110,7 +106,6 @@ class ChatStream:
         self._shown = 0
         """Calls in the client's stream."""
         self.usage: dict[str, Any] = {}
-        """Sum over the rounds that are over."""
         self._begin()
 
     def _begin(self) -> None:
@@ -126,13 +121,7 @@ class ChatStream:
         """Whether the provider said that this is the end."""
         self.finish_reason: str | None = None
 
-    @property
-    def started(self) -> bool:
-        """Whether a chunk has come."""
-        return self._head is not None
-
     def feed(self, data: bytes) -> bytes:
-        """The client's part of one event, which may be nothing. Raises BadStream."""
         if data.startswith(b"[DONE]"):
             self.done = True
             return b"" if self._theirs is not None else DONE
@@ -246,37 +235,49 @@ class ChatStream:
         return self._chunk({TOOL_CALLS: [entry]})
 
     def end_round(self) -> bytes:
-        """End the round; the part of the stream that was held of the client's own calls."""
         self.usage = added(self.usage, self._round_usage)
         for call in self._calls:
             call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
 
     def next_round(self) -> None:
-        """Go on with the next answer."""
         self._said = self._said or bool(self._strings.get("content"))
         self._round += 1
         self._begin()
 
     @property
     def message(self) -> dict[str, Any]:
-        """The message of this round as it stands in the next request."""
         others = {name: text for name, text in self._strings.items() if name != "content" and text}
         text = self._strings.get("content", "")
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
         return {**message, TOOL_CALLS: [call.written() for call in self._calls]} if self._calls else message
 
-    def finish(self, *, usage: bool, more: Mapping[str, Any]) -> bytes:
-        """The end of the stream: the last chunk, with `more` members beside its choices, and the sum of usage behind
-        it if the client wants that. Nothing where all has passed already.
-        """
+    @property
+    def in_request(self) -> list[bytes]:
+        return [_encode(self.message)]
+
+    @property
+    def ended(self) -> bool:
+        return self.finish_reason is not None
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""  # this API has no form for calls that are run elsewhere
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"
+
+    def keep_alive(self) -> bytes:
+        return _COMMENT
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The last chunk, and behind it the sum of usage if the client wants that; nothing where all has passed."""
         if self._theirs is None:
             return b""
         reason = self.finish_reason
         if reason == TOOL_CALLS and not self._shown:
             reason = "stop"
         out = self._chunk({}, reason, more)
-        if usage and self.usage:
+        if self._include_usage and self.usage:
             members = {**(self._head or {}), "choices": [], "usage": self.usage}
             out += _event(_encode(members))
         return out + DONE
@@ -290,11 +291,6 @@ class ChatStream:
 
 def _event(data: bytes) -> bytes:
     return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
-
-
-def _unknown(members: Mapping[str, Raw]) -> dict[str, Raw]:
-    """Those members of a call's delta that nobody here knows."""
-    return {name: raw for name, raw in members.items() if name not in _KNOWN}
 
 
 def _paired(data: bytes) -> bytes:

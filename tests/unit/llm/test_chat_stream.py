@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_llm.chat.stream import MAX_CALLS, BadStream, ChatStream
+from fairlead_llm.chat.stream import MAX_CALLS, ChatStream
+from fairlead_llm.wire import BadStream
 
 
 def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
@@ -34,20 +35,20 @@ def calls_in(out: bytes) -> list[Any]:
 
 
 def test_what_holds_no_call_passes_byte_for_byte() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     data = b'{"id": "a",  "choices": [{"delta": {"content": "x"}, "index": 0}]}'
     assert stream.feed(data) == b"data: " + data + b"\n\n"
 
 
 def test_calls_of_servers_that_give_every_call_the_same_index_are_told_apart_by_their_ids() -> None:
-    stream = ChatStream({"one", "two"})
+    stream = ChatStream({"one", "two"}, include_usage=True)
     out = stream.feed(chunk(call("one", "{}", ident="a"))) + stream.feed(chunk(call("two", "{}", ident="b")))
     out += stream.end_round()
     assert [(entry["index"], entry["id"]) for entry in calls_in(out)] == [(0, "a"), (1, "b")]
 
 
 def test_calls_without_an_index_are_one_after_the_other() -> None:
-    stream = ChatStream({"one", "two"})
+    stream = ChatStream({"one", "two"}, include_usage=True)
     for name in ("one", "two"):
         stream.feed(chunk(call(name, '{"a":', index=None, ident=name)))
         stream.feed(chunk(call(None, "1}", index=None)))
@@ -56,7 +57,7 @@ def test_calls_without_an_index_are_one_after_the_other() -> None:
 
 
 def test_a_name_that_comes_in_pieces_is_whole_before_it_is_decided_whose_it_is() -> None:
-    stream = ChatStream({"theirs_long"})
+    stream = ChatStream({"theirs_long"}, include_usage=True)
     out = stream.feed(chunk(call("theirs", None, ident="a"))) + stream.feed(chunk(call("_long", None)))
     assert calls_in(out) == []
     out = stream.feed(chunk(call(None, "{}")))
@@ -64,14 +65,14 @@ def test_a_name_that_comes_in_pieces_is_whole_before_it_is_decided_whose_it_is()
 
 
 def test_a_name_that_is_repeated_stands_once() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     stream.feed(chunk(call("theirs", "", ident="a")))
     out = stream.feed(chunk(call("theirs", "{}", ident="a")))
     assert calls_in(out)[0]["function"]["name"] == "theirs"
 
 
 def test_a_call_without_arguments_gets_an_empty_object() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     stream.feed(chunk(call("theirs", "", ident="a")))
     stream.feed(chunk({}, "tool_calls"))
     assert calls_in(stream.end_round())[0]["function"]["arguments"] == "{}"
@@ -79,7 +80,7 @@ def test_a_call_without_arguments_gets_an_empty_object() -> None:
 
 
 def test_the_callers_calls_count_from_zero_whatever_stands_before_them() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     out = stream.feed(chunk(call("ours", "{}", index=0, ident="a")))
     out += stream.feed(chunk(call("theirs", "{}", index=1, ident="b")))
     assert [(entry["index"], entry["id"]) for entry in calls_in(out)] == [(0, "b")]
@@ -87,7 +88,7 @@ def test_the_callers_calls_count_from_zero_whatever_stands_before_them() -> None
 
 
 def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
-    stream = ChatStream(set())
+    stream = ChatStream(set(), include_usage=True)
     stream.feed(chunk({"role": "assistant", "content": "One."}))
     stream.feed(chunk(call("ours", "{}", ident="a")))
     stream.feed(chunk({}, "tool_calls", usage={"total_tokens": 3}))
@@ -99,7 +100,7 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
     assert said["choices"][0]["delta"] == {"content": "\n\nTwo."}
     stream.feed(chunk({}, "stop", usage={"total_tokens": 4}))
     stream.end_round()
-    last = shown(stream.finish(usage=True, more={}))
+    last = shown(stream.finish({}))
     assert last[0]["choices"][0]["finish_reason"] == "stop"
     assert last[1]["usage"] == {"total_tokens": 7}
 
@@ -107,17 +108,17 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
 @pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"choices": 1}', b'{"choices": [{"delta": []}]}', b"\xff"])
 def test_what_is_no_chunk_is_told(data: bytes) -> None:
     with pytest.raises(BadStream):
-        ChatStream(set()).feed(data)
+        ChatStream(set(), include_usage=True).feed(data)
 
 
 def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
     with pytest.raises(BadStream) as raised:
-        ChatStream(set()).feed(b'{"error": {"message": "gone", "code": 7}}')
+        ChatStream(set(), include_usage=True).feed(b'{"error": {"message": "gone", "code": 7}}')
     assert json.loads(raised.value.error or b"") == {"message": "gone", "code": 7}
 
 
 def test_more_calls_than_any_model_makes_are_refused() -> None:
-    stream = ChatStream(set())
+    stream = ChatStream(set(), include_usage=True)
     for number in range(MAX_CALLS):
         stream.feed(chunk(call("ours", "{}", index=number, ident=str(number))))
     with pytest.raises(BadStream, match="more than"):
@@ -127,7 +128,7 @@ def test_more_calls_than_any_model_makes_are_refused() -> None:
 def test_members_of_a_call_that_nobody_knows_stay() -> None:
     signed = call("theirs", "{}", ident="a")
     signed["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "abc"}}
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     out = stream.feed(chunk(signed))
     assert calls_in(out)[0]["extra_content"] == {"google": {"thought_signature": "abc"}}
     message = json.loads(msgspec.json.encode(stream.message))
@@ -135,26 +136,28 @@ def test_members_of_a_call_that_nobody_knows_stay() -> None:
 
 
 def test_details_of_reasoning_go_into_the_next_request() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     for number in (1, 2):
         stream.feed(chunk({"reasoning_details": [{"text": str(number)}]}))
     assert stream.message["reasoning_details"] == [{"text": "1"}, {"text": "2"}]
 
 
 def test_half_a_surrogate_pair_breaks_no_stream_and_a_whole_one_stays() -> None:
-    stream = ChatStream(set())
+    stream = ChatStream(set(), include_usage=True)
     for text in ("\\ud83e", "\\udea2", "\\ud83e\\udea2", "\\\\ud83e"):
         stream.feed(b'{"id":"a","choices":[{"index":0,"delta":{"content":"%s"}}]}' % text.encode())
     assert stream.message["content"] == "\ufffd\ufffd\U0001faa2\\ud83e"
 
 
 def test_a_new_id_without_a_name_is_no_new_call() -> None:
-    stream = ChatStream({"theirs"})
+    stream = ChatStream({"theirs"}, include_usage=True)
     stream.feed(chunk(call("theirs", '{"a"', ident="a")))
     stream.feed(chunk(call(None, ":1}", ident="b")))
     assert [made["function"]["arguments"] for made in stream.message["tool_calls"]] == ['{"a":1}']
 
 
 def test_data_of_several_lines_stay_one_event() -> None:
-    out = ChatStream({"theirs"}).feed(b'{"id":"a",\n"choices":[{"index":0,"delta":{"content":"x"}}]}')
+    out = ChatStream({"theirs"}, include_usage=True).feed(
+        b'{"id":"a",\n"choices":[{"index":0,"delta":{"content":"x"}}]}'
+    )
     assert out == b'data: {"id":"a",\ndata: "choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'

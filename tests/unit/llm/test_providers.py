@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_llm.providers import InvalidProvider, ModelTarget, UnknownModel, read_providers
+from fairlead_llm.providers import InvalidProvider, ModelTarget, Provider, UnknownModel, read_providers
 
 ROUTES = read_routes({"default": {"models": ["gpt-5-mini", "vllm/qwen"]}})
 OPENAI = {"baseUrl": "https://api.openai.com/v1", "keyEnv": "OPENAI_API_KEY", "models": ["gpt-*"]}
@@ -50,6 +50,9 @@ def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> N
         ("x", {"baseUrl": "http://user:key@x"}, "baseUrl"),
         ("x", {"keyEnv": "A", "keyFile": "/b"}, "either"),
         ("x", {"headers": {"Authorization": "Bearer x"}}, "cannot be set"),
+        ("x", {"headers": {"X-Api-Key": "x"}}, "cannot be set"),
+        ("x", {"keyEnv": "A", "callerKey": "Require"}, "never be used"),
+        ("x", {"kind": "cohere"}, "kind"),
         ("x", {"headers": {"x y": "z"}}, "cannot be set"),
         ("x", {"headers": {"x-y": "a\r\nb"}}, "printable"),
         ("x", {"unknown": 1}, "unknown"),
@@ -58,3 +61,55 @@ def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> N
 def test_a_provider_that_makes_no_sense_is_refused_with_its_place(name: str, more: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidProvider, match=f"providers.*{why}"):
         read_providers({name: {**VLLM, **more}}, ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "url"),
+    [
+        ("openai", "https://a/v1", "/chat/completions", "https://a/v1/chat/completions"),
+        ("openai", "https://a/v1/", "/chat/completions", "https://a/v1/chat/completions"),
+        ("anthropic", "https://a", "/v1/messages", "https://a/v1/messages"),
+        ("anthropic", "https://a/v1/", "/v1/messages", "https://a/v1/messages"),
+        ("gemini", "https://a/", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
+        ("gemini", "https://a/v1beta", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
+        ("gemini", "https://a/v1", "/v1beta/models/m:generateContent", "https://a/v1beta/models/m:generateContent"),
+    ],
+)
+def test_a_version_in_a_base_url_is_not_asked_for_twice(kind: Any, base: str, path: str, url: str) -> None:
+    assert Provider(base, kind).url(path) == url
+
+
+@pytest.mark.parametrize(
+    ("kind", "headers"),
+    [
+        ("openai", {"authorization": "Bearer secret"}),
+        ("anthropic", {"x-api-key": "secret", "anthropic-version": "2023-06-01"}),
+        ("gemini", {"x-goog-api-key": "secret"}),
+    ],
+)
+def test_a_key_goes_out_in_the_header_of_its_api(kind: Any, headers: dict[str, str]) -> None:
+    assert Provider("https://a", kind).request_headers("secret") == headers
+
+
+def test_the_version_of_anthropics_api_is_that_of_the_settings_headers() -> None:
+    provider = Provider("https://a", "anthropic", headers={"Anthropic-Version": "2026-10-21"})
+    assert provider.request_headers("") == {"anthropic-version": "2026-10-21"}
+
+
+def test_a_route_over_a_model_that_no_provider_serves_is_refused_with_its_name() -> None:
+    routes = read_routes({"good": {"models": ["our-qwen"]}, "bad": {"models": ["our-qwen", "claude-sonnet-5"]}})
+    with pytest.raises(InvalidProvider, match="routes: bad: no provider serves a model 'claude-sonnet-5'"):
+        read_providers({"vllm": VLLM}, routes)
+
+
+def test_models_are_listed_by_plain_name_with_the_first_provider_that_serves_each() -> None:
+    second = {"baseUrl": "http://b/v1", "models": ["our-qwen", "gpt-5-mini", "ada", "g?t", "[ab]c"]}
+    providers = read_providers({"openai": OPENAI, "vllm": VLLM, "second": second}, {})
+    assert providers.listed() == {"our-qwen": "vllm", "gpt-5-mini": "openai", "ada": "second"}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keyed: bool) -> None:
+    providers = read_providers({"openai": OPENAI, "vllm": {**VLLM, "callerKey": "Require"}}, ROUTES)
+    expected = ModelTarget("vllm", "qwen") if keyed else ModelTarget("openai", "gpt-5-mini")
+    assert providers.targets("fairlead/default", keyed=keyed)[1] == [expected]

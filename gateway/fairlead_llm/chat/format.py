@@ -1,0 +1,104 @@
+"""OpenAI Chat Completions as a wire format. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/chat/completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.registry import OPENAI_CHAT
+from fairlead_llm.chat.answer import ChatAnswer
+from fairlead_llm.chat.calls import calls_of, name_of
+from fairlead_llm.chat.errors import error_body, error_in
+from fairlead_llm.chat.request import ChatRequest
+from fairlead_llm.chat.stream import ChatStream
+from fairlead_llm.errors import LlmError
+from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireRequest
+
+_any: Final = msgspec.json.Decoder().decode
+
+
+class ChatFormat:
+    """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
+
+    name = OPENAI_CHAT
+    request_headers: frozenset[str] = frozenset()
+    answer_headers = (
+        "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
+    )  # fmt: skip
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ChatRequest:
+        return ChatRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return "/chat/completions"
+
+    def answer(self, body: bytes) -> ChatAnswer:
+        return ChatAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ChatStream:
+        return ChatStream(theirs, include_usage=isinstance(request, ChatRequest) and request.include_usage)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        for place, raw in enumerate(messages):
+            if b'"tool_calls"' not in bytes(raw):
+                continue
+            message = decoded(raw)
+            calls = tuple(ShownCall(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
+            if calls and message.get("role") == "assistant":
+                found.append(CallPlace(place, place + 1, calls))
+        return found
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        found = decoded(message)
+        return str(found.get("role", "")), text_of(found.get("content"))
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        restored: list[bytes | Raw] = []
+        behind: list[bytes] = []
+        for place, raw in enumerate(messages):
+            if behind and decoded(raw).get("role") != "tool":
+                restored += behind
+                behind = []
+            turn = turns.get(place)
+            if turn is None:
+                restored.append(raw)
+                continue
+            answers = [each for each in turn.results if decoded(each).get("role") == "tool"]
+            behind = [each for each in turn.results if each not in answers]  # files: behind all results
+            restored += [*turn.before, *answers]
+        return restored + behind
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        return status, body
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return error_in(body)
+
+
+def decoded(raw: bytes | Raw) -> dict[str, Any]:
+    """A message; an empty one for what is none."""
+    try:
+        message = _any(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def text_of(content: object) -> str:
+    """Text of a message's content: a text, or a list of parts of which some hold text."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+CHAT: Final = ChatFormat()

@@ -1,0 +1,123 @@
+"""Prepares a client's request for the models that may answer it: in the wire format of the provider that is asked, with
+the turns that were kept of it, and with the tools that are offered.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import PlanLimits, RouteModel
+from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_gateway.core.identity import Identity
+from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
+from fairlead_llm.providers import ModelTarget, Providers
+from fairlead_llm.turns import OpenTurns
+from fairlead_llm.wire import WireFormat, WireRequest
+from fairlead_llm.wire_formats import spoken
+from fairlead_rest.context import RestContext
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """One request as the client sent it."""
+
+    format: WireFormat
+    read: WireRequest
+    body: bytes
+    model: str | None
+    """Model of the path, in formats that have it there."""
+    stream: bool | None
+    headers: Mapping[str, str]
+    """In small letters."""
+    identity: Identity
+    wishes: OfferWishes
+    route: ModelRoute
+
+
+class PreparedRequest(msgspec.Struct, frozen=True):
+    """A request as it goes to the first of its models."""
+
+    wire: WireFormat
+    request: WireRequest
+    targets: Sequence[ModelTarget]
+    """Models that may answer, in the order in which they are asked."""
+    offer: ToolOffer | None
+    """None where no tools are to be injected."""
+    headers: Mapping[str, str]
+    """The client's, as far as the provider gets them."""
+    shows_calls: bool = False
+    """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
+
+
+class RequestPreparation:
+    """Prepares requests. One per gateway."""
+
+    def __init__(self, context: RestContext, providers: Providers, turns: OpenTurns) -> None:
+        self._context = context
+        self._providers = providers
+        self._offers = Offers(context)
+        self._turns = turns
+
+    async def prepared(
+        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+    ) -> PreparedRequest:
+        """For the first of the models that holds the conversation; for the first of all where none does. Raises
+        BadRequest, Problem.
+        """
+        first: PreparedRequest | None = None
+        while True:
+            wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
+            alike = self._alike(asked.format, wire, targets)
+            same = wire is asked.format
+            request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
+            request.messages = await self._turns.restored(asked.identity, wire, request.asked)
+            headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
+            offer = None
+            if asked.wishes.tools == "inject" and not request.plain:
+                offer = await self._offered(asked, wire, request, seen, targets[:alike])
+            place = 0 if offer is None else offer.model
+            found = PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
+            first = first or found
+            if offer is None or not offer.refused:
+                return found
+            if alike == len(targets):
+                return first
+            targets = targets[alike:]
+
+    def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
+        """How many of the targets, from the first on, are asked in the same format."""
+        for place, target in enumerate(targets):
+            if spoken(front, self._providers.by_name[target.provider]) is not wire:
+                return place
+        return len(targets)
+
+    async def _offered(
+        self,
+        asked: ModelRequest,
+        wire: WireFormat,
+        request: WireRequest,
+        seen: Callable[[], SubjectCatalog],
+        targets: Sequence[ModelTarget],
+    ) -> ToolOffer:
+        """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
+        fit are its tokens counted, which takes milliseconds.
+        """
+        known = registry.find(wire.name)
+        windows = await self._context.worker.do(lambda: self._context.windows)
+        models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
+        limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
+        make = functools.partial(self._offers.made, wire.name, seen(), asked.wishes, models, limits, request.tool_names)
+        most = ConversationTokens(0, len(asked.body) + request.restored)
+        offer = await self._context.done(lambda: make(most, exact=False))
+        if offer is None:
+            found = await self._context.measured([asked.body])
+            beside = (len(request.tools) + request.restored) // 3
+            counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
+            offer = await self._context.done(lambda: make(counted, exact=True))
+        assert offer is not None
+        return offer

@@ -1,0 +1,248 @@
+"""Wire formats of model APIs, as the loop of model and tools sees them. Pure module.
+
+A `WireFormat` is a folder of this package. A pair of formats, where a client speaks another one than the provider, is
+a `WireFormat` as well: it reads the client's request, speaks the provider's format, and writes the client's answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_llm.errors import LlmError
+
+
+class BadRequest(ValueError):
+    """A request that cannot be read; `param` names the member."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class BadAnswer(ValueError):
+    """A whole answer of a provider that is not in its format."""
+
+
+class BadStream(ValueError):
+    """An event that is not in the provider's format. `error` is the provider's own error object, where it tells of one
+    in its stream.
+    """
+
+    def __init__(self, message: str, error: bytes | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class ShownCall(msgspec.Struct, frozen=True):
+    """A call that the caller sees, for it is its own to run."""
+
+    id: str
+    name: str
+
+
+class CallPlace(msgspec.Struct, frozen=True):
+    """Calls of one model's message among the messages of a request."""
+
+    start: int
+    """Place of the first message that holds them."""
+    end: int
+    """Place behind the last one."""
+    calls: tuple[ShownCall, ...]
+
+
+class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
+    """Part of a turn that the caller has not seen."""
+
+    format: str
+    """Name of the wire format of its messages."""
+    before: list[bytes]
+    """Messages of earlier rounds, and that with the calls."""
+    results: list[bytes]
+    """Messages with the results of the calls that were run here."""
+
+
+class FinishedCall(msgspec.Struct, frozen=True):
+    """One call that was run here, for clients that ask to see them."""
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    arguments: bytes
+    """JSON."""
+    result: Mapping[str, Any]
+    """In MCP's form."""
+    seconds: float = 0
+
+
+class WireRequest(Protocol):
+    """One request of a client. What is not understood goes out as it came."""
+
+    model: str
+    """As the client named it."""
+    stream: bool
+    own: Raw
+    """The member `fairlead`: wishes for the gateway, which do not go out."""
+    plain: bool
+    """Whether no tools can be injected, such as where several answers are asked for."""
+    asked: Sequence[bytes | Raw]
+    """Messages as they came."""
+    messages: Sequence[bytes | Raw]
+    """Messages as they go out."""
+
+    @property
+    def tool_names(self) -> Sequence[str]:
+        """Names of the caller's own tools."""
+
+    @property
+    def tools(self) -> bytes:
+        """The caller's definitions as a raw JSON array."""
+
+    @property
+    def restored(self) -> int:
+        """Bytes of messages that stand here and did not come with the request."""
+
+    def body(
+        self,
+        model: str,
+        more: Sequence[bytes],
+        injected: Sequence[bytes],
+        *,
+        usage: bool,
+        first: bool = True,
+        last: bool = False,
+    ) -> bytes:
+        """The request of one round to the provider: `more` messages behind the caller's, `injected` definitions behind
+        its tools. `usage`: ask a stream for its usage. After the `first` round a tool that the caller forces was called
+        already, and the model chooses; in the `last` one it may call none.
+        """
+
+
+class WireAnswer(Protocol):
+    """The whole answer of one round."""
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """Decoded, with its calls, in a form that the message format of the same name reads."""
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """As the provider counts it; empty where it does not."""
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        """The message as it stands in the next request."""
+
+    def written(
+        self,
+        before: Sequence[WireAnswer],
+        usage: Mapping[str, Any],
+        theirs: Collection[str] | None,
+        ran: Sequence[FinishedCall],
+        more: Mapping[str, Any],
+    ) -> bytes:
+        """This last answer as the answer of all rounds, in the client's format: behind what those `before` it said,
+        with the sum of usage, with calls of `theirs` alone (None: with all) and `more` members. `ran`: calls that are
+        shown to the client as the provider shows those of its own hosted tools.
+        """
+
+
+class WireStream(Protocol):
+    """One client's stream over all rounds: the events of several answers become those of one."""
+
+    done: bool
+    """Whether the provider said that nothing follows, though its connection may stay open."""
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """Sum over the rounds that are over."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end of the current round was said."""
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The message of the current round, as `WireAnswer.message`."""
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        """The message of the current round as it stands in the next request."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The client's part of one event, which may be nothing. Raises BadStream."""
+
+    def end_round(self) -> bytes:
+        """End the round; the part of the stream that was held of the client's own calls."""
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        """Show calls that were run here, as the provider shows those of its own hosted tools."""
+
+    def next_round(self) -> None:
+        """Go on with the next answer."""
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The end of the stream, with `more` members in its last event that can hold some."""
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        """The event that says that the stream is broken, which is its end. `raw` is the provider's own error object."""
+
+    def keep_alive(self) -> bytes:
+        """Bytes that clients of the format skip, for the time in which nothing is said."""
+
+
+class WireFormat(Protocol):
+    """Wire format of a model API, or a pair of two."""
+
+    @property
+    def name(self) -> str:
+        """Name of the provider's format in `fairlead_formats.registry`: of definitions, messages and results."""
+
+    @property
+    def request_headers(self) -> Collection[str]:
+        """Headers of a client's request that go on to the provider, in small letters."""
+
+    @property
+    def answer_headers(self) -> Sequence[str]:
+        """Headers of the provider's answer that go on to the client, in small letters; one that ends with `-` is the
+        beginning of several.
+        """
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
+        """A client's request. `model` and `stream` are those of the path, in formats that have them there. Raises
+        BadRequest.
+        """
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """Path of a request below the base of the provider's API."""
+
+    def answer(self, body: bytes) -> WireAnswer:
+        """A whole answer of the provider. Raises BadAnswer."""
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> WireStream:
+        """The client's stream for a request. `theirs`: names of the caller's own tools, whose calls it gets. None:
+        nothing is run here, and all passes.
+        """
+
+    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
+        """Calls of models among the messages of a request, in their order."""
+
+    def said(self, message: bytes | Raw) -> tuple[str, str]:
+        """Role and text of a message of a request. Clients write JSON anew, so no bytes are compared."""
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        """The messages, those of calls that a turn is kept for (by `CallPlace.start`) replaced by the whole turn. The
+        turns are of the same format.
+        """
+
+    def error_body(self, error: LlmError) -> bytes:
+        """A refusal of the gateway's own in the client's format."""
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        """A provider's refusal in the client's format."""
+
+    def error_in(self, body: bytes) -> bytes | None:
+        """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""
