@@ -84,6 +84,7 @@ from fairlead_rest.guard import RequestGuard
 from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_rest.router_tools import RouterTools
 from fairlead_rest.throttle import Throttle
+from fairlead_rest.tool_vectors import INDEXING_SHARE
 from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
 from fairlead_tools.validation.shelf import Checks
 from fairlead_tools.version import NAME, VERSION
@@ -355,6 +356,7 @@ def build(
         prices=lambda: models.now.prices,
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
+        indexing=Throttle(lambda: book.in_flight, INDEXING_SHARE),
         choosers=Choosers(settings.session_key.encode()),
         patience=startup_wait,
         children=children,

@@ -7,6 +7,7 @@ The end of standard input, however it comes, ends the process at once, work or n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -14,6 +15,7 @@ import struct
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
@@ -22,6 +24,10 @@ from fairlead_rest.jobs import JOBS, ConvertedBody
 
 LENGTH: Final = struct.Struct(">I")
 BULK: Final = "--bulk"
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+"""Niceness of the session's group of processes."""
+GROUP_NICENESS: Final = 10
+"""A tenth of the share of another group: work goes on where all cores are taken, and gives way at once."""
 NICENESS: Final = 5
 """Niceness of a process for short work, which a request waits for."""
 
@@ -52,6 +58,17 @@ def _give_way(*, bulk: bool) -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE if bulk else os.SCHED_OTHER, os.sched_param(0))
     if not bulk or not hasattr(os, "sched_setscheduler"):
         os.nice(19 if bulk else NICENESS)
+    if bulk:
+        _leave_group()
+
+
+def _leave_group() -> None:
+    """Begin a session whose work is the last: where the kernel groups processes by session (autogroup, sched(7)), a
+    priority counts among those of the session alone, and against servers and clients this process has the gateway's.
+    """
+    with contextlib.suppress(OSError):  # a leader of processes already, or a kernel without
+        os.setsid()
+        AUTOGROUP.write_text(str(GROUP_NICENESS), encoding="ascii")
 
 
 def _done(frame: bytes) -> bytes:

@@ -53,7 +53,7 @@ from fairlead_rest.tool_vectors import embedder
 from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
 from fairlead_rest.worker import MissingInput, WorkerThread
 from fairlead_search.compression import CompressorConfig
-from fairlead_search.embedding import EmbeddingConfig
+from fairlead_search.embedding import EmbeddingConfig, missing_modules
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
@@ -106,6 +106,7 @@ class RestContext:
         live_models: Callable[[], LiveModels | None],
         processes: int = 0,
         throttle: Throttle,
+        indexing: Throttle,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
         patience: StartupWait | None = None,
@@ -144,14 +145,15 @@ class RestContext:
         self.converting = ProcessPool(processes, bulk=True) if processes else None
         self.counting = ProcessPool(processes) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
-        makes = None if embedding is None else embedder(embedding, self.worker, process=processes > 0)
+        makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
         self.counts, self.calls = counts, calls
         """Counts of searches, and of tool calls."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
-            recorder, self.worker, process=processes > 0, compressor=compressor(compression, counts, self.worker)
-        )
+            recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),
+            compressor=compressor(compression, counts, self.worker),
+        )  # fmt: skip
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""

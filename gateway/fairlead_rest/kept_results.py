@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from fairlead_search import passages
 from fairlead_search.compression import cut_to
 from fairlead_search.passages import written
+from fairlead_search.relevance import scores
 from fairlead_search.token_estimate import tokens
+
+if TYPE_CHECKING:
+    from fairlead_search.passage_vectors import PassageVectors
 
 ANSWER_TOKENS: Final = 40
 """Tokens of an answer beside its passages."""
@@ -41,6 +46,8 @@ class Reading(msgspec.Struct, frozen=True):
     """Lines, from 1."""
     last: int | None = None
     grep: str | None = None
+    encoding_s: float = 0.0
+    """Seconds that may go into vectors of what a query looks through; 0: words alone rank."""
 
 
 class ReadPassages(msgspec.Struct, frozen=True):
@@ -59,9 +66,22 @@ def read(work: bytes) -> ReadPassages:
     asked = _decode(work)
     if asked.query is not None:
         sources = {one.id: document(one.result) for one in asked.results}
-        found, more = passages.best(sources, asked.query, asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS)
+        found, more = passages.best(
+            sources, asked.query, asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(asked.encoding_s)
+        )
         return ReadPassages(found, cut=more)
     return _one(asked, asked.results[0])
+
+
+def _rate(encoding_s: float) -> passages.Rate:
+    return partial(_vectors().scores, seconds=encoding_s) if encoding_s > 0 else scores
+
+
+@cache
+def _vectors() -> PassageVectors:
+    from fairlead_search.passage_vectors import PassageVectors  # with numpy and the encoder, which are an extra
+
+    return PassageVectors()
 
 
 def compressed(wide: ReadPassages, made: Mapping[str, str], budget: int) -> ReadPassages:

@@ -39,6 +39,8 @@ WIDER: Final = 10
 """Tokens that a model reads for each that it may leave."""
 MAX_MODEL_TOKENS: Final = 24_000
 """Tokens that a model reads at most; a larger budget holds passages word for word."""
+ENCODING_S: Final = 1.0
+"""Seconds of one query that may go into vectors of what it looks through: about 40 kB of text."""
 SMALL_RESULT: Final = 128 << 10
 """Bytes of a result that is shortened in a thread: about two milliseconds."""
 _RANGE: Final = re.compile(r"(\d{1,9})-(\d{1,9})")
@@ -97,21 +99,30 @@ class RetrievedContext(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SessionContext:
-    """Reads kept results. With `process`, they are searched in a process of its own; with `compressor`, a model
-    compresses what fits a query and not the budget.
+    """Reads kept results. With `process`, they are searched in a process of its own, by vectors too where it `encodes`;
+    with `compressor`, a model compresses what fits a query and not the budget.
     """
 
     def __init__(
-        self, recorder: ContextRecorder, worker: WorkerThread, *, process: bool, compressor: Compressor | None = None
+        self,
+        recorder: ContextRecorder,
+        worker: WorkerThread,
+        *,
+        process: bool,
+        encodes: bool = False,
+        compressor: Compressor | None = None,
     ) -> None:
         self.recorder = recorder
         self._compressor = compressor
         self._worker = worker
-        self._pool = ProcessPool(1) if process else None
+        self._reading = ProcessPool(1) if process else None
+        self._shortening = ProcessPool(1) if process else None
+        """Apart: what a call waits for does not wait for vectors."""
+        self._encoding_s = ENCODING_S if process and encodes else 0.0
 
     async def retrieve(self, seen: SubjectCatalog, asked: RetrieveArguments) -> RetrievedContext:
         """The parts that were asked for. Another principal's entry is no entry. Raises Problem."""
-        reading = _reading(asked)
+        reading = msgspec.structs.replace(_reading(asked), encoding_s=self._encoding_s)
         try:
             if asked.entry_id is not None:
                 one = await self.recorder.entry(seen.identity, asked.entry_id)
@@ -137,13 +148,13 @@ class SessionContext:
     async def _answer(self, asked: Reading) -> tuple[ReadPassages, str]:
         """Passages and the note for them. Raises Problem."""
         if self._compressor is None or asked.query is None:
-            return await self._read(_encode(asked)), DATA
+            return await self._read(asked), DATA
         plain = msgspec.structs.replace(asked, budget=asked.budget - NOTE_TOKENS)
-        answer = await self._read(_encode(plain))
+        answer = await self._read(plain)
         if not answer.cut or asked.budget >= MAX_MODEL_TOKENS:
             return answer, DATA
         more = min(asked.budget * WIDER, MAX_MODEL_TOKENS)
-        wide = await self._read(_encode(msgspec.structs.replace(asked, budget=more)))
+        wide = await self._read(msgspec.structs.replace(asked, budget=more))
         sources = source_texts([(part.source, part.where, part.text) for part in wide.passages])
         try:
             made = await self._compressor.compress(asked.query, sources, plain.budget - ANSWER_TOKENS)
@@ -163,27 +174,29 @@ class SessionContext:
     async def shorten(self, long: LongResult) -> ShownResult:
         """The part of a result that is shown. A small one costs less than the way to another process."""
         work = _encode(long)
-        if self._pool is not None and len(work) > SMALL_RESULT:
+        if self._shortening is not None and len(work) > SMALL_RESULT:
             try:
-                return cast("ShownResult", await self._pool.do(SHORTEN, work))
+                return cast("ShownResult", await self._shortening.do(SHORTEN, work))
             except NotDone as error:
                 log.warning("The process that shortens results failed, and the gateway does it itself: %s", error)
         return await self._worker.do(lambda: shorten(work))
 
-    async def _read(self, work: bytes) -> ReadPassages:
-        if self._pool is not None:
+    async def _read(self, asked: Reading) -> ReadPassages:
+        if self._reading is not None:
             try:
-                return cast("ReadPassages", await self._pool.do(READ, work))
+                return cast("ReadPassages", await self._reading.do(READ, _encode(asked)))
             except Overloaded as error:
                 raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
             except NotDone as error:
                 log.warning("The process that reads results failed, and the gateway reads them itself: %s", error)
+        work = _encode(msgspec.structs.replace(asked, encoding_s=0.0))
         return await self._worker.do(lambda: read(work))
 
     async def aclose(self) -> None:
-        """End the process."""
-        if self._pool is not None:
-            await self._pool.aclose()
+        """End the processes."""
+        for pool in (self._reading, self._shortening):
+            if pool is not None:
+                await pool.aclose()
 
 
 def _reading(asked: RetrieveArguments) -> Reading:

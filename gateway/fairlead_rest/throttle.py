@@ -1,5 +1,5 @@
-"""Throttle of conversions, so that tool calls do not notice them: they begin at once while no tools are called, else
-one after the other, as far apart as their share of the loop's time allows.
+"""Throttle of conversions and of making vectors, so that tool calls do not notice them: they begin at once while no
+tools are called, else one after the other, as far apart as their share of the loop's time allows, or of a core's.
 
 Work that another process does comes and goes through the loop all the same, and
 takes a core: without this, a client that converts without a pause moves the 99th percentile of everybody's calls by a
@@ -35,9 +35,9 @@ def in_thread(size: int) -> float:
 
 
 class Throttle:
-    """Spaces conversions out while tools are called. Belongs to the loop that it is used on.
+    """Spaces work out while tools are called. Belongs to the loop that it is used on.
 
-    `calls()` is the number of calls being made, `share` the part of the loop's time.
+    `calls()` is the number of calls being made, `share` the part of the loop's time, or of a core's.
     """
 
     def __init__(self, calls: Callable[[], int], share: float) -> None:
@@ -52,7 +52,7 @@ class Throttle:
         """Conversions that have not begun."""
 
     async def turn(self, cost: float) -> None:
-        """Come back when what holds the loop for `cost` seconds may begin. Raises Overloaded."""
+        """Come back when what holds the loop, or a core, for `cost` seconds may begin. Raises Overloaded."""
         seconds = cost / self._share
         if self._calling() and self._left() + self._ahead > MAX_WAIT:
             raise Overloaded("too many conversions wait while tools are called")

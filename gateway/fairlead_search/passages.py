@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ PATTERN_BYTES: Final = 8 << 20
 LEAST_PART: Final = 4
 """Part of a budget that the first passage's text has however long its place is: a fourth."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
+Rate = Callable[[Sequence[Unit], str], list[float]]
+"""From units and a query to the score of each, 0 where it does not fit."""
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -47,13 +49,14 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def best(
-    sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0
+    sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0, rate: Rate = scores
 ) -> tuple[list[Passage], bool]:
     """The passages that fit a query, the best first, as many as the budget has room for, and whether there are more;
-    `overhead` tokens are reckoned for each beside its text and place. The first one may be cut at its end.
+    `overhead` tokens are reckoned for each beside its text and place, and `rate` scores units: by words, unless it is
+    given. The first passage may be cut at its end.
     """
     found = _units(sources)
-    rated = scores(found, query)
+    rated = rate(found, query)
     ranked = sorted((place for place, score in enumerate(rated) if score > 0), key=lambda place: (-rated[place], place))
     if ranked and _cost(found, ranked[0], (), overhead) > budget_tokens:
         return fitting([_passage([found[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)

@@ -3,8 +3,9 @@
 Quality is measured on the project's own labelled queries (`--only own`: the half for tuning; `--only held`, which no
 other run opens: the half that nothing was tuned on) and on those of a folder that TOOLSEARCH names (`labelled`). A
 figure of a set is the mean over its sources. `--only account` counts tokens of whole tasks instead, with a list and
-with search; `compression` and `compression-held` which facts are left of results at ten times fewer tokens, `beside`
-the p99 of calls while tools are indexed.
+with search; `compression`, `compression-held` and `compression-fresh` which facts are left of results at ten times
+fewer tokens; `beside` the p99 of calls while tools are indexed, `front` calls of `/router/mcp` beside a front by
+FastMCP.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ from rig.harness import Cell, Goal, Report, Sample, Settings
 from search import compression
 from search.account import account
 from search.beside import beside
+from search.front import front
 from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, public
 from search.peers import fastmcp_rank
 
-PARTS = ("own", "held", "public", "speed", "account", "beside", "compression", "compression-held")
+PARTS = (
+    "own", "held", "public", "speed", "account", "beside", "front", "compression", "compression-held",
+    "compression-fresh",
+)  # fmt: skip
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
 FACTS: Final = ("shared", "paraphrased", "facts")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
@@ -189,12 +194,13 @@ def run(settings: Settings) -> Report:
     if "account" in settings.only:
         account(report, quick=settings.quick)
         return report
-    for part, half in (("compression", "tuning"), ("compression-held", "held")):
+    for part, half in compression.HALVES.items():
         if part in settings.only:
             compression.measured(half, report, EMPTY)
-    if "beside" in settings.only:
-        beside(report, settings)
-        return report
+    for part, measure in (("beside", beside), ("front", front)):
+        if part in settings.only:
+            measure(report, settings)
+            return report
     if settings.wants("own"):
         quality(own("tuning"), report)
     if "held" in settings.only:

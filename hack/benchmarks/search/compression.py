@@ -1,10 +1,11 @@
 """Compressing results of tools: which facts are left of them, at ten times fewer tokens.
 
 `results.jsonl.xz` has 58 real results of 5 to 94 kB, each with what printed it, at commit e444b6a0 of this repository;
-`tuning.jsonl` and `held.jsonl` have questions to them, each with the words of its result that have to be left. The
-questions were written before any compressor was measured, and halved by a hash of their result's name. Whether question
-and answer share a word is found here: a content word of the question in the line, or in the scalar members of the JSON
-object, that holds the answer.
+`tuning.jsonl` and `held.jsonl` have questions to them, each with the words of its result that have to be left. These
+were written before any compressor was measured, and halved by a hash of their result's name. `fresh.jsonl` has further
+ones to the results of the held half, at places that were drawn by chance, written before vectors were tuned. Whether
+question and answer share a word is found here: a content word of the question in the line, or in the scalar members of
+the JSON object, that holds the answer.
 """
 
 from __future__ import annotations
@@ -12,27 +13,34 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import log1p
 from pathlib import Path
 from typing import Any, Final
 
 from fairlead_rest.kept_results import OVERHEAD_TOKENS, document
-from fairlead_search.passages import best, written
+from fairlead_rest.session_context import ENCODING_S
+from fairlead_search.embedding import missing_modules
+from fairlead_search.passages import Rate, best, written
+from fairlead_search.relevance import scores
 from fairlead_search.term_scores import K1, B
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 from rig.harness import Cell, Goal, Report
 
+HALVES: Final = {"compression": "tuning", "compression-held": "held", "compression-fresh": "fresh"}
+"""Sets of questions by the part of the benchmark that asks them: one for tuning, two that were opened once each."""
 FOLDER: Final = Path(__file__).parent / "compression"
 RATIO: Final = 10
 """Tokens of a result for each that is left of it."""
 CHUNK: Final = 500
 """Characters of the chunks that plain BM25 picks, with `OVERLAP` of the one before."""
 OVERLAP: Final = 50
+TIMES: Final = ("query ms, p50", "query ms, p99")
 GOALS: Final = (("shared", 0.95), ("paraphrased", 0.85))
 MARGIN: Final = 0.05
 """Part of the facts by which the better of the two others has to be exceeded."""
@@ -51,15 +59,11 @@ class Fact:
     """Whether the question has a content word of the place where the answer is."""
 
 
-def ours(whole: object, question: str, budget_tokens: int) -> str:
-    """The passages that `retrieve_context` picks, with their places, which count."""
-    found, _ = best({"": whole}, question, budget_tokens)
-    return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
-
-
-def shown(whole: object, question: str, budget_tokens: int) -> str:
-    """The passages that are picked where the tool, time and score that stand beside each count, too."""
-    found, _ = best({"": whole}, question, budget_tokens, OVERHEAD_TOKENS)
+def picked(overhead: int, rate: Rate, whole: object, question: str, budget_tokens: int) -> str:
+    """The passages that `retrieve_context` picks, with their places, which count, as do `overhead` tokens beside
+    each.
+    """
+    found, _ = best({"": whole}, question, budget_tokens, overhead, rate)
     return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
 
 
@@ -75,15 +79,15 @@ def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
     chunks = [text[place : place + CHUNK] for place in range(0, len(text), CHUNK - OVERLAP)]
     counts = [Counter(terms(chunk)) for chunk in chunks]
     mean = sum(count.total() for count in counts) / len(counts)
-    scores = [0.0] * len(chunks)
+    rated = [0.0] * len(chunks)
     for term in set(terms(question)) - REQUEST_WORDS:
         holders = sum(1 for count in counts if term in count)
         rarity = log1p((len(chunks) - holders + 0.5) / (holders + 0.5))
         for place, count in enumerate(counts):
             norm = count[term] + K1 * (1 - B + B * count.total() / mean)
-            scores[place] += rarity * count[term] * (K1 + 1) / norm
+            rated[place] += rarity * count[term] * (K1 + 1) / norm
     left: list[str] = []
-    for place in sorted(range(len(chunks)), key=lambda place: (-scores[place], place)):
+    for place in sorted(range(len(chunks)), key=lambda place: (-rated[place], place)):
         room = budget_tokens - tokens("\n".join(left))
         if room <= 1:
             break
@@ -92,11 +96,23 @@ def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
 
 
 OTHERS: Final[dict[str, Compressor]] = {"BM25 over chunks": plain_bm25, "the beginning": head}
-COMPRESSORS: Final[dict[str, Compressor]] = {
-    "passages (ours)": ours,
-    "passages with what stands beside them": shown,
-    **OTHERS,
-}
+BY_WORDS: Final = "passages by words"
+BY_BOTH: Final = "passages by words and vectors"
+BESIDE: Final = ", with what stands beside them"
+
+
+def compressors() -> dict[str, Compressor]:
+    """Every way that can be measured here, by its name; vectors where their encoder is installed."""
+    rates = {BY_WORDS: scores}
+    if not missing_modules():
+        from fairlead_search.passage_vectors import PassageVectors
+
+        rates[BY_BOTH] = partial(PassageVectors().scores, seconds=ENCODING_S)
+    ours: dict[str, Compressor] = {}
+    for name, rate in rates.items():
+        ours[name] = partial(picked, 0, rate)
+        ours[name + BESIDE] = partial(picked, OVERHEAD_TOKENS, rate)
+    return ours | OTHERS
 
 
 @cache
@@ -116,7 +132,7 @@ def results() -> dict[str, object]:
 
 
 def facts(half: str) -> list[Fact]:
-    """Questions of `tuning` or `held`. Raises ValueError for an answer that its result does not have."""
+    """Questions of `tuning`, `held` or `fresh`. Raises ValueError for an answer that its result does not have."""
     found = []
     for line in (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
@@ -140,15 +156,20 @@ def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
     """A row for each compressor, and the goals of ours."""
     asked = facts(half)
     shares: dict[str, dict[str, float]] = {}
-    for name, compress in COMPRESSORS.items():
-        found = [(fact.shared, _left(compress, fact)) for fact in asked]
+    every = compressors()
+    for name, compress in every.items():
+        spent: list[float] = []
+        found = [(fact.shared, _left(compress, fact, spent)) for fact in asked]
         shared = [left for is_shared, left in found if is_shared]
         paraphrased = [left for is_shared, left in found if not is_shared]
         both = [left for _, left in found]
         row = {"shared": _mean(shared), "paraphrased": _mean(paraphrased), "facts": _mean(both)}
         shares[name] = row
-        report.rows.append({**columns, "what": f"compression: {name}", "queries": half, **row})
-    mine, others = next(iter(shares.values())), [shares[name] for name in OTHERS]
+        times = dict(zip(TIMES, quantiles(spent), strict=True))
+        report.rows.append({**columns, "what": f"compression: {name}", "queries": half, **row, **times})
+    if BY_BOTH not in every:
+        report.notes.append(f"no vectors were measured: {', '.join(missing_modules())} is not installed")
+    mine, others = shares[BY_BOTH if BY_BOTH in every else BY_WORDS], [shares[name] for name in OTHERS]
     for column, least in GOALS:
         report.goals.append(Goal(f"facts kept, {column}, {half}", mine[column], "", at_least=least))
         above = mine[column] - max(other[column] for other in others)
@@ -160,10 +181,19 @@ def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
     )
 
 
-def _left(compress: Compressor, fact: Fact) -> bool:
+def quantiles(spent: list[float]) -> tuple[float, float]:
+    """Median and 99th percentile."""
+    ordered = sorted(spent)
+    return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
+
+
+def _left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
+    """Whether the answer is left; milliseconds go into `spent`."""
     whole = results()[fact.result]
     budget = tokens(written(whole)) // RATIO
+    begun = time.perf_counter()
     left = compress(whole, fact.question, budget)
+    spent.append((time.perf_counter() - begun) * 1000)
     if tokens(left) > budget + 4:
         raise AssertionError(f"{fact.result}: {tokens(left)} tokens are left, and {budget} may be")
     return kept(fact.answer, left)

@@ -183,6 +183,26 @@ def _plain(made: jobs.ConvertedBody | jobs.Declined) -> Any:
     return b"".join(made.parts) if isinstance(made, jobs.ConvertedBody) else made
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no idle priority")
+async def test_bulk_work_gives_way_to_processes_of_other_sessions_too() -> None:
+    for bulk in (True, False):
+        pool = ProcessPool(1, bulk=bulk, seconds=AMPLE)
+        await pool.do(jobs.COUNT, b"[]")
+        (pid,) = pool.pids
+        idle = os.sched_getscheduler(pid) == os.SCHED_IDLE
+        apart = os.getsid(pid) == pid
+        assert (idle, apart) == (bulk, bulk)
+        assert not bulk or group_of(pid).endswith("nice 10")
+        await pool.aclose()
+
+
+def group_of(pid: int) -> str:
+    """A process's session and its niceness, where the kernel groups processes so."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/autogroup").read_text().rstrip()
+    return "no groups, nice 10"
+
+
 async def test_work_that_takes_too_long_is_ended_with_its_process() -> None:
     pool = ProcessPool(1, seconds=3)
     try:

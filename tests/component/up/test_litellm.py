@@ -25,7 +25,9 @@ from litellmproxies import PROGRAM, Behind, Proxy, item_tool, litellm_proxy, sta
 from upprocess import Up, fairlead_up, started_up, until_listed
 from waiting import until_async
 
-REAL = pytest.mark.skipif(PROGRAM is None, reason="litellm[proxy] is not installed: LITELLM_PROGRAM names its program")
+REAL = pytest.mark.skipif(
+    PROGRAM is None, reason="no litellm[proxy] here: hack/litellm makes one, or LITELLM_PROGRAM names it"
+)
 pytestmark = pytest.mark.timeout(240)
 
 MakeProxy = Callable[[Behind], AbstractAsyncContextManager[Proxy]]
