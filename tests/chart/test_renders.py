@@ -295,11 +295,11 @@ def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -
     assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
 
 
-def test_pods_of_stdio_servers_take_busybox_from_the_image_itself(helm: Helm) -> None:
-    found = helm.template("--set", "image.tag=1.2.3")
+def test_pods_of_stdio_servers_take_busybox_from_an_image_of_its_own(helm: Helm) -> None:
+    found = helm.template("--set", "image.tag=1.2.3,servers.listenerImage.tag=4.5.6")
     image = container(found, "operator")["image"]
     assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
-    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == image
+    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == "localhost/fairlead-listener:4.5.6"
 
 
 def test_pods_are_as_the_values_of_their_component_say() -> None:

@@ -19,7 +19,7 @@ def installation() -> Iterator[Installation]:
     count their own time alone (`func_only`): else the first test of a busy machine takes all others with it.
     """
     needs(missing())
-    load_images("fairlead", "fairlead-demo")
+    load_images("fairlead", "fairlead-listener", "fairlead-demo")
     with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}") as release:
         yield release
 

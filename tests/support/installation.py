@@ -146,7 +146,8 @@ def load_images(*names: str) -> None:
 @contextmanager
 def installed(*values: str) -> Iterator[Installation]:
     """A release that is there while in the context; everything that the chart made goes with it."""
-    always = (f"image.tag={TAG}", "image.pullPolicy=Never", f"servers.runnerImage.tag={TAG}", "crds.keep=false")
+    images = (f"image.tag={TAG}", *(f"servers.{name}Image.tag={TAG}" for name in ("listener", "runner")))
+    always = (*images, "image.pullPolicy=Never", "crds.keep=false")
     open_to_all = ("gateway.service.type=NodePort", "gateway.settings.anonymous=allow")
     installation = Installation((*always, *open_to_all, *values))
     installation.upgrade()

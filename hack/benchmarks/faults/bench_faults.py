@@ -181,7 +181,7 @@ def run_faults(settings: Settings) -> list[Outcome]:
 def run(settings: Settings) -> Report:
     """See `harness`."""
     possible()
-    load_images("fairlead", "fairlead-demo")
+    load_images("fairlead", "fairlead-listener", "fairlead-demo")
     outcomes = run_faults(settings)
     names = dict.fromkeys(outcome.fault.name for outcome in outcomes)
     report = Report("faults", [row([o for o in outcomes if o.fault.name == name]) for name in names])

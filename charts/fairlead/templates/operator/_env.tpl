@@ -30,7 +30,7 @@
   value: {{ . }}
 {{- end }}
 - name: FAIRLEAD_LISTENER_IMAGE
-  value: {{ .Values.servers.listenerImage | default (include "fairlead.image" .) }}
+  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.listenerImage) }}
 - name: FAIRLEAD_RUNNER_IMAGE
   value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) }}
 - name: FAIRLEAD_CREDENTIALS_NAME

@@ -1,0 +1,91 @@
+"""Copies a Python environment with all that it needs into an empty folder: hack/imageroot.py ENVIRONMENT FOLDER.
+
+For the last stage of an image, `FROM scratch`: the interpreter, its standard library, the shared libraries that any of
+its modules loads, certificates and the few files that name resolution reads. No shell and no package manager.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+LEFT_OUT: Final = shutil.ignore_patterns(
+    "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "config-*", "venv",
+    "site-packages", "dist-packages", "EXTERNALLY-MANAGED", "unittest", "__phello__", "_test*", "_xx*", "xxlimited*",
+    "_dbm*", "_gdbm*", "_curses*", "_tkinter*", "readline*",
+)  # fmt: skip
+"""Parts of the standard library that nothing here loads, some with shared libraries of their own."""
+NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.svg", "*.a")
+"""Files of packages that no interpreter reads."""
+CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
+FILES: Final = {
+    "etc/passwd": "root:x:0:0:root:/tmp:/sbin/nologin\nfairlead:x:65532:65532:fairlead:/tmp:/sbin/nologin\n",
+    "etc/group": "root:x:0:\nfairlead:x:65532:\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+_LIBRARY: Final = re.compile(r"(?:=> )?(/\S+) \(0x")
+
+
+def main(environment: Path, folder: Path) -> None:
+    """Fill the folder. Raises OSError, CalledProcessError."""
+    library = Path(sysconfig.get_path("stdlib"))
+    shutil.copytree(environment, folder / environment.relative_to("/"), symlinks=True, ignore=NOT_RUN)
+    shutil.copytree(library, _inside(folder, library), symlinks=True, ignore=LEFT_OUT, dirs_exist_ok=True)
+    for link in _chain((environment / "bin/python").absolute()):
+        if not link.is_relative_to(environment):
+            _copy(link, folder)
+    interpreter = Path(sys.executable).resolve()
+    modules = _inside(folder, library).rglob("*.so")
+    programs = [interpreter, *modules, *environment.rglob("*.so"), *environment.rglob("*.so.*")]
+    for found in sorted(_libraries(programs)):
+        if not found.is_relative_to(environment):
+            _copy(found, folder)
+    for link in map(Path, ("/bin", "/lib", "/lib64")):  # links to folders below `/usr`, and the loader's address
+        if link.is_symlink():
+            (folder / link.name).symlink_to(link.readlink())
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    target = folder / CERTIFICATES.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(CERTIFICATES, target)
+    (folder / "tmp").mkdir()
+    (folder / "tmp").chmod(0o1777)
+
+
+def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
+    """Shared libraries that they load, each as it is named, and the file behind that name."""
+    told = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False).stdout
+    for name in set(_LIBRARY.findall(told)):
+        yield from _chain(Path(name))
+
+
+def _chain(path: Path) -> Iterator[Path]:
+    """A file's names, from link to link, and itself."""
+    while path.is_symlink():
+        yield path
+        path = path.parent / path.readlink()
+    yield path
+
+
+def _copy(path: Path, folder: Path) -> None:
+    inside = _inside(folder, path)
+    inside.parent.mkdir(parents=True, exist_ok=True)
+    if not inside.exists() and not inside.is_symlink():
+        shutil.copy2(path, inside, follow_symlinks=False)
+
+
+def _inside(folder: Path, path: Path) -> Path:
+    """Place of a path below the folder, with `/lib` and the like as the folders below `/usr` that they are links to."""
+    parent = path.parent.resolve()
+    return folder / parent.relative_to("/") / path.name
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
