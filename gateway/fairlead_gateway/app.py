@@ -41,6 +41,7 @@ from fairlead_gateway.catalog.source import SnapshotStore, Source
 from fairlead_gateway.configuration import Models, certificates, compression, embedding, vector_folder
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
@@ -371,17 +372,19 @@ def build(
     )  # fmt: skip
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher,
-        _llm_endpoints(models, rest, recorder, settings.llm_rounds, settings.llm_seconds),
+        _llm_endpoints(models, rest, recorder, book.llm, settings.llm_rounds, settings.llm_seconds),
     )  # fmt: skip
 
 
-def _llm_endpoints(models: Models, rest: RestContext, recorder: ContextRecorder, *bounds: float) -> LlmEndpoints | None:
+def _llm_endpoints(
+    models: Models, rest: RestContext, recorder: ContextRecorder, counts: LlmCounts, *bounds: float
+) -> LlmEndpoints | None:
     """None where there are no providers."""
     if models.providers is None:
         return None
     from fairlead_llm.routes import LlmEndpoints
 
-    return LlmEndpoints(rest, models.providers, recorder, *bounds)
+    return LlmEndpoints(rest, models.providers, recorder, counts, *bounds)
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -14,12 +14,14 @@ from fastapi import Request, Response
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import Providers, UnknownModel
 from fairlead_llm.streaming import StreamedAnswer
+from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
@@ -27,6 +29,7 @@ from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, Wir
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
+from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
 MAX_BODY: Final = 32 << 20
@@ -48,6 +51,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     turns: OpenTurns
     client: ProviderClient
     limits: LoopLimits
+    counts: LlmCounts
 
 
 class LlmEndpoint:
@@ -103,8 +107,9 @@ class LlmEndpoint:
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         identity, headers = request.scope[IDENTITY], dict(request.headers)
-        asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route)
         seen = functools.partial(services.context.seen, request)
+        wishes, rule = await self._in_tier(read, wishes, seen)
+        asked = ModelRequest(self._format, read, body, model, stream, headers, identity, wishes, route, rule)
         prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
         try:
             prepared = await prepare(targets)
@@ -112,9 +117,23 @@ class LlmEndpoint:
             raise _bad(error) from error
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
         return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes.tier,
+            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes,
             services.limits,
         )  # fmt: skip
+
+    async def _in_tier(
+        self, read: WireRequest, wishes: OfferWishes, seen: Callable[[], SubjectCatalog]
+    ) -> tuple[OfferWishes, str]:
+        """The wishes with the tier that the rules choose, and the rule, where a request asks for that."""
+        context, found = self._services.context, seen()
+        if wishes.tier != AUTO or AUTO in found.tiers:
+            return wishes, ""
+        choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, read.asked))
+        if choice is None:
+            return msgspec.structs.replace(wishes, tier=None), ""
+        if choice.changed:
+            self._services.counts.tier_changed(choice.name)
+        return msgspec.structs.replace(wishes, tier=choice.name), choice.rule
 
     async def _whole(self, request: Request, loop: ToolLoop, answer: ProviderAnswer) -> Response:
         prepared = loop.prepared
@@ -141,7 +160,7 @@ class LlmEndpoint:
                 return await self._refused(answer, loop)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
-        return Response(written, 200, dict(answer.headers), JSON)
+        return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
@@ -161,7 +180,7 @@ class LlmEndpoint:
         finally:
             answer.close()
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
-        return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
+        return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
 
 
 def refuser(wire: WireFormat) -> Callable[[Problem], Response]:

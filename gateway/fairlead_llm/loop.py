@@ -15,18 +15,18 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.errors import NO_RETRY, LlmError
-from fairlead_llm.offers import ToolOffer
+from fairlead_llm.offered_calls import offered_calls
+from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
+from fairlead_llm.reports import CallReport, RequestReport
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.wire import FinishedCall, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
-from fairlead_rest.requested_calls import Planned, planned_calls
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
 
@@ -34,7 +34,6 @@ AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
-MOST_NAMED: Final = 20
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -47,15 +46,6 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Answers of the model that may call tools; one more may not."""
     seconds: float
     """For all of it."""
-
-
-class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call that was run here."""
-
-    name: str
-    """As the model wrote it."""
-    duration_ms: float
-    is_error: bool = False
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -87,7 +77,7 @@ class ToolLoop:
         origin: Origin,
         prepared: PreparedRequest,
         prepare: Prepare,
-        tier: str | None,
+        wishes: OfferWishes,
         limits: LoopLimits,
     ) -> None:
         """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
@@ -98,7 +88,7 @@ class ToolLoop:
         self._origin = origin
         self.prepared = prepared
         self._prepare = prepare
-        self._tier = tier
+        self._wishes = wishes
         self._limits = limits
         self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
@@ -190,47 +180,39 @@ class ToolLoop:
     async def run(self, calls: Sequence[ModelCall]) -> RoundResults:
         """Run calls here. Raises Problem."""
         format_name = self.prepared.wire.name
-        shelf, found = await self._context.worker.do(
-            lambda: planned_calls(self._context, self._seen(), self._tier, format_name, calls)
+        offer = self.offer or ToolOffer(0)
+        shelf, planned = await self._context.worker.do(
+            lambda: offered_calls(self._context, self._seen(), self._wishes, offer, format_name, calls)
         )
-        planned = [self._offered(plan) for plan in found]
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
         finished = []
-        for plan, outcome, result in zip(planned, outcomes, results, strict=True):
+        for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True):
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
-            call = plan.call
-            finished.append(FinishedCall(call.id, call.wire_name, plan.arguments, result or {}, outcome.seconds))
+            arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
+            finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
         if results:
             everything = all(result and result.get("isError") for result in results)
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
-        written = message_format(format_name).write_results([plan.call for plan in planned], results)
+        written = message_format(format_name).write_results([*calls], results)
         return RoundResults([encode(each) for each in written.messages], finished)
-
-    def _offered(self, plan: Planned) -> Planned:
-        """The call, of an unknown tool where that was not offered: over budget, or of another server."""
-        names = self.offer.names if self.offer is not None else ()
-        if plan.call.wire_name in names or plan.entry is None:
-            return plan
-        return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
 
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""
         self._more += [*messages, *results]
 
+    @property
+    def _report(self) -> RequestReport:
+        return RequestReport(self.target, self.offer, self.prepared.tier_rule)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers that tell of model, tier and tools: all that is known before the answer."""
+        return self._report.headers()
+
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        offer = self.offer
-        tools: dict[str, Any] = {"injected": 0 if offer is None else len(offer.definitions)}
-        if offer is not None and offer.cut:
-            tools["cut"] = len(offer.cut)
-            tools["cutTools"] = [cut.name for cut in offer.cut[:MOST_NAMED]]
-        if offer is not None and offer.shadowed:
-            tools["shadowed"] = list(offer.shadowed[:MOST_NAMED])
-        if offer is not None and offer.refused:
-            tools["refused"] = offer.refused
-        model = f"{self.target.provider}/{self.target.model}"
-        return {"model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, "stopped": self.final}
+        return self._report.member(self._rounds, self.calls, stopped=self.final)

@@ -1,14 +1,14 @@
 """Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
-shows and that its window holds.
+shows and that its window holds, or the tools of the router endpoint, by which it finds them.
 
-Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decision is
-`tokens.plan`'s.
+Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decisions are
+`tokens.plan`'s and `tokens.exposure`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,19 +16,29 @@ from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
-from fairlead_formats.tokens.outcome import Cut, Plan
+from fairlead_formats.tokens.exposure import LIST, SEARCH
+from fairlead_formats.tokens.fit import Candidate, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, Cut, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tools.format import Format, Options
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_rest.bodies import encode
+from fairlead_rest.caller_tools import CallerTools
 from fairlead_rest.context import RestContext
-from fairlead_rest.exposed_tools import offered, online
+from fairlead_rest.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import VisibleTools
+from fairlead_rest.visible_tools import GATEWAY, READER, VisibleTool, VisibleTools
 
 MAX_KEPT: Final = 64
-"""Offers that are kept of one view."""
+"""Sets of tools that are kept of one view."""
+ASKED: Final = "asked"
+CHEAPER: Final = "cheaper"
+AUTO: Final = "auto"
+NO_LIMITS: Final = PlanLimits(reserved_output=0)
+_TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
+"""Without the conversation, so that the choice stays the same in all requests of one."""
+Kept = TypeVar("Kept")
 Positive = Annotated[int, Meta(ge=1)]
 Word = Annotated[str, Meta(max_length=256)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=64)]
@@ -38,11 +48,15 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
 
     tier: Word | None = None
+    """A name, or `auto`: the one that the rules of the tiers choose by what was said."""
     servers: Words = ()
     tags: Words = ()
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
-    tools: Literal["inject", "none"] = "inject"
+    tools: Literal["auto", "inject", "search", "cheapest", "none"] = "auto"
+    """`inject`: listed, as many as fit. `search`: the tools of the router endpoint. `auto`: listed where all fit, else
+    searched. `cheapest`: whatever costs fewer tokens for a task of one call.
+    """
     show_calls: bool = False
 
 
@@ -51,10 +65,20 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
     model: int
     """Place of the model that they are for among those of the route."""
+    way: str = LIST
+    """`list`, or `search`: by the tools of the router endpoint."""
+    because: str = ""
+    """Reason of `search`: `asked`, `cheaper`, or the limit that the list is over."""
+    tier: str = ""
+    """Latency tier whose tools they are; empty: none."""
     definitions: tuple[bytes, ...] = ()
     """In the form of the request."""
     names: tuple[str, ...] = ()
     """As the model sees them, in the same order."""
+    own: Mapping[str, str] = {}
+    """Tools of the gateway's own among them: the name that the model sees, to that of the tool."""
+    reachable: frozenset[str] = frozenset()
+    """Exposed names of the tools that `execute_tool` may call."""
     cut: tuple[Cut, ...] = ()
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
@@ -62,13 +86,37 @@ class ToolOffer(msgspec.Struct, frozen=True):
     refused: str = ""
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether no limit kept a tool from the list."""
+        return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
-class _Whole(msgspec.Struct, frozen=True):
-    """All tools of one view and filter, counted and converted."""
+    @property
+    def reach(self) -> int:
+        """Tools that the model can call; -1 where the conversation does not fit."""
+        return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
+
+
+class OfferedFor(msgspec.Struct, frozen=True):
+    """What an offer has to fit."""
+
+    models: Sequence[RouteModel]
+    limits: PlanLimits
+    theirs: frozenset[str]
+    """Names of the caller's own tools."""
+    conversation: ConversationTokens
+    exact: bool
+    """Whether the conversation was counted; else its tokens are an upper bound."""
+
+
+class _ToolSet(msgspec.Struct, frozen=True):
+    """Tools of one view and filter in one way to show them, counted and converted."""
 
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
+    own: dict[str, str]
+    reachable: frozenset[str]
 
 
 class Offers:
@@ -76,58 +124,146 @@ class Offers:
 
     def __init__(self, context: RestContext) -> None:
         self._context = context
-        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _Whole]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
+        self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
-    def made(
-        self,
-        format_name: str,
-        seen: SubjectCatalog,
-        wishes: OfferWishes,
-        models: Sequence[RouteModel],
-        limits: PlanLimits,
-        theirs: Sequence[str],
-        conversation: ConversationTokens,
-        *,
-        exact: bool,
-    ) -> ToolOffer | None:
-        """An offer in a format for one of the models, beside the caller's own tools (`theirs`). With `exact` the
-        conversation was counted; without, its tokens are an upper bound, and the answer is None where not everything
-        fits by that. Raises Problem, MissingInput.
+    def made(self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+        """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
+        counted, the answer is None unless everything fits by its bound. Raises Problem, MissingInput.
         """
-        if theirs:
-            models = [_beside(model, len(theirs)) for model in models]
         shelf = self._context.shelf(seen, wishes.tier)
-        whole = self._whole(registry.find(format_name), shelf, wishes, models)
-        own = frozenset(theirs)
-        shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in own)
-        counted = [each for each in whole.counted if each.name not in shadowed] if shadowed else whole.counted
-        outcome = plan(models, counted, conversation, limits, self._context.sizes().counter.name)
-        if not exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
+        format_ = registry.find(format_name)
+        because = self._because(seen, shelf, wishes, asked.models[0])
+        if because:
+            found = self._search(format_, shelf, wishes, asked, because)
+            if found is not None or not asked.exact:
+                return found
+        listed = self._listed(format_, shelf, wishes, asked)
+        if listed is None or listed.whole or wishes.tools != AUTO:
+            return listed
+        because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
+        return self._search(format_, shelf, wishes, asked, because) or listed
+
+    def _because(self, seen: SubjectCatalog, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel) -> str:
+        """Why search takes the place of the list, whatever fits; empty where it does not."""
+        if wishes.tools != "cheapest":
+            return ASKED if wishes.tools == SEARCH else ""
+        kept = self._cheaper.setdefault(shelf, {})
+        key = (wishes.servers, wishes.tags, model)
+        if key not in kept:
+            filters = frozenset(wishes.tags), frozenset(wishes.servers)
+            entries = online(offered(shelf, *filters))
+            ways = exposed(self._context, seen, shelf, entries, filters, CallerTools())
+            fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
+            best = compared(_TASK, fit, [way for way in ways if way.way in (LIST, SEARCH)]).cheapest
+            _keep(kept, key, best is not None and best.way == SEARCH)
+        return CHEAPER if kept[key] else ""
+
+    def _listed(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+        """All tools in a list, as many as fit. None where that is not known."""
+        found = self._tools(format_, shelf, wishes, asked.models[0], LIST)
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        counted = [each for each in found.counted if each.name not in shadowed] if shadowed else found.counted
+        outcome = self._planned(counted, asked)
+        tier = shelf.view.tier or ""
+        if not asked.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
-            return ToolOffer(0, shadowed=shadowed, refused=outcome.reason)
-        chosen = [whole.definitions[name] for name in outcome.tools if name in whole.definitions]
-        place = next(n for n, model in enumerate(models) if model.name == outcome.model)
-        return ToolOffer(
-            place, tuple(raw for _, raw in chosen), tuple(name for name, _ in chosen), outcome.cut, shadowed
-        )
+            return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
+        return _offer(found, outcome, asked.models, LIST, "", tier, shadowed)
 
-    def _whole(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
-        key = (format_.name, wishes.servers, wishes.tags, models[0].name)
+    def _search(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor, because: str
+    ) -> ToolOffer | None:
+        """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
+        of their names.
+        """
+        found = self._tools(format_, shelf, wishes, asked.models[0], SEARCH)
+        if not asked.theirs.isdisjoint(found.own):
+            return None
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        outcome = self._planned([each for each in found.counted if each.name not in shadowed], asked)
+        if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not asked.exact):
+            return None
+        return _offer(found, outcome, asked.models, SEARCH, because, shelf.view.tier or "", shadowed)
+
+    def _planned(self, counted: Sequence[Candidate], asked: OfferedFor) -> Plan | PlanRefused:
+        models = [_beside(model, len(asked.theirs)) for model in asked.models]
+        return plan(models, counted, asked.conversation, asked.limits, self._context.sizes().counter.name)
+
+    def _tools(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
+    ) -> _ToolSet:
+        key = (format_.name, wishes.servers, wishes.tags, model.name, way)
         kept = self._kept.setdefault(shelf, {})
         found = kept.get(key)
         if found is None:
             entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
-            counted = candidates(self._context, entries)
-            offer = converted(self._context, shelf, entries, format_, Options(model=models[0].name))
-            shown = {offer.names[name]: name for name in offer.names}
-            raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
-            definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-            found = _Whole([one for one in counted if one.name in definitions], definitions)
-            if len(kept) >= MAX_KEPT:
-                kept.clear()
-            kept[key] = found
+            shown = entries if way == LIST else [*_own_tools(shelf), *(_pinned(entries))]
+            reachable = frozenset() if way == LIST else frozenset(entry.name for entry in entries)
+            found = self._made(format_, shelf, shown, Options(model=model.name), reachable)
+            _keep(kept, key, found)
         return found
+
+    def _made(
+        self,
+        format_: Format,
+        shelf: VisibleTools,
+        entries: Sequence[VisibleTool],
+        options: Options,
+        reachable: frozenset[str],
+    ) -> _ToolSet:
+        own = [entry.name for entry in entries if reachable and entry.server == GATEWAY]
+        counted = [
+            msgspec.structs.replace(one, pinned=False) if one.name in own else one  # a limit cuts them: then no search
+            for one in candidates(self._context, entries)
+        ]
+        offer = converted(self._context, shelf, entries, format_, options, more=own)
+        shown = {offer.names[name]: name for name in offer.names}
+        raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
+        definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
+        names = {definitions[name][0]: name for name in own if name in definitions}
+        return _ToolSet([one for one in counted if one.name in definitions], definitions, names, reachable)
+
+
+def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:
+    """The tools of the router endpoint, in the order of their names."""
+    tools = [*ROUTER_TOOLS, READER] if shelf.view.reads else [*ROUTER_TOOLS]
+    return sorted(tools, key=lambda entry: entry.name)
+
+
+def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
+    return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
+
+
+def _offer(
+    found: _ToolSet,
+    outcome: Plan,
+    models: Sequence[RouteModel],
+    way: str,
+    because: str,
+    tier: str,
+    shadowed: tuple[str, ...],
+) -> ToolOffer:
+    chosen = [found.definitions[name] for name in outcome.tools if name in found.definitions]
+    return ToolOffer(
+        next(place for place, model in enumerate(models) if model.name == outcome.model),
+        way,
+        because,
+        tier,
+        tuple(raw for _, raw in chosen),
+        tuple(name for name, _ in chosen),
+        found.own,
+        found.reachable,
+        outcome.cut,
+        shadowed,
+    )
+
+
+def _keep(kept: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
+    if len(kept) >= MAX_KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 def _beside(model: RouteModel, own: int) -> RouteModel:

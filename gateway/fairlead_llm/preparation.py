@@ -14,7 +14,7 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
+from fairlead_llm.offers import OfferedFor, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.wire import WireFormat, WireRequest
@@ -36,7 +36,10 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """In small letters."""
     identity: Identity
     wishes: OfferWishes
+    """With the tier that was chosen, where one was."""
     route: ModelRoute
+    tier_rule: str = ""
+    """Rule that chose the tier."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
@@ -52,6 +55,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """The client's, as far as the provider gets them."""
     shows_calls: bool = False
     """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
+    tier_rule: str = ""
+    """Rule that chose the tier; empty where it was named."""
 
 
 class RequestPreparation:
@@ -66,10 +71,10 @@ class RequestPreparation:
     async def prepared(
         self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """For the first of the models that holds the conversation; for the first of all where none does. Raises
-        BadRequest, Problem.
+        """For the first of the models that holds the conversation and all tools; where none does, for that by which the
+        model can call the most. Raises BadRequest, Problem.
         """
-        first: PreparedRequest | None = None
+        best: tuple[int, PreparedRequest] | None = None
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             alike = self._alike(asked.format, wire, targets)
@@ -78,15 +83,18 @@ class RequestPreparation:
             request.messages = await self._turns.restored(asked.identity, wire, request.asked)
             headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
             offer = None
-            if asked.wishes.tools == "inject" and not request.plain:
+            if asked.wishes.tools != "none" and not request.plain:
                 offer = await self._offered(asked, wire, request, seen, targets[:alike])
             place = 0 if offer is None else offer.model
-            found = PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
-            first = first or found
-            if offer is None or not offer.refused:
+            found = PreparedRequest(
+                wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule
+            )
+            if offer is None or offer.whole:
                 return found
+            if best is None or offer.reach > best[0]:
+                best = offer.reach, found
             if alike == len(targets):
-                return first
+                return best[1]
             targets = targets[alike:]
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
@@ -111,13 +119,15 @@ class RequestPreparation:
         windows = await self._context.worker.do(lambda: self._context.windows)
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        make = functools.partial(self._offers.made, wire.name, seen(), asked.wishes, models, limits, request.tool_names)
+        make = functools.partial(self._offers.made, wire.name, seen(), asked.wishes)
         most = ConversationTokens(0, len(asked.body) + request.restored)
-        offer = await self._context.done(lambda: make(most, exact=False))
+        fits = OfferedFor(models, limits, frozenset(request.tool_names), most, exact=False)
+        offer = await self._context.done(lambda: make(fits))
         if offer is None:
             found = await self._context.measured([asked.body])
             beside = (len(request.tools) + request.restored) // 3
             counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
-            offer = await self._context.done(lambda: make(counted, exact=True))
+            exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
+            offer = await self._context.done(lambda: make(exactly))
         assert offer is not None
         return offer

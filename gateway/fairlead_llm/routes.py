@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
 from fairlead_llm.loop import LoopLimits
@@ -29,13 +30,19 @@ class LlmEndpoints:
     """All endpoints in front of models. One per gateway; `aclose` it."""
 
     def __init__(
-        self, context: RestContext, providers: Providers, recorder: ContextRecorder, rounds: float, seconds: float
+        self,
+        context: RestContext,
+        providers: Providers,
+        recorder: ContextRecorder,
+        counts: LlmCounts,
+        rounds: float,
+        seconds: float,
     ) -> None:
         """`rounds` and `seconds` bound one request."""
         turns, self._client = OpenTurns(recorder), ProviderClient()
         preparation = RequestPreparation(context, providers, turns)
         limits = LoopLimits(int(rounds), seconds)
-        services = ModelServices(context, providers, preparation, turns, self._client, limits)
+        services = ModelServices(context, providers, preparation, turns, self._client, limits, counts)
         chat = LlmEndpoint(services, CHAT)
         router = APIRouter(include_in_schema=False)
 

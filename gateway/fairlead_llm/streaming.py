@@ -37,7 +37,7 @@ class StreamedAnswer(Response):
         turns: OpenTurns,
         identity: Identity,
     ) -> None:
-        super().__init__(None, 200, {**answer.headers, **_HEADERS}, "text/event-stream")
+        super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, "text/event-stream")
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
