@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_formats.names import did_you_mean
+from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_gateway.calls.context_recorder import BadSession
 from fairlead_gateway.calls.execution import ExecuteArguments
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
@@ -46,7 +47,7 @@ def offered_calls(
         elif call.wire_name in offer.own:
             planned.append(_own_call(offer.own[call.wire_name], wishes, call))
         else:
-            planned.append(_reachable(offer, plan) if offer.reachable else _listed(offer, plan))
+            planned.append(_reachable(offer, plan) if offer.way == SEARCH else _listed(offer, plan))
     return shelf, planned
 
 

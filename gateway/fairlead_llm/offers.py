@@ -7,7 +7,7 @@ Everything here runs in the worker of REST, whose catalog, sizes and conversions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,7 +28,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import GATEWAY, READER, VisibleTool, VisibleTools
+from fairlead_rest.visible_tools import READER, VisibleTool, VisibleTools
 
 MAX_KEPT: Final = 64
 """Sets of tools that are kept of one view."""
@@ -78,7 +78,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
     own: Mapping[str, str] = {}
     """Tools of the gateway's own among them: the name that the model sees, to that of the tool."""
     reachable: frozenset[str] = frozenset()
-    """Exposed names of the tools that `execute_tool` may call."""
+    """Exposed names of all tools that the request is about; `execute_tool` may call these."""
     cut: tuple[Cut, ...] = ()
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
@@ -199,9 +199,10 @@ class Offers:
         found = kept.get(key)
         if found is None:
             entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
-            shown = entries if way == LIST else [*_own_tools(shelf), *(_pinned(entries))]
-            reachable = frozenset() if way == LIST else frozenset(entry.name for entry in entries)
-            found = self._made(format_, shelf, shown, Options(model=model.name), reachable)
+            reachable = frozenset(entry.name for entry in entries)
+            shown = entries if way == LIST else [*_own_tools(shelf), *_pinned(entries)]
+            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(shelf))
+            found = self._made(format_, shelf, shown, Options(model=model.name), own, reachable)
             _keep(kept, key, found)
         return found
 
@@ -211,9 +212,9 @@ class Offers:
         shelf: VisibleTools,
         entries: Sequence[VisibleTool],
         options: Options,
+        own: Collection[str],
         reachable: frozenset[str],
     ) -> _ToolSet:
-        own = [entry.name for entry in entries if reachable and entry.server == GATEWAY]
         counted = [
             msgspec.structs.replace(one, pinned=False) if one.name in own else one  # a limit cuts them: then no search
             for one in candidates(self._context, entries)

@@ -38,7 +38,7 @@ class RequestReport(msgspec.Struct, frozen=True):
     """Rule that chose the tier; empty where the request or the installation named it."""
 
     def headers(self) -> dict[str, str]:
-        """Headers of the answer. `x-fairlead-tools` and `x-fairlead-tools-cut` are tokens with parameters (RFC 9651)."""
+        """Headers of the answer. Those of tools are tokens with parameters (RFC 9651)."""
         model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
         found = {"x-fairlead-model": model}
         offer = self.offer

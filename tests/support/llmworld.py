@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Rules
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
@@ -34,6 +36,11 @@ ADDS = tool(
     },
 )
 FAILS = tool("fail", description="Always fail")
+
+
+def more_tools(count: int) -> list[dict[str, Any]]:
+    """Tools beside these, of some 150 tokens each."""
+    return [tool(f"count_{n:03}", description=f"Count the boxes of store {n}. " + "Boxes. " * 60) for n in range(count)]
 
 
 def theirs(name: str = "theirs") -> dict[str, Any]:
@@ -87,17 +94,19 @@ async def llm_world(
     *scripts: ScriptedTurn | Sequence[ScriptedTurn],
     windows: Mapping[str, int] | None = None,
     provider: Mapping[str, Any] | None = None,
+    tools: Sequence[dict[str, Any]] = (),
+    rules: Rules | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers.
+    `provider`: more members of all providers. `tools`: more tools of the server.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(serve_asgi(model)) for model in models]
-        server = await stack.enter_async_context(modern_server([ADDS, FAILS], call=_called(seen)))
+        server = await stack.enter_async_context(modern_server([ADDS, FAILS, *tools], call=_called(seen)))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
         providers = read_providers(
@@ -109,6 +118,6 @@ async def llm_world(
         )
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
         configured = Models(routes, known, None, providers)
-        demo = catalog("demo", server.url, [ADDS, FAILS])
-        gateway = await stack.enter_async_context(running(folder, demo, models=configured, **settings))
+        documents: list[Document] = [catalog("demo", server.url, [ADDS, FAILS, *tools]), *([rules] if rules is not None else [])]
+        gateway = await stack.enter_async_context(running(folder, *documents, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)
