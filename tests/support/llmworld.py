@@ -118,6 +118,7 @@ async def llm_world(
         )
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
         configured = Models(routes, known, None, providers)
-        documents: list[Document] = [catalog("demo", server.url, [ADDS, FAILS, *tools]), *([rules] if rules is not None else [])]
+        documents: list[Document] = [catalog("demo", server.url, [ADDS, FAILS, *tools])]
+        documents += [] if rules is None else [rules]
         gateway = await stack.enter_async_context(running(folder, *documents, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
             bodies, requests = world.model.bodies, world.model.requests
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
         assert requests[0]["tools"]
-        for before, after in zip(bodies, bodies[1:], strict=False):
+        for before, after in pairwise(bodies):
             prefix, _, rest = before.partition(b"]")  # the end of its messages
             assert after.startswith(prefix)
             assert after.endswith(rest)
