@@ -14,6 +14,7 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
+from fairlead_llm.offer_memory import OfferMemory
 from fairlead_llm.offers import OfferedFor, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import OpenTurns
@@ -66,6 +67,7 @@ class RequestPreparation:
         self._context = context
         self._providers = providers
         self._offers = Offers(context)
+        self._memory = OfferMemory()
         self._turns = turns
 
     async def prepared(
@@ -115,15 +117,19 @@ class RequestPreparation:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        known = registry.find(wire.name)
-        windows = await self._context.worker.do(lambda: self._context.windows)
+        known, windows, catalog = registry.find(wire.name), self._context.windows, seen()
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        make = functools.partial(self._offers.made, wire.name, seen(), asked.wishes)
         most = ConversationTokens(0, len(asked.body) + request.restored)
         fits = OfferedFor(models, limits, frozenset(request.tool_names), most, exact=False)
+        offer = self._memory.find(wire.name, catalog, asked.wishes, fits)
+        if offer is not None:
+            return offer
+        make = functools.partial(self._offers.made, wire.name, catalog, asked.wishes)
         offer = await self._context.done(lambda: make(fits))
-        if offer is None:
+        if offer is not None:
+            self._memory.keep(wire.name, catalog, asked.wishes, fits, offer)
+        else:
             found = await self._context.measured([asked.body])
             beside = (len(request.tools) + request.restored) // 3
             counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)

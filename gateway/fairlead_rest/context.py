@@ -183,7 +183,7 @@ class RestContext:
 
     @property
     def windows(self) -> ContextWindows:
-        """Context windows of models. In the worker only."""
+        """Context windows of models. The first look at one reads a small file."""
         live = self.live_models
         if live is not self._live and live is not None:
             self._windows, self._live = self._windows.with_live(live.models), live
