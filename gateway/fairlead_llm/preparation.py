@@ -4,7 +4,6 @@ the turns that were kept of it, and with the tools that are offered.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -122,18 +121,16 @@ class RequestPreparation:
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
         most = ConversationTokens(0, len(asked.body) + request.restored)
         fits = OfferedFor(models, limits, frozenset(request.tool_names), most, exact=False)
-        offer = self._memory.find(wire.name, catalog, asked.wishes, fits)
-        if offer is not None:
-            return offer
-        make = functools.partial(self._offers.made, wire.name, catalog, asked.wishes)
-        offer = await self._context.done(lambda: make(fits))
-        if offer is not None:
-            self._memory.keep(wire.name, catalog, asked.wishes, fits, offer)
-        else:
+
+        async def make(fits: OfferedFor) -> ToolOffer | None:
+            return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
+
+        offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
+        if offer is None:
             found = await self._context.measured([asked.body])
             beside = (len(request.tools) + request.restored) // 3
             counted = ConversationTokens(found.tokens.system, found.tokens.messages + beside)
             exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
-            offer = await self._context.done(lambda: make(exactly))
+            offer = await make(exactly)
         assert offer is not None
         return offer

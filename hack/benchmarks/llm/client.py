@@ -74,7 +74,8 @@ class Connection(asyncio.Protocol):
             | ({"stream": True} if asked["stream"] else {})
         ).encode()
         self._request = (
-            f"POST {asked['path']} HTTP/1.1\r\nhost: 127.0.0.1:{asked['port']}\r\nauthorization: Bearer {asked['key']}\r\n"
+            f"POST {asked['path']} HTTP/1.1\r\nhost: 127.0.0.1:{asked['port']}\r\n"
+            f"authorization: Bearer {asked['key']}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode() + body
         self._stream = asked["stream"]

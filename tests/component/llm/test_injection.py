@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from itertools import pairwise
@@ -12,8 +13,8 @@ import pytest
 
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier, TierSelection
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from gatewayworld import Answer, scraped
-from llmworld import LlmWorld, chunks, llm_world, more_tools, theirs
+from gatewayworld import Answer, catalog, publish, scraped, served
+from llmworld import FAILS, LlmWorld, chunks, llm_world, more_tools, theirs
 
 HELLO = ScriptedTurn("Hello")
 ALLOW = Rule(action="Allow", tools=("*",))
@@ -280,3 +281,20 @@ async def test_nothing_is_injected_where_the_client_wants_that(tmp_path: Path) -
         answer = await world.chat("Hi", headers={"x-fairlead-tools": "none"})
     assert shown(world) == []
     assert answer.headers["x-fairlead-tools"] == "none"
+
+
+async def test_two_hundred_requests_for_the_same_tools_are_one_piece_of_work(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, *[HELLO] * 200, tools=more_tools(100)) as world:
+        answers = await asyncio.gather(*(world.chat("Hi") for _ in range(200)))
+    assert {answer.status for answer in answers} == {200}
+    assert len({json.dumps(request["tools"]) for request in world.model.requests}) == 1
+
+
+async def test_a_changed_catalog_changes_what_is_injected(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, HELLO, HELLO) as world:
+        await world.chat("Hi")
+        swaps = world.gateway.snapshots.swaps
+        publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", [FAILS]))
+        await served(world.gateway, swaps + 1)
+        await world.chat("Hi")
+    assert [shown(world, number) for number in (0, 1)] == [["demo__add", "demo__fail"], ["demo__fail"]]
