@@ -122,7 +122,7 @@ def _own_call(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
 
 
 def _narrowed(asked: Any, wanted: Sequence[str]) -> list[str] | None:
-    """What both want; None where the request wants all."""
+    """Names that both want; None where the request wants all."""
     if not wanted:
         return None
     return [*wanted] if not asked or not isinstance(asked, list) else [each for each in wanted if each in asked]

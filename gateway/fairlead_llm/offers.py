@@ -98,7 +98,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
 
 class OfferedFor(msgspec.Struct, frozen=True):
-    """What an offer has to fit."""
+    """Bounds that an offer has to fit."""
 
     models: Sequence[RouteModel]
     limits: PlanLimits

@@ -29,7 +29,7 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestReport(msgspec.Struct, frozen=True):
-    """What is known of a request before anything is answered."""
+    """Facts that are known of a request before anything is answered."""
 
     target: ModelTarget
     offer: ToolOffer | None

@@ -34,7 +34,7 @@ class ChosenTier(msgspec.Struct, frozen=True):
 
     name: str
     rule: str
-    """Of `conversation.choose`, or `policy`."""
+    """A rule of `conversation.choose`, or `policy`."""
     changed: bool
     """Whether the conversation has a new turn with this request, and had another tier in the turn before."""
 

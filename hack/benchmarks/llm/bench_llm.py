@@ -49,7 +49,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Load:
-    """What one run of clients asks for."""
+    """Requests of one run of clients."""
 
     events: int
     gap: int
@@ -70,7 +70,7 @@ class Outcome:
     first: float
     """Median to the first text, or to a whole answer."""
     delays: Sequence[float]
-    """Of each chunk."""
+    """One for each chunk."""
     memory: float
     """MB of the measured tree at the end."""
     alone: float
@@ -89,7 +89,7 @@ class Found:
     memory: dict[str, list[float]] = field(default_factory=dict)
     late: dict[str, list[float]] = field(default_factory=dict)
     cores: list[float] = field(default_factory=list)
-    """Of `fairlead` during MANY streams."""
+    """Cores that Fairlead used during MANY streams."""
     grown: list[float] = field(default_factory=list)
 
 
@@ -266,7 +266,7 @@ def goals(found: Found) -> list[Goal]:
 
 
 def _added(figures: dict[str, list[float]]) -> float | None:
-    """What the gateway adds to the model alone: the median of the differences within a round."""
+    """Milliseconds that the gateway adds to the model alone: the median of the differences within a round."""
     pairs = zip(figures.get(OURS, ()), figures.get(BARE, ()), strict=False)
     added = [mine - alone for mine, alone in pairs]
     return statistics.median(added) if added else None
