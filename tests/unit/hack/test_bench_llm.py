@@ -1,4 +1,4 @@
-"""The benchmark of endpoints in front of models: its clients check what they get, and its goals are ratios of a round."""
+"""Benchmark of endpoints in front of models: its clients check what they get, and goals are ratios of a round."""
 
 from __future__ import annotations
 
