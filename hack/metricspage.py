@@ -34,7 +34,10 @@ Names of tools, servers and tiers are labels, so all that has them is bounded: {
 {tools} measured tools and {servers} servers have series of their own; what the rest comes to stands under `other`, and
 `fairlead_metric_label_sets_overflowed_total`, `fairlead_metric_tools_overflowed` and
 `fairlead_metric_servers_overflowed` say that there is a rest. Sums over all tools and servers
-(`fairlead_tier_tools`, `fairlead_catalog_servers_offline`, …) leave nothing out.
+(`fairlead_tier_tools`, `fairlead_catalog_servers_offline`, …) leave nothing out. Of models, {models} that have answered
+have series of their own, and {model_tools} tools in what models read; the rest is `other`, counted by
+`fairlead_model_label_sets_overflowed_total`. Nobody's name is a label: who used how many tokens is in the
+[audit log](fairlead_gateway/audit/README.md).
 """
 _COLUMNS: Final = "| series | type | labels | meaning |\n|---|---|---|---|\n"
 _OF_THE_PROCESS: Final = ("process_", "python_")
@@ -55,12 +58,20 @@ def page() -> str:
     from fairlead_gateway.metrics.exposition import MAX_SERVERS
     from fairlead_gateway.metrics.latencies import MAX_TOOLS
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
+    from fairlead_llm.model_metrics import MAX_MODELS
+    from fairlead_llm.model_metrics import MAX_TOOLS as MODEL_TOOLS
 
     nowhere: Any = _Nowhere()
     everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
     gateway = build(everything, source=nowhere, credentials=nowhere)
     parts = [
-        _INTRODUCTION.format(histograms=f"{MAX_LABEL_SETS:,}", tools=MAX_TOOLS, servers=MAX_SERVERS),
+        _INTRODUCTION.format(
+            histograms=f"{MAX_LABEL_SETS:,}",
+            tools=MAX_TOOLS,
+            servers=MAX_SERVERS,
+            models=MAX_MODELS,
+            model_tools=MODEL_TOOLS,
+        ),
         f"## Gateway\n\n{_COLUMNS}{''.join(_rows(gateway.metrics))}",
         f"## Operator\n\n{_COLUMNS}{''.join(_rows(Telemetry().registry))}",
     ]

@@ -13,6 +13,7 @@ import typer
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
 from fairlead_cli.calling.search import search
+from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
@@ -55,7 +56,8 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # rich takes longer to load than all else that help needs
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -91,6 +93,16 @@ def up(
             metavar="URL",
             envvar="FAIRLEAD_LITELLM_URL",
             help="LiteLLM proxy whose MCP tools are served. Its key is in FAIRLEAD_LITELLM_KEY.",
+        ),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|NAME",
+            envvar="FAIRLEAD_LLM",
+            help="Model behind /v1/chat/completions: openai, anthropic or gemini, with OPENAI_API_KEY, "
+            "ANTHROPIC_API_KEY or GEMINI_API_KEY; a URL of an API like OpenAI's, with FAIRLEAD_LLM_KEY where it needs "
+            "one; scripted, which needs none and only calls tools; or auto: the first whose key is set, else scripted.",
         ),
     ] = None,
     tier: Annotated[
@@ -137,6 +149,8 @@ def up(
         fairlead up servers/              (a folder of manifests)
 
         fairlead up --tools my_tools.py   (functions of yours beside the quick start)
+
+        fairlead up --llm scripted        (and a model that calls tools by itself)
     """
     from fairlead_cli.failure import needs
 
@@ -149,6 +163,7 @@ def up(
             tools=tuple(tools or ()),
             routes=routes,
             litellm=litellm,
+            llm=llm,
             tier=tier,
             host=host,
             port=port,
@@ -218,6 +233,7 @@ def tools(
         run_offer(destination, format, strict, output)
 
 
+app.add_typer(client, name="client")
 app.add_typer(keys, name="keys")
 app.command()(search)
 app.command()(convert)

@@ -63,7 +63,10 @@ ToolsOption = Annotated[
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
 RoutesOption = Annotated[
     Path | None,
-    typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
+    typer.Option(
+        help="YAML file of routes (lists of models that `fairlead plan` chooses from), model windows and providers of "
+        "models. Read again when it changes."
+    ),
 ]
 KubeconfigOption = Annotated[
     Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")

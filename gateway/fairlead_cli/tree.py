@@ -58,9 +58,25 @@ def tree() -> Command:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     command = Command(group)
+    flag = _flag()
     for _, verb in command.verbs():
-        _with_json(verb)
+        _with_json(verb, flag)
+    for each in _listed(group):
+        each.short_help = _first_sentence(each.help)  # typer would cut it off at the width of one line
     return command
+
+
+def _listed(group: TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
+    for each in group.commands.values():
+        if isinstance(each, TyperCommand | TyperGroup):
+            yield each
+        if isinstance(each, TyperGroup):
+            yield from _listed(each)
+
+
+def _first_sentence(text: str | None) -> str:
+    first, end, _ = " ".join((text or "").split("\n\n")[0].split()).partition(". ")
+    return first + "." if end else first
 
 
 def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]:
@@ -71,7 +87,7 @@ def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]
             yield f"{before}{name}", each
 
 
-def _with_json(verb: TyperCommand) -> None:
+def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
     """Give a verb `--json` where it has `--output`, which stays as another way to say it, and out of its help."""
     place = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
     if place is None or verb.callback is None:
@@ -79,7 +95,7 @@ def _with_json(verb: TyperCommand) -> None:
     other = verb.params[place]
     assert isinstance(other, TyperOption)
     other.hidden = True
-    verb.params.insert(place, _flag())
+    verb.params.insert(place, flag)
     verb.callback = _decided(verb.callback)
 
 
@@ -91,7 +107,7 @@ def _decided(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flag() -> TyperOption:
-    """The option as typer makes it of a function: it has no public way to make one by itself."""
+    """The option as typer makes it of a function: it has no public way to make one by itself. All verbs share it."""
     made = typer.Typer(add_completion=False)
 
     @made.command()

@@ -22,7 +22,7 @@ from fairlead_api.logs import set_up
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
-from fairlead_gateway.configuration import load_models
+from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.endpoint.free_ports import instead
@@ -68,7 +68,7 @@ def run(settings: Settings) -> int:
 
 async def _run(settings: Settings) -> None:
     try:
-        models = load_models(settings.routes)
+        models = ConfiguredModels.of_file(settings.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
     async with _feeds(settings) as (source, credentials, children, kube):
@@ -138,10 +138,17 @@ async def _feeds(
         finally:
             await children.aclose()
         return
-    # only here: the client of the Kubernetes API takes a second to import
-    from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-    from fairlead_kube.client import Kube
-    from fairlead_kube.connection import NoCluster, load_configuration
+    try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
+        from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+        from fairlead_kube.client import Kube
+        from fairlead_kube.connection import NoCluster, load_configuration
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("fairlead"):
+            raise
+        raise StartFailed(
+            f"catalogs of a cluster need the Python package {error.name}, which is missing: pip install "
+            "'fairlead[gateway]'; off a cluster, name a directory of documents with --documents"
+        ) from error
 
     namespace = settings.release_namespace
     try:

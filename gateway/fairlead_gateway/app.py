@@ -38,10 +38,10 @@ from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import Models, certificates, compression, embedding, vector_folder
+from fairlead_gateway.configuration import certificates, compression, embedding, vector_folder
+from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
-from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
@@ -62,7 +62,10 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
+from fairlead_gateway.metrics.models import ModelCollector
+from fairlead_gateway.metrics.reloads import ReloadCollector
 from fairlead_gateway.metrics.servers import ServerCollector
+from fairlead_gateway.model_endpoints import llm_endpoints
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -86,9 +89,7 @@ from fairlead_tools.version import NAME, VERSION
 
 if TYPE_CHECKING:  # imported where they are configured: an HTTP client takes a third of a second
     from fairlead_llm.routes import LlmEndpoints
-    from fairlead_rest.live_models import Refresher
 
-NO_MODELS: Final = Models()
 CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
 CATALOG_SECONDS: Final = 5.0
@@ -101,8 +102,8 @@ class Gateway:
     def __init__(
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
-        governance: Governance, heap: Heap, live_models: Refresher | None = None,
-        llm: LlmEndpoints | None = None,
+        governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
+        llm: LlmEndpoints | None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -113,13 +114,13 @@ class Gateway:
         self.rest = rest
         self.news = rest.news
         """Events of servers and tools, for subscribers."""
-        self._live_models = live_models
+        self.models = models
         self._heap = heap
         self.governance = governance
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._llm = llm
-        served = application(self.readiness, rest, *(() if llm is None else (llm.routes, llm.refusals)))
+        served = application(self.readiness, rest, *(() if llm is None else (llm.api,)))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
@@ -137,7 +138,9 @@ class Gateway:
         )
         latencies = LatencyCollector(lambda: endpoint.selection, book, lambda: outbox.asked_at, time.time)
         servers = ServerCollector(lambda: endpoint.selection, rest.children)
-        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
+        reloads = ReloadCollector(lambda: models.reload_failed, lambda: models.reloads)
+        custom_tools = CustomCollector(custom)
+        self.metrics = registry_of(collector, guards, latencies, servers, custom_tools, governance, used, reloads)
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
@@ -196,8 +199,7 @@ class Gateway:
         self.governance.start()
         await self.endpoint.identities.start()
         await self.snapshots.start()
-        if self._live_models is not None:
-            self._live_models.start()
+        self.models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
                 await self.snapshots.first_snapshot.wait()
@@ -218,8 +220,7 @@ class Gateway:
         await self.rest.aclose()
         if self._llm is not None:
             await self._llm.aclose()
-        if self._live_models is not None:
-            await self._live_models.stop()
+        await self.models.stop()
         await self.snapshots.stop()
         await self.endpoint.identities.aclose()
         await self.endpoint.context.subscriptions.aclose()
@@ -238,7 +239,7 @@ def build(
     credentials: Credentials,
     children: ChildHost | None = None,
     shared_children: bool = True,
-    models: Models = NO_MODELS,
+    models: ConfiguredModels | None = None,
     custom: CustomTools | None = None,
     trust: Trust = NOBODY,
     resolve: Resolve = resolve_by_dns,
@@ -258,6 +259,7 @@ def build(
     BadSetting for certificates and other settings that cannot be used.
     """
     heap = heap or Heap(owner=False)
+    models = models or ConfiguredModels(NO_MODELS)
     installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -331,7 +333,7 @@ def build(
         router_tokens=settings.router_result_tokens or None,
     )
     activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
-    refresher = _refresher(models)
+    used = ModelCollector()
     rest = RestContext(
         lambda: endpoint.selection,
         Caller(dispatcher, own_tools, buffers),
@@ -347,8 +349,9 @@ def build(
         news,
         outbox,
         max_body=settings.max_request_bytes,
-        routes=models.routes,
-        windows=models.windows,
+        routes=lambda: models.now.routes,
+        windows=lambda: models.now.windows,
+        prices=lambda: models.now.prices,
         processes=settings.rest_processes,
         throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
@@ -358,7 +361,7 @@ def build(
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
-        live_models=None if refresher is None else lambda: refresher.known,
+        live_models=models.live,
         recorder=recorder,
         embedding=embedding(settings),
         compression=compression(settings),
@@ -371,26 +374,6 @@ def build(
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
     return Gateway(
-        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, refresher,
-        _llm_endpoints(models, rest, recorder, book.llm, settings.llm_rounds, settings.llm_seconds),
+        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
+        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm),
     )  # fmt: skip
-
-
-def _llm_endpoints(
-    models: Models, rest: RestContext, recorder: ContextRecorder, counts: LlmCounts, *bounds: float
-) -> LlmEndpoints | None:
-    """None where there are no providers."""
-    if models.providers is None:
-        return None
-    from fairlead_llm.routes import LlmEndpoints
-
-    return LlmEndpoints(rest, models.providers, recorder, counts, *bounds)
-
-
-def _refresher(models: Models) -> Refresher | None:
-    """None where no model server is asked."""
-    if models.live is None:
-        return None
-    from fairlead_rest.live_models import Refresher
-
-    return Refresher(models.live)

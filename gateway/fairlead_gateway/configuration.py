@@ -1,11 +1,11 @@
-"""Files that a setting names, read once at the start."""
+"""Reads files that a setting names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,21 +14,25 @@ from msgspec import Meta
 
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_llm.providers import InvalidProvider, Providers, read_providers
+from fairlead_llm.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
+NO_PROVIDERS: Final = Providers({}, {})
 Tokens = Annotated[int, Meta(ge=1)]
 
 
-class WindowSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Window of a model, in place of the packaged one."""
+class ModelSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Window of a model, in place of the packaged one, and its price."""
 
-    context: Tokens
+    context: Tokens | None = None
     max_input: Tokens | None = None
+    price: ModelPrice | None = None
+    """In US dollars for a million tokens."""
 
 
 class Models(msgspec.Struct, frozen=True):
@@ -37,48 +41,76 @@ class Models(msgspec.Struct, frozen=True):
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
     windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
-    providers: Providers | None = None
-    """Where models are, for the endpoints in front of them; None without."""
+    providers: Providers = NO_PROVIDERS
+    """Where models are, for the endpoints in front of them."""
+    prices: Mapping[str, ModelPrice] = MappingProxyType({})
+    """By the name of the model, or by `PROVIDER/MODEL`."""
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     routes: dict[str, Any] = {}
-    models: dict[str, Tokens | WindowSetting] = {}
-    """Model to the size of its window."""
+    models: dict[str, Tokens | ModelSetting] = {}
+    """Model to the size of its window, or to its window and its price."""
     live_models: LiveSource | None = None
     providers: dict[str, Any] = {}
 
 
-def load_models(path: Path | None) -> Models:
-    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`; nothing without a file. Example:
+class AddedModels(msgspec.Struct, frozen=True):
+    """Providers and routes of the command line, behind those of a file."""
+
+    providers: Mapping[str, Provider] = MappingProxyType({})
+    routes: Mapping[str, ModelRoute] = MappingProxyType({})
+    """Those whose name the file does not have."""
+
+
+NOTHING_ADDED: Final = AddedModels()
+
+
+def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models:
+    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`, and what is added to it; without
+    a file from that alone. Example:
 
         routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
-        models: {our-qwen: 65536, gpt-5-mini: {context: 400000, maxInput: 272000}}
+        models:
+          our-qwen: 65536
+          gpt-5-mini: {context: 400000, maxInput: 272000, price: {input: 0.25, output: 2, cachedInput: 0.025}}
         liveModels: {url: "http://vllm.models:8000/v1/models", refreshSeconds: 300, tokenFile: /etc/vllm/token}
         providers: {vllm: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}}
 
     Raises BadSetting with a sentence that names the file and the place.
     """
     if path is None:
-        return Models()
+        return _of_document({}, added, "the providers of the command line")
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"the routes in {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date that there is none of is a ValueError
         raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise BadSetting(f"{path} is nested too deeply") from error
+    return _of_document(document, added, str(path))
+
+
+def _of_document(document: object, added: AddedModels, where: str) -> Models:
+    """From decoded configuration. Raises BadSetting, which begins with `where`."""
     try:
         file = msgspec.convert(document, _File)
-        routes = read_routes(file.routes)
-        providers = read_providers(file.providers, routes) if file.providers else None
+        routes = {**added.routes, **read_routes(file.routes)}
+        providers = read_providers(file.providers, routes, added.providers)
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{path} must hold the members routes, models, liveModels or providers: {error}") from error
+        raise BadSetting(f"{where} must hold the members routes, models, liveModels or providers: {error}") from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
-        raise BadSetting(f"{path}: {error}") from error
+        raise BadSetting(f"{where}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
-        raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
-    windows = ContextWindows({name: _window(size) for name, size in file.models.items()})
-    return Models(routes, windows, file.live_models, providers)
+        raise BadSetting(f"{where}: liveModels.url must be the http or https URL of a list of models")
+    windows = {name: window for name, said in file.models.items() if (window := _window(where, name, said)) is not None}
+    prices = {
+        name: said.price
+        for name, said in file.models.items()
+        if isinstance(said, ModelSetting) and said.price is not None
+    }
+    return Models(routes, ContextWindows(windows), file.live_models, providers, prices)
 
 
 def embedding(settings: Settings) -> EmbeddingConfig | None:
@@ -154,5 +186,12 @@ def _check_model_api(name: str, url: str, model: str) -> None:
         raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
 
 
-def _window(size: int | WindowSetting) -> ContextWindow:
-    return ContextWindow(size) if isinstance(size, int) else ContextWindow(size.context, size.max_input)
+def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | None:
+    """None where the packaged one counts. Raises BadSetting."""
+    if isinstance(said, int):
+        return ContextWindow(said)
+    if said.context is not None:
+        return ContextWindow(said.context, said.max_input)
+    if said.max_input is not None or said.price is None:
+        raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
+    return None

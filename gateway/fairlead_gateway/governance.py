@@ -24,6 +24,7 @@ from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.settings import BadSetting, Settings
@@ -49,6 +50,7 @@ class Governance(Collector):
         self._settler = None if self.sharing is None else _settler(settings, self.sharing, clock)
         caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
+        self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
         self.auditor = _auditor(settings)
         """None where the audit log is off."""
         self.spans = configured(environ)
@@ -73,7 +75,7 @@ class Governance(Collector):
             limited.add_metric([scope], count)
         yield limited
         text = "Agents, and agents in namespaces, that limits keep count of"
-        yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter))
+        yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter) + len(self.tokens))
         if self._settler is not None:
             yield from self._shared(self._settler)
         if self.auditor is not None:

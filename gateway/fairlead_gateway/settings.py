@@ -177,9 +177,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""
     agent_concurrency: Annotated[int, Meta(ge=1)] | None = None
     """Calls of tools that each agent may have running at once, at one replica."""
+    agent_tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
+    """Tokens that models may read and write for each agent in a UTC day, over the endpoints in front of models. Any by
+    default.
+    """
     redis: str = ""
-    """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers. Without it
-    each has its own.
+    """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers, and tokens of
+    a day. Without it each has its own.
     """
     redis_settle_seconds: Annotated[float, Meta(ge=0.01, le=60)] = 0.1
     """How often replicas tell each other, over Redis, what they let through."""
@@ -220,6 +224,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
     llm_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
     """For such a request, with all that the model and its tools do."""
+    llm_tokens: Annotated[int, Meta(ge=0)] = 0
+    """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
     compressor_url: str = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
     It may be where servers may be. Without it passages are picked word for word.

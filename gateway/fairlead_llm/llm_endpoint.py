@@ -15,11 +15,14 @@ from fastapi import Request, Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_llm.breakers import ModelBreakers
+from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import Providers, UnknownModel
+from fairlead_llm.providers import ProviderKeyRefused, Providers, UnknownModel
+from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import OpenTurns
@@ -28,7 +31,7 @@ from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, KeptTurn, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
@@ -51,6 +54,8 @@ class ModelServices(msgspec.Struct, frozen=True):
     turns: OpenTurns
     client: ProviderClient
     limits: LoopLimits
+    breakers: ModelBreakers
+    ledger: ModelLedger
     counts: LlmCounts
 
 
@@ -63,21 +68,42 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
+        address = request.client.host if request.client else ""
+        origin = Origin(address, dict(request.headers.raw), request.scope[IDENTITY])
+        record = self._services.ledger.open(origin, request.url.path)
+        held: Response | None = None
         try:
             body = b"".join(await read_pieces(request, MAX_BODY))
-            held = await while_connected(request, self._held(request, body, model, stream))
+            held = await while_connected(request, self._held(request, record, origin, body, model, stream))
         except LlmError as error:
+            record.end(error.code)
             return self.failed(error)
         except Problem as problem:
-            return self.failed(of_problem(problem))
+            found = of_problem(problem)
+            record.end(found.code)
+            return self.failed(found)
+        except Exception:
+            record.end(INTERNAL)
+            raise
+        finally:
+            if not isinstance(held, StreamedAnswer):
+                record.end(LEFT)  # unless it has ended
         return Response(status_code=499) if held is None else held
 
     def failed(self, error: LlmError) -> Response:
         """The response that says so, in the client's format."""
         return Response(self._format.error_body(error), error.status, error.headers, JSON)
 
-    async def _held(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> Response:
-        loop = await self._begun(request, body, model, stream)
+    async def _held(
+        self,
+        request: Request,
+        record: RequestRecord,
+        origin: Origin,
+        body: bytes,
+        model: str | None,
+        stream: bool | None,
+    ) -> Response:
+        loop = await self._begun(request, record, origin, body, model, stream)
         try:
             async with asyncio.timeout(loop.left()):
                 answer = await loop.ask()
@@ -96,16 +122,27 @@ class LlmEndpoint:
             raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
         return StreamedAnswer(loop, answer, self._services.turns, request.scope[IDENTITY])
 
-    async def _begun(self, request: Request, body: bytes, model: str | None, stream: bool | None) -> ToolLoop:
+    async def _begun(
+        self,
+        request: Request,
+        record: RequestRecord,
+        origin: Origin,
+        body: bytes,
+        model: str | None,
+        stream: bool | None,
+    ) -> ToolLoop:
         services = self._services
         try:
             read = self._format.read(body, model, stream)
             wishes = _wishes(read, request)
-            route, targets = services.providers.targets(read.model)
+            key = request.scope.get(PROVIDER_KEY, "")
+            route, targets = services.providers.targets(read.model, keyed=bool(key))
         except BadRequest as error:
             raise _bad(error) from error
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
         identity, headers = request.scope[IDENTITY], dict(request.headers)
         seen = functools.partial(services.context.seen, request)
         wishes, rule = await self._in_tier(read, wishes, seen)
@@ -115,10 +152,10 @@ class LlmEndpoint:
             prepared = await prepare(targets)
         except BadRequest as error:
             raise _bad(error) from error
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), identity)
+        record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return ToolLoop(
-            services.context, services.client, services.providers, seen, origin, prepared, prepare, wishes,
-            services.limits,
+            services.context, services.client.of_caller(key), services.providers, seen, origin, prepared, prepare,
+            wishes, services.limits, services.breakers, record,
         )  # fmt: skip
 
     async def _in_tier(
@@ -143,6 +180,9 @@ class LlmEndpoint:
         while True:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
+            if not said.usage:
+                loop.record.heard(sum(map(len, said.in_request)) // 4)
+            loop.told(usage)
             calls = loop.split(said.message)
             if not calls.ours or loop.final:
                 break
@@ -160,6 +200,7 @@ class LlmEndpoint:
                 return await self._refused(answer, loop)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
+        loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
@@ -167,6 +208,7 @@ class LlmEndpoint:
         try:
             return loop.prepared.wire.answer(await answer.whole())
         except (ProviderUnavailable, BadAnswer) as error:
+            loop.broke_off(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()
@@ -179,18 +221,9 @@ class LlmEndpoint:
             raise LlmError(502, str(error), "provider_unavailable", headers=loop.no_retry) from error
         finally:
             answer.close()
+        loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
-
-
-def refuser(wire: WireFormat) -> Callable[[Problem], Response]:
-    """Writes refusals that come before a route is found, such as of an unknown key, in a client's format."""
-
-    def refused(problem: Problem) -> Response:
-        error = of_problem(problem)
-        return Response(wire.error_body(error), error.status, error.headers, JSON)
-
-    return refused
 
 
 def _bad(error: BadRequest) -> LlmError:

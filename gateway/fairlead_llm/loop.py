@@ -17,13 +17,15 @@ import msgspec
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
-from fairlead_llm.errors import NO_RETRY, LlmError
+from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_llm.offered_calls import offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
-from fairlead_llm.reports import CallReport, RequestReport
-from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
+from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import FinishedCall, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
@@ -46,6 +48,8 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Answers of the model that may call tools; one more may not."""
     seconds: float
     """For all of it."""
+    tokens: int = 0
+    """Tokens read and written after which the model may call nothing more; 0: any number."""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -71,7 +75,7 @@ class ToolLoop:
     def __init__(
         self,
         context: RestContext,
-        client: ProviderClient,
+        client: KeyedClient,
         providers: Providers,
         seen: Callable[[], SubjectCatalog],
         origin: Origin,
@@ -79,6 +83,8 @@ class ToolLoop:
         prepare: Prepare,
         wishes: OfferWishes,
         limits: LoopLimits,
+        breakers: ModelBreakers,
+        record: RequestRecord,
     ) -> None:
         """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
         self._context = context
@@ -90,6 +96,9 @@ class ToolLoop:
         self._prepare = prepare
         self._wishes = wishes
         self._limits = limits
+        self._breakers = breakers
+        self._attempt: ModelAttempt | None = None
+        self.record = record
         self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
         self._failed_rounds = 0
@@ -97,6 +106,7 @@ class ToolLoop:
         self.final = False
         """Whether the answer that is read now was to call nothing."""
         self.calls: list[CallReport] = []
+        self._pending: Sequence[PendingCall] = ()
         self._has_run = False
 
     @property
@@ -106,8 +116,14 @@ class ToolLoop:
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets; None: nothing is run here."""
-        return None if self.offer is None or not self.offer.definitions else self.prepared.request.tool_names
+        """Names of tools whose calls the caller gets: its own, and those that policies do not let run by themselves.
+        None: nothing is run here.
+        """
+        offer = self.offer
+        if offer is None or not offer.definitions:
+            return None
+        own = self.prepared.request.tool_names
+        return frozenset((*own, *offer.manual)) if offer.manual else own
 
     @property
     def before(self) -> Sequence[bytes]:
@@ -122,24 +138,32 @@ class ToolLoop:
     @property
     def last(self) -> bool:
         """Whether the next answer may call nothing: the bounds are reached."""
-        return self._rounds >= self._limits.rounds or self._failed_rounds >= ERROR_ROUNDS
+        return self._rounds >= self._limits.rounds or self._failed_rounds >= ERROR_ROUNDS or self._spent
+
+    @property
+    def _spent(self) -> bool:
+        most = self._limits.tokens
+        return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
+
+    @property
+    def outcome(self) -> str:
+        """How the request ended, if it ends now and well."""
+        return PENDING if self._pending else STOPPED if self.final else OK
 
     async def ask(self) -> ProviderAnswer:
         """The answer of the next round. Before anything was said, the next model is asked where one fails. Raises
         LlmError where none can be reached.
         """
+        if not self._rounds and (refused := self.record.refusal()) is not None:
+            raise over_budget(refused)
         while True:
             self.final = self.last
             spare = len(self.prepared.targets) > 1 and not self._rounds
             try:
-                async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
-                    answer = await self._sent()
-            except (ProviderUnavailable, TimeoutError) as error:
-                if not self.left():
-                    raise self.over() from error
-                if not spare:
-                    raise LlmError(502, f"{self.target.provider}: {error}", "provider_unavailable",
-                                   headers=self.no_retry) from error  # fmt: skip
+                answer = await self._attempted()
+            except LlmError:
+                if not spare or not self.left():
+                    raise
             else:
                 if not spare or (answer.status < 500 and answer.status not in _TRY_NEXT):
                     self._rounds += answer.status == 200
@@ -147,13 +171,54 @@ class ToolLoop:
                 answer.close()
             self.prepared = await self._prepare(self.prepared.targets[1:])
 
+    async def _attempted(self) -> ProviderAnswer:
+        """The answer of the model whose turn it is, unless its breaker is open. Raises LlmError."""
+        try:
+            attempt = self._attempt = self._breakers.attempt(self.target)
+        except ModelClosed as closed:
+            raise unavailable(closed, self.no_retry) from closed
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
+                answer = await self._sent()
+        except (ProviderUnavailable, TimeoutError) as error:
+            self.record.failed()
+            if not self.left():
+                attempt.given_up()
+                raise self.over() from error
+            attempt.failed(error)
+            raise LlmError(
+                502, f"{self.target.provider}: {error}", "provider_unavailable", headers=self.no_retry
+            ) from error
+        except BaseException:
+            attempt.given_up()
+            raise
+        # a limit of one caller's own key says nothing of the requests of others
+        attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
+        if answer.status == 200:
+            self.record.answered()
+        else:
+            self.record.failed()
+        return answer
+
+    def told(self, usage: Mapping[str, Any]) -> None:
+        """A round was read to its end. `usage` is the provider's, summed over all rounds."""
+        self.record.stated(usage)
+        if self._attempt is not None:
+            self._attempt.over()
+
+    def broke_off(self, error: Exception) -> None:
+        """The provider's answer has no end, or none that can be read."""
+        if self._attempt is not None:
+            self._attempt.failed(error)
+
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.last,
+            usage=provider.stream_usage and self.theirs is not None, first=not self._rounds, last=self.final,
         )  # fmt: skip
+        self.record.sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
 
@@ -173,7 +238,14 @@ class ToolLoop:
     def split(self, message: Mapping[str, Any]) -> RoundCalls:
         """Calls of a message, by who runs them."""
         calls = message_format(self.prepared.wire.name).parse_calls(message)
-        theirs = [call for call in calls if self.theirs is None or call.wire_name in self.theirs]
+        names = self.theirs
+        theirs = [call for call in calls if names is None or call.wire_name in names]
+        manual = self.offer.manual if self.offer is not None else {}
+        self._pending = [
+            PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
+            for call in theirs[:MOST_NAMED]
+            if call.wire_name in manual
+        ]
         shown = [ShownCall(call.id, call.wire_name) for call in theirs]
         return RoundCalls([call for call in calls if call not in theirs], shown)
 
@@ -192,6 +264,8 @@ class ToolLoop:
         for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True):
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
+            if plan.runs and plan.entry is not None:
+                self.record.ran(plan.entry.name, _tokens_of(result or {}))
             arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
             finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
         if results:
@@ -215,4 +289,11 @@ class ToolLoop:
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        return self._report.member(self._rounds, self.calls, stopped=self.final)
+        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.final)
+
+
+def _tokens_of(result: Mapping[str, Any]) -> int:
+    """Tokens of a result's texts, about."""
+    content = result.get("content")
+    parts = content if isinstance(content, list) else []
+    return sum(len(part["text"]) for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)) // 4

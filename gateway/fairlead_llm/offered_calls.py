@@ -17,6 +17,7 @@ from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_gateway.calls.context_recorder import BadSession
 from fairlead_gateway.calls.execution import ExecuteArguments
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
+from fairlead_gateway.policy.view import View
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
@@ -43,11 +44,11 @@ def offered_calls(
     planned = []
     for call, plan in zip(calls, found, strict=True):
         if _executes(offer, call):
-            planned.append(_recorded(context, seen, call, _reachable(offer, plan)))
+            planned.append(_recorded(context, seen, call, _reachable(offer, plan, shelf.view)))
         elif call.wire_name in offer.own:
             planned.append(_own_call(offer.own[call.wire_name], wishes, call))
         else:
-            planned.append(_reachable(offer, plan) if offer.way == SEARCH else _listed(offer, plan))
+            planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, shelf.view))
     return shelf, planned
 
 
@@ -55,20 +56,31 @@ def _executes(offer: ToolOffer, call: ModelCall) -> bool:
     return offer.own.get(call.wire_name) == EXECUTE_TOOL
 
 
-def _listed(offer: ToolOffer, plan: Planned) -> Planned:
-    """The call, of an unknown tool where that was not offered: over budget, or of another server."""
-    if plan.call.wire_name in offer.names or plan.entry is None:
+def _listed(offer: ToolOffer, plan: Planned, view: View) -> Planned:
+    """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
+    keep from running by itself since the request began is refused.
+    """
+    if plan.entry is None:
         return plan
+    if plan.call.wire_name in offer.names:
+        return _by_itself(plan, view)
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.names))
 
 
-def _reachable(offer: ToolOffer, plan: Planned) -> Planned:
-    """The call, of an unknown tool where search does not find that. A model that remembers a tool, from when it was
-    listed, may call it by its own name.
+def _reachable(offer: ToolOffer, plan: Planned, view: View) -> Planned:
+    """The call, of an unknown tool where search does not find that, refused where policies do not let it run by itself.
+    A model that remembers a tool, from when it was listed, may call it by its own name.
     """
-    if plan.entry is None or plan.entry.name in offer.reachable:
+    if plan.entry is None:
         return plan
+    if plan.entry.name in offer.reachable:
+        return _by_itself(plan, view)
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.reachable))
+
+
+def _by_itself(plan: Planned, view: View) -> Planned:
+    manual = view.manual(plan.entry.name) if plan.entry is not None else ""
+    return Planned(plan.call, None, denied=manual) if manual else plan
 
 
 def _inner(call: ModelCall) -> ModelCall:

@@ -22,6 +22,8 @@ from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, Cut, Plan, PlanRefus
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tools.format import Format, Options
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
+from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.policy.view import View
 from fairlead_rest.bodies import encode
 from fairlead_rest.caller_tools import CallerTools
 from fairlead_rest.context import RestContext
@@ -83,6 +85,14 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
     """Left out because the caller has a tool of that name."""
+    manual: Mapping[str, str] = {}
+    """Those of `names` that are not run here by themselves, each with the sentence that says why."""
+    quotas: tuple[Quota, ...] = ()
+    """Bounds that policies set in the namespaces of these tools, and of those that search finds, on the tokens of a
+    day.
+    """
+    tokens: Mapping[str, int] = {}
+    """Tokens of the definitions, by the names that the tools have at the gateway."""
     refused: str = ""
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
@@ -117,6 +127,18 @@ class _ToolSet(msgspec.Struct, frozen=True):
     """By exposed name: the name that the model sees, and the definition."""
     own: dict[str, str]
     reachable: frozenset[str]
+    view: View
+
+    def manual(self, chosen: Iterable[str]) -> dict[str, str]:
+        """By the name that the model sees: why policies do not let a tool run by itself."""
+        found = {name: self.view.manual(name) for name in chosen if name in self.view.everything}
+        return {self.definitions[name][0]: why for name, why in found.items() if why}
+
+    def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
+        """Bounds of the namespaces of these tools on the tokens of a day."""
+        routes = (self.view.everything[name] for name in sorted(names) if name in self.view.everything)
+        bounded = (route.quota for route in routes if route.quota is not None)
+        return tuple({each.namespace: each for each in bounded if each.tokens_per_day is not None}.values())
 
 
 class Offers:
@@ -154,8 +176,11 @@ class Offers:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
             entries = online(offered(shelf, *filters))
             ways = exposed(self._context, seen, shelf, entries, filters, CallerTools())
-            fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
-            best = compared(_TASK, fit, [way for way in ways if way.way in (LIST, SEARCH)]).cheapest
+            fit, both = (
+                Fit(model, ConversationTokens(0, 0), NO_LIMITS),
+                [way for way in ways if way.way in (LIST, SEARCH)],
+            )
+            best = compared(_TASK, fit, both, self._context.prices).cheapest
             _keep(kept, key, best is not None and best.way == SEARCH)
         return CHEAPER if kept[key] else ""
 
@@ -224,7 +249,7 @@ class Offers:
         raws = {format_.read([tool]).tools[0]["name"]: encode(tool) for tool in offer.tools}
         definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
         names = {definitions[name][0]: name for name in own if name in definitions}
-        return _ToolSet([one for one in counted if one.name in definitions], definitions, names, reachable)
+        return _ToolSet([one for one in counted if one.name in definitions], definitions, names, reachable, shelf.view)
 
 
 def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:
@@ -246,18 +271,22 @@ def _offer(
     tier: str,
     shadowed: tuple[str, ...],
 ) -> ToolOffer:
-    chosen = [found.definitions[name] for name in outcome.tools if name in found.definitions]
+    chosen = {name: found.definitions[name] for name in outcome.tools if name in found.definitions}
+    sizes = {each.name: each.tokens for each in found.counted}
     return ToolOffer(
         next(place for place, model in enumerate(models) if model.name == outcome.model),
         way,
         because,
         tier,
-        tuple(raw for _, raw in chosen),
-        tuple(name for name, _ in chosen),
+        tuple(raw for _, raw in chosen.values()),
+        tuple(name for name, _ in chosen.values()),
         found.own,
         found.reachable,
         outcome.cut,
         shadowed,
+        found.manual(chosen),
+        found.quotas(found.reachable if way == SEARCH else chosen),
+        {name: sizes[name] for name in chosen},
     )
 
 

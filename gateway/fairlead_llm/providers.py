@@ -25,13 +25,15 @@ from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
 ProviderKind = Literal["openai", "anthropic", "gemini"]
+CallerKey = Literal["Refuse", "Allow", "Require"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PATTERN: Final = re.compile(r"[*?[]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS: Final = frozenset(
     {
         "authorization", "x-api-key", "x-goog-api-key", "content-length", "content-type", "host", "accept-encoding",
-        "connection",
+        "connection", "x-fairlead-provider-key",
     }
 )  # fmt: skip
 """Headers that a provider's setting may not name: they are written here."""
@@ -57,6 +59,15 @@ class UnknownModel(LookupError):
     """No provider serves a model of that name; the message says what there is."""
 
 
+class ProviderKeyRefused(Exception):
+    """A request brings a provider's key where the provider takes none, or none where it needs one."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        """401 for a key that is missing, 403 for one that is not taken."""
+
+
 class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One API of models."""
 
@@ -72,11 +83,14 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Environment variable with the key."""
     key_file: str | None = None
     """File with the key, read for each request, so that a mounted Secret may change."""
+    caller_key: CallerKey = "Refuse"
+    """Whether a caller may, or must, bring a key of its own, which then goes out in place of this one."""
     headers: Mapping[str, str] = {}
     """More headers of every request."""
     models: tuple[str, ...] = ()
     """Models by name, `*` for any part of it; any of them go by `PROVIDER/MODEL` too."""
     connect_seconds: Seconds = 5.0
+    """Longest time for a connection."""
     idle_seconds: Seconds = 120.0
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
@@ -117,26 +131,55 @@ class Providers:
     """All providers, in the order of the configuration, with the routes over their models."""
 
     def __init__(self, providers: Mapping[str, Provider], routes: Mapping[str, ModelRoute]) -> None:
-        """Raises InvalidProvider."""
+        """Raises InvalidProvider, also for a route with a model that no provider serves, where there are providers."""
         for name, provider in providers.items():
             _check(name, provider)
         self.by_name = dict(providers)
-        self._routes = routes
+        self.routes = routes
+        for name, route in routes.items() if providers else ():
+            try:
+                for choice in route.models:
+                    self.target(model_of(choice))
+            except UnknownModel as error:
+                raise InvalidProvider(f"routes: {name}: {error}") from error
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
 
-    def targets(self, wanted: str) -> tuple[ModelRoute, list[ModelTarget]]:
+    def targets(self, wanted: str, *, keyed: bool = False) -> tuple[ModelRoute, list[ModelTarget]]:
         """The route that a request's `model` means, and its models with their providers, in the order in which they
-        are tried. A plain name is a route of that one model. Raises UnknownModel.
+        are tried. A plain name is a route of that one model. `keyed`: the request brings a provider's key; providers
+        that do not take it, or need one, are left out. Raises UnknownModel, and ProviderKeyRefused where none is left.
         """
         if not wanted.startswith(ROUTE_PREFIX):
-            return ModelRoute((wanted,), reserved_output_tokens=0), [self.target(wanted)]
-        route = self._routes.get(wanted.removeprefix(ROUTE_PREFIX))
+            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking([self.target(wanted)], keyed)
+        route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
         if route is None:
-            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self._routes)) or "none"
+            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
             raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
-        return route, [self.target(_model_of(choice)) for choice in route.models]
+        return route, self._taking([self.target(model_of(choice)) for choice in route.models], keyed)
+
+    def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
+        """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
+        unfit = "Refuse" if keyed else "Require"
+        found = [target for target in targets if self.by_name[target.provider].caller_key != unfit]
+        if found:
+            return found
+        name = targets[0].provider
+        if keyed:
+            why = f"the provider {name} takes no keys of callers (its setting callerKey is Refuse)"
+            raise ProviderKeyRefused(403, f"{why}: leave out x-fairlead-provider-key")
+        why = f"the provider {name} needs a key of the caller's (its setting callerKey is Require)"
+        raise ProviderKeyRefused(401, f"{why}: send it in x-fairlead-provider-key")
+
+    def listed(self) -> dict[str, str]:
+        """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
+        found: dict[str, str] = {}
+        for provider in self.by_name.values():
+            for model in provider.models:
+                if not _PATTERN.search(model):
+                    found.setdefault(model, self.target(model).provider)
+        return found
 
     def target(self, wanted: str) -> ModelTarget:
         """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
@@ -155,12 +198,18 @@ class Providers:
         )
 
 
-def read_providers(document: object, routes: Mapping[str, ModelRoute]) -> Providers:
-    """From decoded configuration. Raises InvalidProvider."""
+def read_providers(
+    document: object, routes: Mapping[str, ModelRoute], added: Mapping[str, Provider] | None = None
+) -> Providers:
+    """From decoded configuration, with those `added` behind it. Raises InvalidProvider."""
     try:
-        return Providers(msgspec.convert(document, dict[str, Provider]), routes)
+        found = msgspec.convert(document, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
+    for name, provider in (added or {}).items():
+        if found.setdefault(name, provider) is not provider:
+            raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
+    return Providers(found, routes)
 
 
 def _check(name: str, provider: Provider) -> None:
@@ -171,6 +220,10 @@ def _check(name: str, provider: Provider) -> None:
         raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
     if provider.key_env is not None and provider.key_file is not None:
         raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+    if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
+        raise InvalidProvider(
+            f"providers: {name}: with callerKey: Require its own key would never be used: leave it out"
+        )
     for header, value in provider.headers.items():
         if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
             raise InvalidProvider(f"providers: {name}: the header {header!r} cannot be set here")
@@ -178,5 +231,6 @@ def _check(name: str, provider: Provider) -> None:
             raise InvalidProvider(f"providers: {name}: the header {header} must be printable ASCII")
 
 
-def _model_of(choice: ModelChoice | str) -> str:
+def model_of(choice: ModelChoice | str) -> str:
+    """Name of the model that a route chooses."""
     return choice if isinstance(choice, str) else choice.model

@@ -28,6 +28,15 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
 
 
+class PendingCall(msgspec.Struct, frozen=True):
+    """One call that policies do not let run by itself, for the caller to run or to answer."""
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    reason: str
+
+
 class RequestReport(msgspec.Struct, frozen=True):
     """Facts that are known of a request before anything is answered."""
 
@@ -57,14 +66,19 @@ class RequestReport(msgspec.Struct, frozen=True):
             found["x-fairlead-tools-cut"] = ", ".join(f"{reason};tools={n}" for reason, n in sorted(reasons.items()))
         return found
 
-    def member(self, rounds: int, calls: Sequence[CallReport], *, stopped: bool) -> dict[str, Any]:
+    def member(
+        self, rounds: int, calls: Sequence[CallReport], pending: Sequence[PendingCall], *, stopped: bool
+    ) -> dict[str, Any]:
         """The member `fairlead` of the answer."""
         said: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
         if self.offer is not None and self.offer.tier:
             said["tier"] = self.offer.tier
         if self.tier_rule:
             said["tierRule"] = self.tier_rule
-        return {**said, "rounds": rounds, "tools": _tools(self.offer), "calls": calls, "stopped": stopped}
+        said |= {"rounds": rounds, "tools": _tools(self.offer), "calls": calls}
+        if pending:
+            said["pending"] = pending
+        return {**said, "stopped": stopped}
 
 
 def _tools(offer: ToolOffer | None) -> Mapping[str, Any]:

@@ -1,29 +1,49 @@
-"""The endpoints as routes beside the REST API, and refusals in their own form where nobody got as far as a route.
+"""The endpoints in front of models: which request goes to which of them, and answers to all others that ask for a path
+of a provider's API.
 
-Imported only where the installation has providers: the HTTP client takes a third of a second to load.
+Imported only where the installation has models: the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
 
-from fastapi import APIRouter, Request, Response
-from starlette.routing import BaseRoute
+from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.tokens.models import ContextWindows
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, refuser
+from fairlead_llm.credentials import take_credential
+from fairlead_llm.error_forms import error_body
+from fairlead_llm.errors import LlmError, of_problem
+from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices
 from fairlead_llm.loop import LoopLimits
+from fairlead_llm.model_lists import document, found, listing, offered
+from fairlead_llm.paths import MODELS, kind_of
 from fairlead_llm.preparation import RequestPreparation
-from fairlead_llm.providers import Providers
+from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
+from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderClient
+from fairlead_rest.bodies import JSON, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+_MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
+    "openai": (f"/v1/{MODELS}",), "anthropic": (f"/v1/{MODELS}",), "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}")
+}  # fmt: skip
+_KNOWN: Final = b"known=true"
+"""In a query for models: the REST API's own list is asked for, of all models that are known."""
+Endpoint = Callable[[Request], Awaitable[Response]]
+log = logging.getLogger(__name__)
 
 
 class LlmEndpoints:
@@ -32,28 +52,124 @@ class LlmEndpoints:
     def __init__(
         self,
         context: RestContext,
-        providers: Providers,
+        providers: Callable[[], Providers],
         recorder: ContextRecorder,
+        limits: LoopLimits,
+        breakers: ModelBreakers,
+        ledger: ModelLedger,
         counts: LlmCounts,
-        rounds: float,
-        seconds: float,
     ) -> None:
-        """`rounds` and `seconds` bound one request."""
-        turns, self._client = OpenTurns(recorder), ProviderClient()
-        preparation = RequestPreparation(context, providers, turns)
-        limits = LoopLimits(int(rounds), seconds)
-        services = ModelServices(context, providers, preparation, turns, self._client, limits, counts)
+        """`providers` are those of the configuration as it is now. `limits` bound one request."""
+        self._context = context
+        self._providers = providers
+        self._turns = OpenTurns(recorder)
+        self._limits = limits
+        self._breakers = breakers
+        self._ledger = ledger
+        self._counts = counts
+        self._client = ProviderClient()
+        self._served: Providers | None = None
+        self._apis: Mapping[ProviderKind, ProviderApi] = {}
+
+    def api(self, scope: Scope) -> ProviderApi | None:
+        """The API that a request is one of; None where it is none of a provider's, or there are no providers. A
+        request goes on with the providers that there were when it came.
+        """
+        providers = self._providers()
+        if not providers:
+            return None
+        path, query = scope["path"], scope["query_string"]
+        kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
+        if kind is None or (_KNOWN in query and path.startswith(_MODELS["openai"])):
+            return None
+        if providers is not self._served:
+            self._served, self._apis = providers, self._made(providers)
+        return self._apis[kind]
+
+    def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
+        preparation = RequestPreparation(self._context, providers, self._turns)
+        services = ModelServices(
+            self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers,
+            self._ledger, self._counts,
+        )  # fmt: skip
         chat = LlmEndpoint(services, CHAT)
-        router = APIRouter(include_in_schema=False)
-
-        @router.post(CHAT_COMPLETIONS)
-        async def chat_completions(request: Request) -> Response:
-            return await chat.answer(request)
-
-        self.routes: list[BaseRoute] = [*router.routes]
-        self.refusals: Mapping[str, Callable[[Problem], Response]] = {CHAT_COMPLETIONS: refuser(CHAT)}
-        """By path: the form of refusals that come before a route is found, such as an unknown key."""
+        routes: dict[ProviderKind, list[Route]] = {
+            "openai": [Route(CHAT_COMPLETIONS, chat.answer, methods=["POST"])], "anthropic": [], "gemini": []
+        }  # fmt: skip
+        return {kind: ProviderApi(kind, self._context, providers, each) for kind, each in routes.items()}
 
     async def aclose(self) -> None:
         """Close connections to providers."""
         await self._client.aclose()
+
+
+class ProviderApi:
+    """One kind of API in front of the models: its endpoints, its list of models, and a clear answer about all that it
+    does not have.
+    """
+
+    def __init__(
+        self, kind: ProviderKind, context: RestContext, providers: Providers, endpoints: Sequence[Route]
+    ) -> None:
+        """`endpoints` are functions of a request, and come before the list of models."""
+        self._kind = kind
+        self._context = context
+        self._providers = providers
+        lists = [Route(place, self._list, methods=["GET"]) for place in _MODELS[kind]]
+        models = [Route(f"{place}/{{model:path}}", self._show, methods=["GET"]) for place in _MODELS[kind]]
+        self._routes = (*endpoints, *lists, *models)
+
+    def credential(self, scope: Scope) -> bytes | None:
+        """The credential of a request, wherever an SDK puts it. Raises Problem."""
+        return take_credential(scope)
+
+    def refusal(self, problem: Problem) -> Response:
+        """A refusal in the form of this API."""
+        return self._failed(of_problem(problem))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._endpoint(scope)(Request(scope, receive))
+        except LlmError as error:
+            response = self._failed(error)
+        except ClientDisconnect:
+            return
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            response = self._failed(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
+        await response(scope, receive, send)
+
+    def _endpoint(self, scope: Scope) -> Endpoint:
+        """The endpoint of a request, whose scope gets the parameters of its path. Raises LlmError."""
+        for route in self._routes:
+            match, child = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(child)
+                return cast("Endpoint", route.endpoint)
+        here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
+        asked = f"{scope['method']} {scope['path'][:256]}"
+        raise LlmError(404, f"{asked} is not offered here; of this API there is {here}", "NOT_FOUND")
+
+    async def _list(self, _: Request) -> Response:
+        """Answer about all models."""
+        models = offered(self._providers, await self._windows())
+        return Response(encode(listing(self._kind, models)), 200, None, JSON)
+
+    async def _show(self, request: Request) -> Response:
+        """Answer about one model. Raises LlmError."""
+        name = request.path_params["model"]
+        try:
+            model = found(self._providers, await self._windows(), name)
+        except UnknownModel as error:
+            raise LlmError(404, str(error), "model_not_found", param="model") from error
+        return Response(encode(document(self._kind, model)), 200, None, JSON)
+
+    async def _windows(self) -> ContextWindows:
+        return await self._context.worker.do(lambda: self._context.windows)
+
+    def _failed(self, error: LlmError) -> Response:
+        return Response(error_body(self._kind, error), error.status, error.headers, JSON)
+
+
+def _methods(route: Route) -> list[str]:
+    return sorted((route.methods or set()) - {"HEAD"})

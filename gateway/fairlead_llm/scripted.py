@@ -81,11 +81,12 @@ class ScriptedModel:
         if turn.hangs:
             await asyncio.Event().wait()
         self.answering += 1
-        await _response(turn, number, asked)(scope, receive, send)
+        await scripted_response(turn, number, asked)(scope, receive, send)
         self.answering -= 1
 
 
-def _response(turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Response:
+def scripted_response(turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Response:
+    """The response that says a turn to a request; `number` is the request's, of which ids are made."""
     if turn.status != 200:
         error = {"message": turn.text or "scripted error", "type": "api_error", "param": None, "code": "scripted"}
         return JSONResponse({"error": error}, turn.status, dict(turn.headers))

@@ -13,12 +13,13 @@ from starlette.types import Receive, Scope, Send
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import ToolLoop
+from fairlead_llm.request_record import LEFT
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadStream, KeptTurn
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
 """Seconds of silence after which something is sent that clients skip: they and proxies see a live stream."""
@@ -55,11 +56,15 @@ class StreamedAnswer(Response):
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
+        except Exception:
+            self._loop.record.end(INTERNAL)
+            raise
         finally:
             gone.cancel()
             pump.cancel()
             await asyncio.wait({pump, gone})
             self._answer.close()
+            self._loop.record.end(LEFT)  # unless it has ended
 
     async def _pump(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -68,6 +73,7 @@ class StreamedAnswer(Response):
             async with asyncio.timeout(self._loop.left()):
                 await self._rounds()
             await self._write(self._stream.finish({"fairlead": self._loop.report()}))
+            self._loop.record.end(self._loop.outcome)
         except TimeoutError:
             await self._fail(self._loop.over())
         except BadStream as error:
@@ -87,7 +93,12 @@ class StreamedAnswer(Response):
         held, stream = self._loop, self._stream
         prepared = held.prepared
         while True:
-            await self._one()
+            try:
+                await self._one()
+            except (BadStream, ProviderUnavailable, TooLarge) as error:
+                if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
+                    held.broke_off(error)
+                raise
             calls = held.split(stream.message)
             if not calls.ours or held.final:
                 return
@@ -110,14 +121,18 @@ class StreamedAnswer(Response):
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         async for piece in self._answer.pieces():
-            out = b"".join([self._stream.feed(event.data) for event in parser.feed(piece)])
+            events = parser.feed(piece)
+            self._loop.record.heard(len(events))
+            out = b"".join([self._stream.feed(event.data) for event in events])
             if out:
+                self._loop.record.first_token()
                 await self._write(out)
             if self._stream.done:  # some keep the connection open behind it
                 break
         if not self._stream.ended:
             raise BadStream("the provider ended its answer too early")
         await self._write(self._stream.end_round())
+        self._loop.told(self._stream.usage)
 
     async def _write(self, out: bytes) -> None:
         if out:
@@ -134,6 +149,7 @@ class StreamedAnswer(Response):
     async def _fail(self, error: LlmError, raw: bytes | None = None) -> None:
         """Say in the stream that it is broken; there is no other end then."""
         code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
+        self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
         await self._write(self._stream.failed(error, raw))
 

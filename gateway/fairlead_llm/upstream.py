@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,7 @@ import aiohttp
 
 from fairlead_llm.providers import Provider
 
+MAX_DIGITS: Final = 10
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 EVENT_STREAM: Final = "text/event-stream"
@@ -60,6 +63,7 @@ class ProviderAnswer:
         self._answer = answer
         self._idle_seconds = idle_seconds
         self.status = answer.status
+        self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
             name.lower(): value for name, value in answer.headers.items() if _among(name.lower(), passed_on)
@@ -100,13 +104,23 @@ class ProviderClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
+    def of_caller(self, key: str) -> KeyedClient:
+        """The client for a request that brings a key of its own; without one where it is empty."""
+        return KeyedClient(self, key)
+
     async def send(
-        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+        self,
+        provider: Provider,
+        path: str,
+        body: bytes,
+        more: Mapping[str, str],
+        passed_on: Sequence[str],
+        key: str = "",
     ) -> ProviderAnswer:
         """The answer to a POST, whatever its status. `more` are headers of the client's, `passed_on` those of the
-        answer that it gets. Raises ProviderUnavailable.
+        answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
         """
-        headers = provider.request_headers(await key_of(provider), more)
+        headers = provider.request_headers(key or await key_of(provider), more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         try:
@@ -136,6 +150,22 @@ class ProviderClient:
             await self._session.close()
 
 
+class KeyedClient:
+    """Sends the requests of one caller, with its own key where it has one."""
+
+    def __init__(self, client: ProviderClient, key: str) -> None:
+        self._client = client
+        self._key = key
+        self.keyed = bool(key)
+        """Whether the caller has a key of its own."""
+
+    async def send(
+        self, provider: Provider, path: str, body: bytes, more: Mapping[str, str], passed_on: Sequence[str]
+    ) -> ProviderAnswer:
+        """The answer to a POST, as of `ProviderClient`. Raises ProviderUnavailable."""
+        return await self._client.send(provider, path, body, more, passed_on, self._key)
+
+
 async def key_of(provider: Provider) -> str:
     """The key as it is now; empty without one. Raises ProviderUnavailable."""
     if provider.key_env is not None:
@@ -146,9 +176,27 @@ async def key_of(provider: Provider) -> str:
     if provider.key_file is None:
         return ""
     try:
-        return (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
+        key = (await asyncio.to_thread(Path(provider.key_file).read_text, "ascii")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProviderUnavailable("the file with the provider's key cannot be read") from error
+    if not key:
+        raise ProviderUnavailable("the file with the provider's key is empty")
+    return key
+
+
+def seconds_until(headers: Mapping[str, str]) -> float | None:
+    """Seconds of `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None without one that
+    can be read.
+    """
+    millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    if millis.isdecimal() and len(millis) < MAX_DIGITS:
+        return int(millis) / 1000
+    if after.isdecimal() and len(after) < MAX_DIGITS:
+        return float(after)
+    try:
+        return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (TypeError, ValueError):  # also of a date without a zone
+        return None
 
 
 def _among(name: str, wanted: Sequence[str]) -> bool:

@@ -6,9 +6,9 @@ Made by `app`. It reads what it is given and decides nothing.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
-from fairlead_rest.guard import GuardMiddleware
+from fairlead_rest.guard import ForeignApis, GuardMiddleware
 from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
 from fairlead_tools.version import VERSION
 
@@ -50,17 +50,11 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 def application(
-    readiness: Callable[[], Readiness],
-    context: RestContext,
-    more: Iterable[BaseRoute] = (),
-    refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
+    readiness: Callable[[], Readiness], context: RestContext, foreign: ForeignApis = lambda _: None
 ) -> ASGIApp:
-    """The routes of `assembled` and `more` of them, behind the guard. `refusals`: by path, the form of the guard's
-    refusals where it is not that of problem documents.
-    """
+    """The routes of `assembled`, and the APIs in forms of others, behind the guard."""
     app = assembled(readiness, context)
-    app.router.routes.extend(more)
-    return GuardMiddleware(FastRoutes(app, app.routes), context.guard, refusals)
+    return GuardMiddleware(FastRoutes(app, app.routes), context.guard, foreign)
 
 
 def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
 
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from fairlead_api.policies.subjects import Key
 from fairlead_formats import registry
 from fairlead_formats.tokens.counting import LazyCounter
 from fairlead_formats.tokens.models import ContextWindows, LiveModels
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tools.cache import Conversions
@@ -99,9 +99,10 @@ class RestContext:
         requests: Requests,
         *,
         max_body: int = MAX_BODY,
-        routes: Mapping[str, ModelRoute] = MappingProxyType({}),
-        windows: ContextWindows | None = None,
-        live_models: Callable[[], LiveModels] | None = None,
+        routes: Callable[[], Mapping[str, ModelRoute]],
+        windows: Callable[[], ContextWindows],
+        prices: Callable[[], Mapping[str, ModelPrice]],
+        live_models: Callable[[], LiveModels | None],
         processes: int = 0,
         throttle: Throttle,
         choosers: Choosers | None = None,
@@ -157,11 +158,12 @@ class RestContext:
         """Choosers of the tier of an answer, for the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
-        self._windows = windows or ContextWindows()
+        self._configured_windows = windows
+        self._windows = (windows(), windows())
         self._live_models = live_models
         self._live: LiveModels | None = None
-        self.routes = routes
-        """Routes of models, by name."""
+        self._routes = routes
+        self._prices = prices
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
@@ -177,17 +179,28 @@ class RestContext:
         return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
 
     @property
+    def routes(self) -> Mapping[str, ModelRoute]:
+        """Routes of models, by name."""
+        return self._routes()
+
+    @property
+    def prices(self) -> Mapping[str, ModelPrice]:
+        """Prices that the installation states, by model."""
+        return self._prices()
+
+    @property
     def live_models(self) -> LiveModels | None:
         """Windows as the model server said last; None without one in the configuration."""
-        return None if self._live_models is None else self._live_models()
+        return self._live_models()
 
     @property
     def windows(self) -> ContextWindows:
         """Context windows of models. The first look at one reads a small file."""
-        live = self.live_models
-        if live is not self._live and live is not None:
-            self._windows, self._live = self._windows.with_live(live.models), live
-        return self._windows
+        configured, live = self._configured_windows(), self.live_models
+        if configured is not self._windows[0] or live is not self._live:
+            known = configured if live is None else configured.with_live(live.models)
+            self._windows, self._live = (configured, known), live
+        return self._windows[1]
 
     def shelf(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
         """The visible tools of a tier. In the worker only. Raises Problem."""

@@ -5,7 +5,7 @@ Runs in the worker. The account is `exposure.advised`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from fairlead_formats.tokens.exposure import (
     found_tokens,
 )
 from fairlead_formats.tokens.fit import Fit
-from fairlead_formats.tokens.prices import TokenPrices, prices_of
+from fairlead_formats.tokens.prices import ModelPrice, TokenPrices, prices_of
 from fairlead_gateway.core.meta_tools import DEFINITIONS
 from fairlead_rest.caller_tools import CallerTools
 from fairlead_rest.context import RestContext
@@ -66,9 +66,10 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
         turns = self.calls + 1 if self.turns is None else self.turns
         return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, talk)
 
-    def prices(self, fit: Fit) -> TokenPrices:
-        """Prices of the model, or the task's own."""
-        known = prices_of(fit.model.name)
+    def prices(self, fit: Fit, stated: Mapping[str, ModelPrice]) -> TokenPrices:
+        """The task's own prices, else those that the installation states of the model, else the published ones."""
+        price = stated.get(fit.model.name)
+        known = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
         read, write = self.cache_read_factor, self.cache_write_factor
         return msgspec.structs.replace(
             known,
@@ -127,9 +128,11 @@ def online(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
     return [entry for entry in entries if not entry.offline]
 
 
-def compared(task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools]) -> ExposureAdvice:
-    """The account of the ways for the task and the model."""
+def compared(
+    task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools], stated: Mapping[str, ModelPrice]
+) -> ExposureAdvice:
+    """The account of the ways for the task and the model. `stated`: prices that the installation knows of."""
     cache = CacheState(warm=task.warm) if task.caching else None
     if task.search_tokens is not None:
         ways = [msgspec.structs.replace(way, results=task.search_tokens) for way in ways]
-    return advised(fit, task.shape(fit), ways, task.prices(fit), cache)
+    return advised(fit, task.shape(fit), ways, task.prices(fit, stated), cache)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -44,6 +43,26 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 log = logging.getLogger(__name__)
 RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
+
+
+class ForeignApi(Protocol):
+    """An API in a form that is somebody else's: an ASGI application for the paths that it has."""
+
+    def credential(self, scope: Scope) -> bytes | None:
+        """The principal's credential as a value of `Authorization`, removed from wherever else it was in the scope.
+        Raises Problem where it cannot be read.
+        """
+        ...
+
+    def refusal(self, problem: Problem) -> Response:
+        """A refusal in the form of the API."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+ForeignApis = Callable[[Scope], ForeignApi | None]
+"""Finds the API that a request is one of; None for all others."""
 
 
 def public(path: str) -> bool:
@@ -90,9 +109,10 @@ class RequestGuard:
         peer, port = scope.get("client") or ("", 0)
         return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
-    async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Identity of the request's principal, or the problem for which it is refused."""
-        authorization = headers.get(b"authorization")
+    async def admitted(
+        self, authorization: bytes | None, headers: dict[bytes, bytes], address: str
+    ) -> Identity | Problem:
+        """Identity of the principal with that credential, or the problem for which the request is refused."""
         verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
             crowded = self._crowded(verdict, headers, address)
@@ -123,44 +143,48 @@ class RequestGuard:
 
 
 class GuardMiddleware:
-    """The application behind the guard."""
+    """The application behind the guard, and beside it the APIs in forms of others."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        guard: RequestGuard,
-        refusals: Mapping[str, Callable[[Problem], Response]] = MappingProxyType({}),
-    ) -> None:
-        """`refusals`: by path, the form of a refusal; of all others it is a problem document."""
+    def __init__(self, app: ASGIApp, guard: RequestGuard, foreign: ForeignApis = lambda _: None) -> None:
         self._app = app
         self._guard = guard
-        self._refusals = refusals
+        self._foreign = foreign
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         await asyncio.sleep(0)  # reading its head was a turn's work
+        api: ForeignApi | None = None
         try:
-            refused = await self._refused(scope)
+            api = self._foreign(scope)
+            problem = await self._problem(scope, api)
+            refused = None if problem is None else problem.response() if api is None else api.refusal(problem)
         except Exception:
             log.exception("Whose request it is cannot be found out")
             refused = failure()
-        await (refused or self._app)(scope, receive, send)
+        await (refused or api or self._app)(scope, receive, send)
 
-    async def _refused(self, scope: Scope) -> Response | None:
-        """Response to a request that is refused; None, and the identity in the scope, for an admitted one."""
+    async def _problem(self, scope: Scope, api: ForeignApi | None) -> Problem | None:
+        """Why a request is refused; None, and the identity in the scope, for an admitted one."""
         headers = _headers(scope)
         problem = self._guard.misplaced(headers)
-        if problem is None and not public(scope["path"]):
-            scope["client"] = self._guard.client(scope, headers)
-            admitted = await self._guard.admitted(headers, scope["client"][0])
-            if isinstance(admitted, Problem):
-                problem = admitted
-            else:
-                scope[IDENTITY] = admitted
-                scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
-        return None if problem is None else self._refusals.get(scope["path"], Problem.response)(problem)
+        if problem is not None or public(scope["path"]):
+            return problem
+        credential = headers.get(b"authorization")
+        if api is not None:
+            try:
+                credential = api.credential(scope)
+            except Problem as found:
+                return found
+            headers = _headers(scope)
+        scope["client"] = self._guard.client(scope, headers)
+        admitted = await self._guard.admitted(credential, headers, scope["client"][0])
+        if isinstance(admitted, Problem):
+            return admitted
+        scope[IDENTITY] = admitted
+        scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
+        return None
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -4,8 +4,9 @@
 
 Each key of values.yaml has a comment right above it, which describes it. A last line of the comment that begins with
 `schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
-takes anything, and `settings: operator|gateway` one that takes the settings of that component, each described by the
-docstring under its field in settings.py. Those that the chart sets by itself are left out.
+takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
+docstring under its field in settings.py, and `providers: true` one that takes the file of routes and providers.
+Settings that the chart sets by itself are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +27,22 @@ Json = dict[str, Any]
 SETTINGS: Final = {
     "operator": Path("operator/fairlead_operator/settings.py"),
     "gateway": Path("gateway/fairlead_gateway/settings.py"),
+}
+PROVIDERS: Final = Path("gateway/fairlead_llm/providers.py")
+_ROUTES: Final = {
+    "routes": "Named lists of models, tried in order.",
+    "models": "What models of yours hold, in tokens.",
+    "liveModels": "A server that tells what its models hold.",
+}
+_KEY_SECRET: Final[Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "description": "Key of a Secret of yours in the namespace of the release, in place of `keyEnv` and `keyFile`.",
+    "required": ["name", "key"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "description": "Name of the Secret."},
+        "key": {"type": "string", "minLength": 1, "description": "Its key that holds the provider's key."},
+    },
 }
 BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
 END: Final = "<!-- end of values -->"
@@ -104,6 +121,11 @@ def _property(value: Value) -> Json:
         made = _mapping(value.description)
         made["properties"] = settings(value.extra["settings"])
         return made
+    if "providers" in value.extra:
+        made = _mapping(value.description)
+        made["properties"] = {key: {"type": "object", "description": said} for key, said in _ROUTES.items()}
+        made["properties"]["providers"] = providers()
+        return made
     if not _is_leaf(value):
         return _mapping(value.description)
     kind = value.extra.get("type") or _type(value.default)
@@ -122,27 +144,44 @@ def _type(default: Any) -> str:
 
 def settings(component: str) -> Json:
     """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
-    tree = ast.parse(SETTINGS[component].read_text())
-    (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings"]
+    taken = _set_by_the_chart(component)
+    described: Json = {}
+    for name, kind, text in _fields(SETTINGS[component], "Settings"):
+        if f"FAIRLEAD_{name.upper()}" not in taken:
+            described[_camel(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
+    return described
+
+
+def providers() -> Json:
+    """The providers of models by name, as the gateway reads them, with keys from Secrets."""
+    made = _mapping("Where models are: by name, with the form of the API and the key.")
+    del made["properties"]
+    each = _mapping("One API of models.")
+    each["required"] = ["baseUrl"]
+    for name, kind, text in _fields(PROVIDERS, "Provider"):
+        each["properties"][_camel(name)] = {**kind, "description": text}
+    each["properties"]["keySecret"] = _KEY_SECRET
+    return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": each}
+
+
+def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
+    """The fields of a class: name, schema, and the docstring under it in one line."""
+    tree = ast.parse(file.read_text())
+    (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     aliases = {
         node.targets[0].id: node.value
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    taken = _set_by_the_chart(component)
-    described: Json = {}
     for field, after in zip(made.body, [*made.body[1:], None], strict=True):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        name = field.target.id
-        if f"FAIRLEAD_{name.upper()}" in taken:
-            continue
-        text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
-        first, *others = name.split("_")
-        key = first + "".join(word.title() for word in others)
-        said = {"description": " ".join(text.split())} if text else {"description": f"FAIRLEAD_{name.upper()}"}
-        described[key] = {**_of_annotation(field.annotation, aliases), **said}
-    return described
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
+            yield field.target.id, _of_annotation(field.annotation, aliases), " ".join((text or "").split())
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.title() for word in others)
 
 
 def _set_by_the_chart(component: str) -> set[str]:
@@ -169,6 +208,8 @@ def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
             return {**_of_annotation(inner, aliases), **limits}
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, *_])):
             return {"type": "array", "items": _of_annotation(inner, aliases)}
+        case ast.Subscript(value=ast.Name(id="Mapping"), slice=ast.Tuple(elts=[_, inner])):
+            return {"type": "object", "additionalProperties": _of_annotation(inner, aliases)}
     raise Unclear(f"settings: no schema is known for the type {ast.unparse(node)}")
 
 

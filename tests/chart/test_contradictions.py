@@ -25,6 +25,11 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["gateway.podDisruptionBudget.maxUnavailable=0"], "no node that runs a gateway could be drained"),
         (["gateway.service.nodePort=30080"], "a Service of type ClusterIP has none: set gateway.service.type"),
         (["gateway.service.loadBalancerSourceRanges={10.0.0.0/8}"], "does nothing with gateway.service.type ClusterIP"),
+        (
+            [f"gateway.routes.providers.x.{each}" for each in ("baseUrl=http://x", "keyEnv=K", "keySecret.name=s")]
+            + ["gateway.routes.providers.x.keySecret.key=k"],
+            "providers.x has keySecret beside keyEnv or keyFile: leave two of them out",
+        ),
         (["gateway.ingress.enabled=true"], "gateway.ingress.hosts is empty: name the host that clients use"),
         (["gateway.ingress.tlsSecret=cert"], "gateway.ingress is not enabled: nothing would use it"),
         (["gateway.httpRoute.enabled=true"], "parentRefs is empty: name the Gateway that it belongs to"),

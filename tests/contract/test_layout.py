@@ -36,3 +36,8 @@ def test_no_source_file_is_longer_than_400_lines() -> None:
     sources = [path for top in ("crds", "operator", "gateway") for path in (REPOSITORY / top).rglob("*.py")]
 
     assert [str(path) for path in sources if len(path.read_text("utf-8").splitlines()) > 400] == []
+
+
+def test_a_laptop_installs_all_that_operator_and_gateway_need_but_for_a_cluster() -> None:
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras["operator"] + extras["gateway"]) - set(extras["up"]) == {"kopf>=1.45", "kubernetes>=37"}

@@ -30,7 +30,7 @@ def test_the_readme_leads_to_every_page() -> None:
     linked = {str((ROOT / link).resolve().relative_to(ROOT)) for link in _LINK.findall(text)}
     kept = {page for page in pages() if not page.startswith("tests/")}
     below = {page for page in kept for entry in linked if page.startswith(f"{Path(entry).parent}/") and "/" in entry}
-    assert kept - linked - below == {"README.md", "CHANGELOG.md"}
+    assert kept - linked - below == {"README.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md"}
 
 
 FORMATS = "tests/component/gateway/test_formats_readme.py"
@@ -38,6 +38,7 @@ SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/connect.md": ["tests/component/cli/test_connect_commands.py"],
     "docs/litellm.md": ["tests/component/up/test_litellm.py"],
     "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
@@ -58,6 +59,7 @@ RUN_BY = {
 }
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
+    "CONTRIBUTING.md": "`.ci/run` runs the same lines",
     "docs/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares the page with the code",
     "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",

@@ -38,6 +38,7 @@ NARROWS: Mapping[str, Any] = {
     "tiers": {"web": ServerTiers(max="fast")},
     "escaping": frozenset({"web"}),
     "floors": ((1, "deep"),),
+    "manual": ((1, 0),),
 }
 
 
@@ -55,6 +56,7 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
     "quota": {"limits": PolicyLimits(calls_per_minute=5)},
     "counted": {"limits": PolicyLimits(concurrency=2)},
     "escapes": {"control_characters": "Escape"},
+    "manual": {"auto_run": "ReadOnly"},
 }
 """A policy for each row of the table."""
 

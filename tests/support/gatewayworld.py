@@ -24,6 +24,8 @@ from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.configuration import Models
+from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.settings import Settings
 from rawserver import RawServer
 from toolservers import tool
@@ -114,6 +116,8 @@ async def running(
     """
     parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed", "heap")
     wiring = {name: settings.pop(name) for name in parts if name in settings}
+    if isinstance(wiring.get("models"), Models):
+        wiring["models"] = ConfiguredModels(wiring["models"])
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_api.documents.codec import Document
-from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
@@ -34,6 +34,7 @@ ADDS = tool(
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
         "required": ["a", "b"],
     },
+    annotations={"readOnlyHint": True},
 )
 FAILS = tool("fail", description="Always fail")
 
@@ -41,6 +42,14 @@ FAILS = tool("fail", description="Always fail")
 def more_tools(count: int) -> list[dict[str, Any]]:
     """Tools beside these, of some 150 tokens each."""
     return [tool(f"count_{n:03}", description=f"Count the boxes of store {n}. " + "Boxes. " * 60) for n in range(count)]
+
+
+def policy(name: str = "careful", *, limits: PolicyLimits | None = None, auto_run: str = "All") -> Policy:
+    """One about everybody and every tool."""
+    return Policy(
+        namespace="default", name=name, every=True, rules=(Rule(action="Allow", tools=("*",)),),
+        limits=limits or PolicyLimits(), auto_run=auto_run,
+    )  # fmt: skip
 
 
 def theirs(name: str = "theirs") -> dict[str, Any]:
@@ -88,37 +97,54 @@ def _called(seen: list[dict[str, Any]]) -> Any:
     return call
 
 
+def _delayed(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if before is not None and scope["type"] == "http":
+            await before()
+        await model(scope, receive, send)
+
+    return answer
+
+
 @contextlib.asynccontextmanager
 async def llm_world(
     folder: Path,
     *scripts: ScriptedTurn | Sequence[ScriptedTurn],
     windows: Mapping[str, int] | None = None,
     provider: Mapping[str, Any] | None = None,
+    providers: Sequence[Mapping[str, Any]] = (),
+    policies: Sequence[Policy] = (),
     tools: Sequence[dict[str, Any]] = (),
-    rules: Rules | None = None,
+    tiers: Sequence[Tier] = (),
+    prices: Mapping[str, ModelPrice] | None = None,
+    before_answer: Callable[[], Awaitable[None]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers. `tools`: more tools of the server.
+    `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
+    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
-        ports = [await stack.enter_async_context(serve_asgi(model)) for model in models]
+        ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
         server = await stack.enter_async_context(modern_server([ADDS, FAILS, *tools], call=_called(seen)))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
-        providers = read_providers(
+        each = [*providers, *({} for _ in names)]
+        read = read_providers(
             {
-                f"script{number}": {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {})}
+                f"script{number}": {
+                    "baseUrl": f"http://127.0.0.1:{port}/v1", "models": [name], **(provider or {}), **each[number],
+                }
                 for number, (port, name) in enumerate(zip(ports, names, strict=True))
             },
             routes,
-        )
+        )  # fmt: skip
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
-        configured = Models(routes, known, None, providers)
-        documents: list[Document] = [catalog("demo", server.url, [ADDS, FAILS, *tools])]
-        documents += [] if rules is None else [rules]
-        gateway = await stack.enter_async_context(running(folder, *documents, models=configured, **settings))
+        configured = Models(routes, known, None, read, prices or {})
+        demo = catalog("demo", server.url, [ADDS, FAILS, *tools], trust_annotations=True)
+        rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
+        gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)

@@ -14,13 +14,15 @@ from typing import Any
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
+from fairlead_gateway.configuration import Models
+from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from gatewayworld import ask, modern
-from operatorworld import World
+from operatorworld import GROUP, Json, World
 
 
 @asynccontextmanager
@@ -31,6 +33,7 @@ async def gateway_on(
     resolve: Resolve | None = None,
     kubeconfig: Path | None = None,
     hold: float = HOLD_SECONDS,
+    models: Models = NO_MODELS,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
@@ -42,6 +45,7 @@ async def gateway_on(
             source=KubeSource(kube, namespace, hold=hold),
             credentials=KubeCredentials(kube, namespace, set_up.credentials),
             resolve=resolve_by_dns if resolve is None else resolve,
+            models=ConfiguredModels(models),
         )
         await gateway.start()
         try:
@@ -70,3 +74,15 @@ def shows(gateway: Gateway, *expected: str) -> Callable[[], Awaitable[bool]]:
         return await names(gateway) == sorted(expected)
 
     return look
+
+
+def declare(world: World, name: str, rules: list[Json], *, namespace: str = "", **spec: Any) -> None:
+    """Create a ToolPolicy, or give it another spec."""
+    path = f"{GROUP}/namespaces/{namespace or world.namespace}/toolpolicies"
+    body: Json = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": name}}
+    body["spec"] = {"rules": rules, **spec}
+    code, answer = world.request("POST", path, body)
+    if code == 409:
+        merge = "application/merge-patch+json"
+        code, answer = world.request("PATCH", f"{path}/{name}", {"spec": body["spec"]}, content_type=merge)
+    assert code in (200, 201), answer

@@ -207,11 +207,40 @@ egress:
 {{- if $file }}{{- toYaml $file }}{{- end -}}
 {{- end -}}
 
+{{/* The gateway's file of routes and providers, with the mounted keys of Secrets; nothing without any. */}}
+{{- define "fairlead.gateway.routes" -}}
+{{- with .Values.gateway.routes -}}
+{{- $file := deepCopy . -}}
+{{- range $name, $provider := $file.providers -}}
+{{- if $provider.keySecret -}}
+{{- $_ := set $provider "keyFile" (printf "/etc/fairlead-provider-keys/%s" $name) -}}
+{{- $_ := unset $provider "keySecret" -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $file -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Keys of providers as sources of a projected volume; nothing where there are none. A Secret that is not there keeps no pod
+from its start: requests to that provider are told. */}}
+{{- define "fairlead.gateway.providerKeys" -}}
+{{- range $name, $provider := .Values.gateway.routes.providers }}
+{{- with $provider.keySecret }}
+- secret:
+    name: {{ .name }}
+    optional: true
+    items:
+      - key: {{ .key }}
+        path: {{ $name }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* The gateway's files from values, as the data of a ConfigMap; nothing where there are none. */}}
 {{- define "fairlead.gateway.files" -}}
-{{- with .Values.gateway.routes }}
+{{- with include "fairlead.gateway.routes" . }}
 routes.yaml: |
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with include "fairlead.identity" . }}
 identity.yaml: |

@@ -88,6 +88,7 @@ class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
     calls_per_minute: int | None = None
     concurrency: int | None = None
     result_tokens: int | None = None
+    tokens_per_day: int | None = None
 
 
 class Policy(DocumentStruct, kw_only=True, frozen=True):
@@ -109,6 +110,8 @@ class Policy(DocumentStruct, kw_only=True, frozen=True):
     """How a denied call is answered: `Hide`, as if the tool did not exist; `Explain`, with the reason."""
     control_characters: str = "Keep"
     """In results and definitions: `Keep`, or `Escape`, which makes them visible."""
+    auto_run: str = "All"
+    """Tools that a loop of model and tools may call by itself: `All`, `ReadOnly` or `None`."""
 
 
 class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RULES):

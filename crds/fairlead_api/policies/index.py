@@ -49,6 +49,8 @@ WORST: Final[Mapping[str, bool]] = {
 ToolAnnotations).
 """
 
+READ_ONLY: Final = "ReadOnly"
+"""`autoRun` of policies after which only tools with a trusted `readOnlyHint` are called without the caller."""
 _FEW: Final = 64
 """Tools whose annotations are read between two pauses."""
 
@@ -125,7 +127,7 @@ class ToolIndex:
             yield from self._reading_words("tags")
         if any(rule.categories for rule in rules):
             yield from self._reading_words("categories")
-        if any(rule.annotations for rule in rules):
+        if any(rule.annotations for rule in rules) or any(policy.auto_run == READ_ONLY for policy in policies):
             yield from self._reading_hints()
 
     def of_servers(self, servers: Iterable[str]) -> int:
@@ -155,6 +157,11 @@ class ToolIndex:
         for hint, wanted in rule.annotations.items():
             bits &= self._hinting(hint, wanted=wanted)
         return bits
+
+    @property
+    def read_only(self) -> int:
+        """Bits of the tools with a trusted `readOnlyHint`."""
+        return self._hinting("readOnlyHint", wanted=True)
 
     def chosen(self, bits: int, items: Sequence[Item]) -> Iterable[Item]:
         """Those of `items` whose bit is set in `bits`; `items` holds one per tool."""

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule
-from fairlead_api.policies.index import ToolIndex
+from fairlead_api.policies.index import READ_ONLY, ToolIndex
 from fairlead_api.slices import finish
 
 ALLOW: Final = "Allow"
@@ -22,6 +22,7 @@ DENY: Final = "Deny"
 EXPLAIN: Final = "Explain"
 ESCAPE: Final = "Escape"
 HIDE: Final = "Hide"
+ALL: Final = "All"
 _NOTHING: Final = ""
 """Action of a rule that does neither."""
 
@@ -84,6 +85,10 @@ class Merged(msgspec.Struct, frozen=True):
     """Servers whose control characters are made visible: one policy that says so is enough."""
     floors: tuple[tuple[int, str], ...] = ()
     """Visible tools that only some tiers show, and the fastest of these; each tool once."""
+    manual: tuple[tuple[int, int], ...] = ()
+    """Visible tools that no loop of model and tools calls by itself, and the policy that says so; each tool once, those
+    of `autoRun: None` first.
+    """
     bare: frozenset[str] = frozenset()
     """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
 
@@ -158,6 +163,7 @@ def merging(
         _explaining(index, heard),
         _escaping(index, heard),
         floors.of(visible),
+        _manual(index, heard, visible),
         _bare(index, heard),
     )
 
@@ -312,6 +318,20 @@ def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
         if policy.control_characters == ESCAPE:
             found.update(index.servers if policy.every else policy.servers)
     return frozenset(found)
+
+
+def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int, int], ...]:
+    """Tools that policies keep from running by themselves: one that says so is enough."""
+    found, taken = [], 0
+    strict = {place: policy for place, policy in heard.items() if policy.auto_run != ALL}
+    for place, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
+        bits = selected_by(index, policy) & visible & ~taken
+        if policy.auto_run == READ_ONLY:
+            bits &= ~index.read_only
+        taken |= bits
+        if bits:
+            found.append((bits, place))
+    return tuple(found)
 
 
 def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:

@@ -188,6 +188,9 @@ class SubjectLimits(Model):
     result_tokens: int | None = Field(default=None, ge=200, le=10000000)
     """Tokens of one tool's result. A longer one is kept for the subject, who gets its beginning, end and shape, and
     the tool `read_result` to read on."""
+    tokens_per_day: int | None = Field(default=None, ge=0, le=1000000000000)
+    """Tokens of models, input and output, in a UTC day over the gateway's endpoints of models: of the requests in which
+    tools of this namespace are offered."""
 
 
 class ToolPolicySpec(Model):
@@ -213,6 +216,10 @@ class ToolPolicySpec(Model):
     """Treatment of control characters in results and definitions. `Keep`: they pass unchanged. `Escape`: they are
     shown as text, as in `\\u001b`, with marks that change the direction of text; not tabs and line ends.
     """
+    auto_run: Literal["All", "ReadOnly", "None"] = "All"
+    """Tools that the gateway's endpoints of models may run by themselves when a model calls them. `ReadOnly`: those
+    that say `readOnlyHint`, of a server trusted with annotations. Calls of the others come back to the caller, who may
+    run them."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

@@ -14,3 +14,8 @@ def client_lines(url: str) -> list[tuple[str, str]]:
         ("Inspector", f"npx @modelcontextprotocol/inspector --cli {url} --method tools/list"),
         ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {url}"),
     ]
+
+
+def model_lines(base_url: str, model: str) -> list[tuple[str, str]]:
+    """How a client of a model's API is connected; nothing without such endpoints. An empty `model` is any of them."""
+    return [("OpenAI SDK", f"base_url={base_url} model={model or 'NAME'}")] if base_url else []

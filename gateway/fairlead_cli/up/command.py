@@ -30,12 +30,13 @@ from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, 
 from fairlead_cli.up.folders import folders
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.litellm import WithServer, litellm_server
+from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.configuration import load_models
+from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -77,6 +78,8 @@ class UpOptions:
     routes: Path | None = None
     litellm: str | None = None
     """URL of a LiteLLM proxy that is one of the servers."""
+    llm: str | None = None
+    """Where the model of the endpoints in front of models is."""
     tier: str | None = None
     state_dir: Path | None = None
     probe: bool = False
@@ -100,7 +103,7 @@ def run_up(options: UpOptions) -> None:
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         stack.enter_context(display)
         abandon = _abandoning(display, where if options.state_dir is None else None)
-        runner.run(_serve(options, where, display, abandon))
+        runner.run(_with_model(options, where, display, abandon))
 
 
 def _console(environment: Mapping[str, str]) -> Console:
@@ -108,7 +111,16 @@ def _console(environment: Mapping[str, str]) -> Console:
     return Console(_environ={name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")})
 
 
-async def _serve(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
+async def _with_model(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
+    if options.llm and leads_here(options.llm, options):
+        raise Failure("--llm: this is the gateway's own address: --port gives it another", code=USED_WRONGLY)
+    async with chosen_model(options.llm, os.environ) as model:
+        await _serve(options, where, display, abandon, model)
+
+
+async def _serve(
+    options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None], model: ChosenModel
+) -> None:
     processes.become_subreaper()
     stop, news, nudge = asyncio.Event(), asyncio.Event(), asyncio.Event()
     _stop_on_signals(stop, abandon)
@@ -119,7 +131,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         lambda: station.declared,
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
-    gateway, custom = _gateway(options, where, children, nudge, outputs)
+    gateway, custom = _gateway(options, where, children, nudge, outputs, model)
     board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -146,7 +158,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         _check_tier(options.tier, station.tiers)
         await station.prepare()
         await _start(gateway, options)
-        display.listening(_addresses(options.host, gateway))
+        display.listening(_addresses(options.host, gateway, model.model))
         for key in station.declared:
             board.declare(key)
         for server in skipped:
@@ -219,6 +231,7 @@ def _gateway(
     children: ChildHost,
     nudge: asyncio.Event,
     outputs: ProcessOutputs,
+    model: ChosenModel,
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
@@ -240,7 +253,7 @@ def _gateway(
             credentials=DirectoryCredentials(where.credentials),
             children=children,
             custom=custom.tools,
-            models=load_models(settings.routes),
+            models=ConfiguredModels.of_file(settings.routes, model.added),
             trust=trusted(settings),
             outputs=outputs,
             heap=Heap(),
@@ -296,10 +309,12 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
     return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
 
 
-def _addresses(host: str, gateway: Gateway) -> Addresses:
+def _addresses(host: str, gateway: Gateway, model: str) -> Addresses:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     scheme = "http" if gateway.settings.tls_cert is None else "https"
-    return Addresses(f"{scheme}://{shown}:{gateway.port}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics")
+    root = f"{scheme}://{shown}:{gateway.port}"
+    models = f"{root}/v1" if gateway.models.now.providers else ""
+    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model)
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

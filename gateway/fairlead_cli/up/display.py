@@ -21,7 +21,7 @@ from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
 from fairlead_cli.up.cells import harmless
-from fairlead_cli.up.clients import client_lines
+from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.layout import ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 
@@ -35,6 +35,10 @@ class Addresses:
 
     mcp: str
     metrics: str
+    models: str = ""
+    """Base URL for OpenAI's clients; empty without endpoints in front of models."""
+    model: str = ""
+    """Name of the model for such a client; empty where the client has to know one."""
 
 
 class Display(Protocol):
@@ -109,7 +113,7 @@ def view_of(board: Board, addresses: Addresses | None) -> ScreenView:
     return ScreenView(
         mcp=addresses.mcp if addresses else "",
         metrics=addresses.metrics if addresses else "",
-        clients=tuple(client_lines(addresses.mcp)) if addresses else (),
+        clients=_client_lines(addresses) if addresses else (),
         servers=servers,
         problems=tuple(map(str, board.problems)),
         news=tuple(f"{plain_name(one.key)}: {one.text}" for one in board.news),
@@ -176,7 +180,7 @@ class PlainLines(_Changes):
 
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
-        for name, line in client_lines(addresses.mcp):
+        for name, line in _client_lines(addresses):
             self._say(f"  {name + ':':<13}{line}")
 
     def stopping(self) -> None:
@@ -211,7 +215,8 @@ class JsonChanges(_Changes):
     """For programs: one JSON object per line, `event` says which."""
 
     def listening(self, addresses: Addresses) -> None:
-        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics)
+        models = {"models": addresses.models, "model": addresses.model} if addresses.models else {}
+        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models)
 
     def stopping(self) -> None:
         self._emit("stopping")
@@ -237,6 +242,10 @@ class JsonChanges(_Changes):
     def _emit(event: str, **members: Any) -> None:
         sys.stdout.write(json.dumps({"event": event, **members}, ensure_ascii=False) + "\n")
         sys.stdout.flush()
+
+
+def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
+    return (*client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model))
 
 
 def _comes(row: Row) -> bool:

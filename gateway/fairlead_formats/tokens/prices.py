@@ -1,4 +1,5 @@
-"""Prices of cached and written tokens, as factors of the price of an input token, by the name of the model.
+"""Prices of tokens: in dollars, where the installation says them, and of cached and written ones as factors of the
+price of an input token, by the name of the model.
 
 Pure module. Factors are those that providers published until autumn 2026, for caches of minutes; where models of one
 row differ, the one whose tokens are dearer. A request may bring its own.
@@ -7,11 +8,14 @@ row differ, the one whose tokens are dearer. A request may bring its own.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from fairlead_formats.tokens.families import bare
+
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class TokenPrices(msgspec.Struct, frozen=True):
@@ -43,3 +47,34 @@ def prices_of(model: str) -> TokenPrices:
     """The prices of a model, however a provider or a router writes its name; `UNKNOWN` for any other."""
     name = bare(model)
     return next((prices for pattern, prices in _BY_NAME if pattern.match(name)), UNKNOWN)
+
+
+class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Price of one model in US dollars for a million tokens, as its provider states it."""
+
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    """Input that the provider's cache has; by default what `prices_of` says of the model."""
+    cache_write: Dollars | None = None
+    """Input that is put into the cache; likewise."""
+
+    def factors(self, model: str) -> TokenPrices:
+        """The price of each kind of token in that of an input token."""
+        known = prices_of(model)
+        if not self.input:
+            return known
+        return TokenPrices(
+            known.read if self.cached_input is None else round(1000 * self.cached_input / self.input),
+            known.write if self.cache_write is None else round(1000 * self.cache_write / self.input),
+            round(1000 * self.output / self.input),
+            known.least,
+        )
+
+    def dollars(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
+        """Cost of a request; `cached` and `written` are among the tokens of the input."""
+        factors = prices_of(model)
+        read = self.input * factors.read / 1000 if self.cached_input is None else self.cached_input
+        write = self.input * factors.write / 1000 if self.cache_write is None else self.cache_write
+        plain = max(input_tokens - cached - written, 0)
+        return (plain * self.input + cached * read + written * write + output_tokens * self.output) / 1e6

@@ -13,10 +13,11 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import Mode
-from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision
+from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision, ModelUse
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.tracing.trace import TRACEPARENT
+from fairlead_tools.refusal import RATE_LIMITED
 
 Level = Literal["off", "denials", "all"]
 
@@ -100,6 +101,21 @@ class Auditor:
                 traceparent=asked.headers.get(TRACEPARENT, b""), meta=_own(found.get("_meta")),
                 arguments=_own(arguments) if self._with_arguments else None,
                 arguments_bytes=0 if arguments is None else len(arguments),
+            )
+        )  # fmt: skip
+
+    def asked_model(self, asked: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse) -> None:
+        """A request to an endpoint in front of models is over. `outcome` is empty where all is well."""
+        if outcome == RATE_LIMITED:
+            decision: Decision = LIMITED
+        elif not self.every:
+            return
+        else:
+            decision = ALLOWED if use.provider else REFUSED
+        self.writer.put(
+            AuditEntry(
+                self._now(), decision, asked.identity, asked.address, path, outcome=outcome, seconds=seconds,
+                traceparent=asked.headers.get(TRACEPARENT, b""), model=use,
             )
         )  # fmt: skip
 

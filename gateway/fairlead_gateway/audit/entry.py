@@ -25,6 +25,20 @@ REFUSED: Final = "refused"
 """The gateway kept it from the server for another reason, which `outcome` names."""
 
 
+class ModelUse(msgspec.Struct, frozen=True):
+    """Part of a model in one request to the endpoints in front of models."""
+
+    provider: str
+    """By its name in the configuration; empty where none was asked."""
+    model: str
+    rounds: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    tools: tuple[str, ...] = ()
+    """Those that were called here, in their order."""
+
+
 class AuditEntry(msgspec.Struct, gc=False):
     """One line to be. `at` is in seconds since the epoch, `seconds` how long it took."""
 
@@ -50,6 +64,8 @@ class AuditEntry(msgspec.Struct, gc=False):
 
     status: int = 0
     """HTTP status, where the request was turned away before it became an operation."""
+    model: ModelUse | None = None
+    """Where a model was asked."""
 
     @property
     def weight(self) -> int:

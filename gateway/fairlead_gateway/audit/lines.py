@@ -12,11 +12,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.audit.entry import AuditEntry
+from fairlead_gateway.audit.entry import AuditEntry, ModelUse
 from fairlead_gateway.tracing.trace import trace_id
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
+MAX_TOOLS: Final = 100
+"""Calls of one request whose tools are named."""
 MAX_NAME: Final = 256
 """Characters of a name that somebody made up."""
 
@@ -29,7 +31,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     identity = entry.identity
     members: dict[str, Any] = {
         "time": when(entry.at),
-        "event": "request" if entry.status else "call",
+        "event": "request" if entry.status else "model" if entry.model is not None else "call",
         "decision": entry.decision,
         "principal": identity.principal,
         "agent": identity.agent,
@@ -37,8 +39,11 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         "client": entry.address,
         "method": entry.method,
     }
-    members["tool" if entry.method == CALL else "name"] = _named(entry)
-    members["server"] = None if entry.server is None else str(entry.server)
+    if entry.model is not None:
+        members.update(_model(entry.model))
+    else:
+        members["tool" if entry.method == CALL else "name"] = _named(entry)
+        members["server"] = None if entry.server is None else str(entry.server)
     members["outcome"] = entry.outcome or "ok"
     if entry.reason:
         members["reason"] = entry.reason
@@ -46,6 +51,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["status"] = entry.status
     else:
         members["durationMs"] = round(entry.seconds * 1000, 3)
+    if entry.model is None and not entry.status:
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
     trace = trace_id(entry.traceparent, entry.meta)
@@ -54,6 +60,14 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     if entry.arguments is not None:
         members.update(tell(entry.arguments))
     return written(members)
+
+
+def _model(use: ModelUse) -> dict[str, Any]:
+    return {
+        "provider": use.provider or None, "model": use.model[:MAX_NAME] or None, "rounds": use.rounds,
+        "inputTokens": use.input_tokens, "outputTokens": use.output_tokens, "cachedTokens": use.cached_tokens,
+        "tools": [name[:MAX_NAME] for name in use.tools[:MAX_TOOLS]],
+    }  # fmt: skip
 
 
 def _named(entry: AuditEntry) -> str | None:

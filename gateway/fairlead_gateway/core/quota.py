@@ -37,6 +37,7 @@ class Quota(msgspec.Struct, frozen=True):
     calls_per_minute: int | None = None
     concurrency: int | None = None
     result_tokens: int | None = None
+    tokens_per_day: int | None = None
     by: Mapping[str, str] = {}
     """Member to the policy that it comes from."""
 

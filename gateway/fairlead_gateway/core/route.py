@@ -83,6 +83,8 @@ class Route:
     """Whether a quota or its caps bound how many calls there may be of it."""
     constraint: ArgumentConstraint | None = None
     """Bounds that policies set to the arguments; None: any are allowed."""
+    manual: str = ""
+    """Why policies let no loop of model and tools call it by itself; empty where one may."""
     escapes: bool = False
     """Whether policies want control characters in what its server says made visible."""
     quota: Quota | None = None

@@ -11,6 +11,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from fairlead_gateway.file_changes import FileChanges
+
 log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 10.0
@@ -30,15 +32,14 @@ class Certificates:
         self._cert = cert
         self._key = key or cert
         self._client_ca = client_ca
-        self._seen = self._looks()
+        self._changes = [FileChanges(file) for file in (self._cert, self._key)]
+        self._changed()
         self.context = self._loaded()
 
     def look(self) -> None:
         """Take the files anew if they changed. Called every second or so."""
-        seen = self._looks()
-        if seen == self._seen:
+        if not self._changed():
             return
-        self._seen = seen
         try:
             self._loaded()  # into another context first: a pair that does not fit would leave this one without a key
             self.context.load_cert_chain(self._cert, self._key)
@@ -61,12 +62,6 @@ class Certificates:
             raise BadCertificate(f"cannot listen with TLS ({files}): {error}") from error
         return context
 
-    def _looks(self) -> tuple[object, ...]:
-        seen: list[object] = []
-        for file in (self._cert, self._key):
-            try:
-                stat = file.stat()
-                seen += (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            except OSError as error:
-                seen.append(error.errno)
-        return tuple(seen)
+    def _changed(self) -> bool:
+        changed = [changes.look() for changes in self._changes]  # of each, also where the first one has changed
+        return any(changed)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fairlead_gateway.file_changes import FileChanges
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument, read
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
 MAX_BYTES: Final = 16 << 20
 
 
@@ -29,13 +29,8 @@ class KeyFile:
             return read(file.read(MAX_BYTES))
 
     async def run(self, tell: Callable[[KeyDocument], None]) -> None:
-        seen: object = None
-        while True:
-            looks = await asyncio.to_thread(self._looks)
-            if looks != seen:
-                seen = looks
-                await self._tell(tell)
-            await asyncio.sleep(LOOK_SECONDS)
+        async for _ in FileChanges(self._path):
+            await self._tell(tell)
 
     async def _tell(self, tell: Callable[[KeyDocument], None]) -> None:
         try:
@@ -45,11 +40,3 @@ class KeyFile:
             tell(KeyDocument())
         except (BadKeys, OSError) as error:
             log.error("The API keys in %s cannot be read, and stay as they were: %s", self._path, error)
-
-    def _looks(self) -> object:
-        """Attributes of the file that change with every write."""
-        try:
-            seen = self._path.stat()
-        except OSError as error:
-            return error.errno
-        return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -44,6 +44,13 @@ class Limited(msgspec.Struct, frozen=True):
     retry_after: float | None
 
 
+def account_name(asker: str) -> str:
+    """Name of bounded length that the accounts of an asker go by."""
+    if len(asker) <= MAX_ASKER:
+        return asker
+    return hashlib.blake2b(asker.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 class Account:
     """Use of one limit so far."""
 
@@ -135,8 +142,7 @@ class Limiter:
         """
         if self._agents is None and share is None and caps is None:
             return NO_LEASE
-        if len(asker) > MAX_ASKER:
-            asker = hashlib.blake2b(asker.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        asker = account_name(asker)
         now = self._clock()
         lease: list[Account] = []
         for account in self._applying(asker, share, tool, caps, now):

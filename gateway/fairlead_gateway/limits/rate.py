@@ -5,7 +5,10 @@ Pure module. `limits.shared` settles it with other replicas.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fairlead_gateway.limits.daily import DayAccount
 
 MINUTE: Final = 60.0
 _EXACT: Final = 1e-9
@@ -15,11 +18,13 @@ _EXACT: Final = 1e-9
 class Sharing:
     """State that the rates of one gateway share where other replicas take part."""
 
-    __slots__ = ("blocked", "dirty")
+    __slots__ = ("blocked", "days", "dirty")
 
     def __init__(self) -> None:
         self.dirty: list[Rate] = []
         """Those with calls that the others were not told of, each once."""
+        self.days: list[DayAccount] = []
+        """Accounts of a day that the others were not told of, or that are to be looked up; each once."""
         self.blocked = 0.0
         """Nothing is admitted while this is set: the seconds after which to come again."""
 

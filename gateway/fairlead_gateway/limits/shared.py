@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
+from fairlead_gateway.limits.daily import DAY, DayAccount
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 
@@ -45,6 +46,23 @@ return told
 """KEYS: rates. ARGV: seconds of calls to add to each. Returns how many seconds each is ahead then, by Redis' clock."""
 
 
+DAY_SCRIPT: Final = """
+local told = {}
+for i = 1, #KEYS do
+  local total = tonumber(redis.call('GET', KEYS[i]) or '0')
+  total = math.max(total, tonumber(ARGV[2 * i])) + tonumber(ARGV[2 * i + 1])
+  if total > 0 then redis.call('SET', KEYS[i], string.format('%.0f', total), 'PX', ARGV[1]) end
+  told[i] = string.format('%.0f', total)
+end
+return told
+"""
+"""KEYS: accounts of a day. ARGV: milliseconds that they are kept, then for each what a replica knows to be spent, and
+what to add. Returns the sums. A Redis that has lost them learns them again from the replicas.
+"""
+KEPT_MS: Final = int(DAY * 2000)
+"""Longer than the day in every time of a replica's clock."""
+
+
 class Settler:
     """Settles rates with other replicas through Redis. Times in seconds; `timeout` bounds every request to Redis. With
     `closed`, nothing is admitted from the start until Redis has answered, and while it does not.
@@ -71,6 +89,7 @@ class Settler:
         self._prefix = prefix
         self._clock = clock
         self._script = self._redis.register_script(SCRIPT)
+        self._day_script = self._redis.register_script(DAY_SCRIPT)
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._asked_at = clock()
@@ -97,25 +116,31 @@ class Settler:
     async def settle(self) -> None:
         """Tell Redis what was admitted here, and learn what was admitted elsewhere. Raises nothing."""
         dirty, self._sharing.dirty = self._sharing.dirty, []
-        await self._attempt(partial(self._exchange, dirty))
+        days, self._sharing.days = self._sharing.days, []
+        await self._attempt(partial(self._exchange, dirty, days))
         self._sharing.dirty += dirty
+        self._sharing.days += days
 
     async def _run(self) -> None:
         while not self._stopping:
             await asyncio.sleep(self._interval if self.up else min(PAUSE_SECONDS, self._timeout * 2))
-            if self._sharing.dirty or not self.up:
+            if self._sharing.dirty or self._sharing.days or not self.up:
                 await self.settle()
             elif self._clock() - self._asked_at > PAUSE_SECONDS:
                 await self._attempt(self._greet)
 
-    async def _exchange(self, dirty: list[Rate]) -> None:
-        """Takes out of `dirty` what was told."""
+    async def _exchange(self, dirty: list[Rate], days: list[DayAccount]) -> None:
+        """Takes out of both what was told."""
         if not self.up:
             await self._greet()
         while dirty:
             batch = dirty[:BATCH]
             del dirty[:BATCH]
             await self._tell(batch)
+        while days:
+            accounts = days[:BATCH]
+            del days[:BATCH]
+            await self._tell_days(accounts)
 
     async def _greet(self) -> None:
         async with asyncio.timeout(self._timeout):
@@ -127,16 +152,31 @@ class Settler:
         added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
         async with asyncio.timeout(self._timeout):
             told = await self._script(
-                keys=[self._key(rate) for rate, _ in added], args=[f"{seconds:.6f}" for _, seconds in added]
+                keys=[self._key("rate", rate.name) for rate, _ in added],
+                args=[f"{seconds:.6f}" for _, seconds in added],
             )
         now = self._clock()
         for (rate, _), ahead in zip(added, told, strict=True):
             rate.settled(float(ahead), now)
         self.settlements += 1
 
-    def _key(self, rate: Rate) -> str:
+    async def _tell_days(self, accounts: Sequence[DayAccount]) -> None:
+        """As `_tell`, of tokens."""
+        days = [account.day for account in accounts]
+        arguments: list[int] = [KEPT_MS]
+        for account in accounts:
+            known = account.spent
+            arguments += [known, account.to_settle()]
+        keys = [self._key(f"tokens:{day}", account.name) for account, day in zip(accounts, days, strict=True)]
+        async with asyncio.timeout(self._timeout):
+            told = await self._day_script(keys=keys, args=arguments)
+        for account, day, total in zip(accounts, days, told, strict=True):
+            account.settled(day, int(total))
+        self.settlements += 1
+
+    def _key(self, kind: str, name: str) -> str:
         """Key of one size for any subject, and on one node of a cluster."""
-        return f"{{{self._prefix}}}:rate:{hashlib.blake2b(rate.name.encode(), digest_size=16).hexdigest()}"
+        return f"{{{self._prefix}}}:{kind}:{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
     async def _attempt(self, asked: Callable[[], Awaitable[None]]) -> bool:
         self._asked_at = self._clock()

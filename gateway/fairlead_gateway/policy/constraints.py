@@ -22,6 +22,7 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
 """Attribute of a route to its value for all tools of one server; what is false leaves the attribute as it is."""
 OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType({
     "constraint": lambda rules: rules.constraints,
+    "manual": lambda rules: rules.manual,
 })  # fmt: skip
 """Attribute of a route to its values for single tools."""
 

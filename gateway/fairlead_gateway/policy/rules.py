@@ -17,7 +17,7 @@ from fairlead_api.documents.catalog import LocalEndpoint
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.floors import Floor, Floors
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.index import READ_ONLY, Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
 from fairlead_api.slices import finish, listed
@@ -142,6 +142,16 @@ class RuleSet:
                     found.update(dict.fromkeys(self._policies.tools(namespace, bits), floor))
         return found
 
+    @cached_property
+    def manual(self) -> Mapping[ToolRef, str]:
+        """Tools that no loop of model and tools calls by itself, each with the sentence that says why."""
+        found: dict[ToolRef, str] = {}
+        for namespace, merged in self._merged.items():
+            for bits, place in merged.manual:
+                why = self._policies.manual_sentence(place)
+                found.update(dict.fromkeys(self._policies.tools(namespace, bits), why))
+        return found
+
     def explains(self, server: ServerKey) -> bool:
         """Whether reasons are told at a server."""
         found = self._merged.get(server.namespace)
@@ -225,6 +235,15 @@ class Policies:
                 return f"{policies} select the server, and none speaks of the caller"
             case _:
                 return "the policies were not compiled for this server yet"
+
+    def manual_sentence(self, place: int) -> str:
+        """Why a policy lets no loop of model and tools run a tool by itself."""
+        policy = self.rules.policies[place]
+        if policy.auto_run == READ_ONLY:
+            return (
+                f"policy {self.name(place)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+            )
+        return f"policy {self.name(place)} has autoRun: {policy.auto_run}"
 
     def called(self, ref: RuleRef) -> str:
         """A rule in words, by its name where it has one."""

@@ -126,6 +126,11 @@ class View:
             return app_tools.ambiguous(name, shown)
         return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
 
+    def manual(self, name: str) -> str:
+        """Why policies let no loop of model and tools run a shown or hidden tool by itself; empty where one may."""
+        route = self.everything.get(name)
+        return "" if route is None else route.manual
+
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
         """Route of a tool of a server by its own name, shown or hidden; None where the subject may not see it."""
         if self._by_server is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from fairlead_formats.tokens.families import family_of
 from fairlead_formats.tokens.models import ContextWindow, shipped
@@ -12,6 +14,14 @@ from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
+
+Known = Annotated[
+    bool,
+    Query(
+        description="`true` is needed where providers are configured: without it the answer is about models that can "
+        "be asked for, in the form of the client's kind of API."
+    ),
+]
 
 
 class ModelDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,11 +73,11 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
-    async def list_models() -> Response:
+    async def list_models(known: Known = True) -> Response:
         return answer(await context.worker.do(lambda: encode(listed(context))))
 
     @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
-    async def show_model(name: str) -> Response:
+    async def show_model(name: str, known: Known = True) -> Response:
         return answer(await context.worker.do(lambda: encode(document(context, name))))
 
     return routes

@@ -129,7 +129,7 @@ def planned(
     exposure = None
     if asked.task is not None:
         model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))
-        exposure = compared(asked.task, Fit(model, conversation, limits), ways)
+        exposure = compared(asked.task, Fit(model, conversation, limits), ways, context.prices)
     return PlanAnswer(
         outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure
     )

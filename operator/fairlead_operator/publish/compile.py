@@ -126,12 +126,14 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
             calls_per_minute=spec.limits.calls_per_minute,
             concurrency=spec.limits.concurrency,
             result_tokens=spec.limits.result_tokens,
+            tokens_per_day=spec.limits.tokens_per_day,
         )
         if spec.limits
         else PolicyLimits(),
         pinned=tuple(spec.pinned),
         denied=spec.denied,
         control_characters=spec.control_characters,
+        auto_run=spec.auto_run,
     )
 
 

@@ -27,7 +27,7 @@ MESSAGE_LIMIT: Final = 1024
 _EXAMPLES: Final = 3
 _LIMITS: Final = {
     "max_tools": "maxTools", "tool_tokens": "toolTokens", "calls_per_minute": "callsPerMinute",
-    "concurrency": "concurrency", "result_tokens": "resultTokens",
+    "concurrency": "concurrency", "result_tokens": "resultTokens", "tokens_per_day": "tokensPerDay",
 }  # fmt: skip
 
 

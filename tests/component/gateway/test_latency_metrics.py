@@ -6,35 +6,17 @@ import asyncio
 import re
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
 from gatewayworld import LEGACY, ask, calling, catalog, running
+from metricseries import labelled, told
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, post
 
 TIERS = Rules(tiers=(Tier(name="fast", max_latency_ms=40, default=True), Tier(name="deep", max_latency_ms=4000)))
-Labels = tuple[tuple[str, str], ...]
-
-
-async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
-    """Series by name and labels."""
-    text = (await exposed(gateway.metrics)).decode()
-    found: dict[str, dict[Labels, float]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
-    return found
-
-
-def labelled(**labels: str) -> Labels:
-    return tuple(sorted(labels.items()))
 
 
 def state_of(number: int) -> ToolState:

@@ -15,6 +15,7 @@ import pytest
 
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import Settler
@@ -264,3 +265,56 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(one))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))
+
+
+class Spender:
+    """The tokens of one gateway, where every agent has a thousand a day."""
+
+    def __init__(self, url: str) -> None:
+        self.sharing = Sharing()
+        self.settler = Settler(url, self.sharing, interval=60, timeout=5, closed=False)
+        self.tokens = TokenLimiter(1000, self.sharing)
+
+    def spent(self, agent: str = "ada") -> bool:
+        """Whether nothing is left."""
+        return self.tokens.budget(agent).refusal() is not None
+
+
+async def test_replicas_spend_the_tokens_of_one_day_together(redis: RedisServer) -> None:
+    one, other, late = (Spender(redis.url) for _ in range(3))
+    try:
+        one.tokens.budget("ada").charge(600)
+        other.tokens.budget("ada").charge(500)
+        for each in (one, other):
+            assert not each.spent()
+            await each.settler.settle()
+        assert not one.spent(), "what it knows is from before the other had told"
+        await one.settler.settle()
+        assert one.spent(), "600 of its own and 500 of the other's"
+        assert other.spent()
+        assert not late.spent(), "it has heard of nothing yet"
+        await late.settler.settle()
+        assert late.spent(), "asking was enough to hear of it"
+        assert not late.spent("bob")
+    finally:
+        for each in (one, other, late):
+            await each.settler.stop()
+
+
+async def test_a_redis_that_forgot_the_tokens_of_a_day_learns_them_from_the_replicas(redis: RedisServer) -> None:
+    one, other = Spender(redis.url), Spender(redis.url)
+    try:
+        one.tokens.budget("ada").charge(700)
+        await one.settler.settle()
+        await redis.stop()
+        one.tokens.budget("ada").charge(200)
+        await one.settler.settle()
+        await redis.start()
+        one.tokens.budget("ada").charge(100)
+        await one.settler.settle()
+        assert not other.spent()
+        await other.settler.settle()
+        assert other.spent()
+    finally:
+        for each in (one, other):
+            await each.settler.stop()

@@ -11,19 +11,17 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.documents.rules import Policy, Rule, Rules, Tier, TierSelection
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Tier, TierSelection
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, catalog, publish, scraped, served
-from llmworld import FAILS, LlmWorld, chunks, llm_world, more_tools, theirs
+from llmworld import FAILS, LlmWorld, chunks, llm_world, more_tools, policy, theirs
 
 HELLO = ScriptedTurn("Hello")
 ALLOW = Rule(action="Allow", tools=("*",))
 META = ["execute_tool", "retrieve_context", "search_tools"]
-TIERS = Rules(
-    tiers=(
-        Tier(name="careful", selection=TierSelection(keywords=("think hard",), commands=("switch to careful",))),
-        Tier(name="quick", max_latency_ms=500, unmeasured="Hide", default=True),
-    )
+TIERS = (
+    Tier(name="careful", selection=TierSelection(keywords=("think hard",), commands=("switch to careful",))),
+    Tier(name="quick", max_latency_ms=500, unmeasured="Hide", default=True),
 )
 
 
@@ -40,7 +38,7 @@ def reported(answer: Answer) -> Any:
 
 
 async def test_the_tier_of_a_request_is_chosen_by_what_was_said(tmp_path: Path) -> None:
-    async with llm_world(tmp_path, HELLO, HELLO, HELLO, rules=TIERS) as world:
+    async with llm_world(tmp_path, HELLO, HELLO, HELLO, tiers=TIERS) as world:
         quick = await world.chat("How much rope?", headers={"x-fairlead-tier": "auto"})
         careful = await world.chat("Please think hard about the rope.", fairlead={"tier": "auto"}, stream=True)
         unasked = await world.chat("Please think hard about the rope.")
@@ -55,7 +53,7 @@ async def test_the_tier_of_a_request_is_chosen_by_what_was_said(tmp_path: Path) 
 async def test_a_command_holds_for_this_turn_and_the_next_two(tmp_path: Path) -> None:
     said: list[dict[str, str]] = []
     tiers = []
-    async with llm_world(tmp_path, *[HELLO] * 4, rules=TIERS) as world:
+    async with llm_world(tmp_path, *[HELLO] * 4, tiers=TIERS) as world:
         for text in ("Switch to careful, please.", "And the nets?", "And the sails?", "And the oars?"):
             said.append({"role": "user", "content": text})
             answer = await world.chat(*said, fairlead={"tier": "auto"})
@@ -78,7 +76,7 @@ async def test_a_turn_whose_calls_the_caller_runs_changes_no_tier(tmp_path: Path
         {"role": "assistant", "content": None, "tool_calls": [seen]},
         {"role": "tool", "tool_call_id": "call_1", "content": "yes"},
     ]
-    async with llm_world(tmp_path, HELLO, HELLO, rules=TIERS) as world:
+    async with llm_world(tmp_path, HELLO, HELLO, tiers=TIERS) as world:
         first = await world.chat(*turn, tools=[theirs()], fairlead={"tier": "auto"})
         second = await world.chat(*turn, *ran, tools=[theirs()], fairlead={"tier": "auto"})
         metrics = await scraped(world.gateway)
@@ -97,7 +95,7 @@ async def test_without_tiers_there_is_none_to_choose(tmp_path: Path) -> None:
 async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Path) -> None:
     said: list[dict[str, Any]] = []
     for wish in ("inject", "search"):
-        async with llm_world(tmp_path, *[HELLO] * 3, rules=TIERS, tools=more_tools(30)) as world:
+        async with llm_world(tmp_path, *[HELLO] * 3, tiers=TIERS, tools=more_tools(30)) as world:
             for text in ("Think hard.", "Think hard again.", "Think hard, once more."):
                 said.append({"role": "user", "content": text})
                 await world.chat(*said, fairlead={"tier": "auto", "tools": wish})
@@ -185,19 +183,39 @@ async def test_search_finds_nothing_that_the_request_did_not_want(tmp_path: Path
 
 
 async def test_a_pinned_tool_stands_beside_search(tmp_path: Path) -> None:
-    pins = Rules(policies=(Policy(namespace="default", name="pins", every=True, rules=(ALLOW,), pinned=("fail",)),))
-    async with llm_world(tmp_path, HELLO, rules=pins, tools=more_tools(3)) as world:
+    pins = Policy(namespace="default", name="pins", every=True, rules=(ALLOW,), pinned=("fail",))
+    async with llm_world(tmp_path, HELLO, policies=[pins], tools=more_tools(3)) as world:
         await world.chat("Hi", fairlead={"tools": "search"})
     assert shown(world) == [*META, "demo__fail"]
 
 
 async def test_a_policy_holds_for_what_execute_tool_calls(tmp_path: Path) -> None:
     rule = Rule(action="Deny", tools=("add",))
-    denied = Rules(policies=(Policy(namespace="default", name="no", every=True, rules=(rule, ALLOW)),))
+    denied = Policy(namespace="default", name="no", every=True, rules=(rule, ALLOW))
     call = ScriptedCall("execute_tool", {"name": "demo__add", "arguments": {"a": 1, "b": 1}})
-    async with llm_world(tmp_path, ScriptedTurn("", [call]), HELLO, rules=denied) as world:
+    async with llm_world(tmp_path, ScriptedTurn("", [call]), HELLO, policies=[denied]) as world:
         await world.chat("Add", fairlead={"tools": "search"})
     assert not world.called
+
+
+async def test_what_policies_do_not_let_run_by_itself_execute_tool_does_not_call(tmp_path: Path) -> None:
+    calls = [
+        ScriptedCall("execute_tool", {"name": "demo__fail"}),
+        ScriptedCall("execute_tool", {"name": "demo__add", "arguments": {"a": 1, "b": 1}}),
+    ]
+    async with llm_world(tmp_path, ScriptedTurn("", calls), HELLO, policies=[policy(auto_run="ReadOnly")]) as world:
+        await world.chat("Try", fairlead={"tools": "search"})
+    assert [call["name"] for call in world.called] == ["add"]
+    results = [m["content"] for m in world.model.requests[1]["messages"] if m["role"] == "tool"]
+    assert "autoRun: ReadOnly" in results[0]
+
+
+async def test_tokens_of_a_day_count_where_tools_are_searched(tmp_path: Path) -> None:
+    few = policy(limits=PolicyLimits(tokens_per_day=1))
+    async with llm_world(tmp_path, HELLO, HELLO, policies=[few]) as world:
+        await world.chat("Hi", fairlead={"tools": "search"})
+        second = await world.chat("Hi", fairlead={"tools": "search"})
+    assert second.status == 429
 
 
 async def test_a_tool_of_the_callers_named_like_search_keeps_the_list(tmp_path: Path) -> None:

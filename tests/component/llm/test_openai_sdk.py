@@ -127,3 +127,29 @@ async def test_a_clients_own_retries_see_the_providers_status(tmp_path: Path) ->
             await _streamed(_base(world), False)
         with pytest.raises(openai.NotFoundError, match="no provider serves"):
             await _streamed(_base(world), False, model="unknown")
+
+
+async def test_the_client_does_not_wait_for_midnight_where_the_tokens_of_the_day_are_spent(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    asked: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}]}
+    async with (
+        llm_world(tmp_path, ScriptedTurn("Hello"), agent_tokens_per_day=1, audit_file=log) as world,
+        openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=2) as client,
+    ):
+        await client.chat.completions.create(**asked)
+        with pytest.raises(openai.RateLimitError, match="tokens of models a day"):
+            await client.chat.completions.create(**asked)
+    assert log.read_text().count('"decision":"limited"') == 1, "it asked once"
+
+
+async def test_the_client_comes_again_when_a_breaker_says_so(tmp_path: Path) -> None:
+    down = ScriptedTurn(status=500)
+    async with llm_world(tmp_path, *[down] * 5, ScriptedTurn("Hello")) as world:
+        for _ in range(5):
+            await world.chat("Hi")
+        async with openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=2) as client:
+            answer = await client.chat.completions.create(
+                model="scripted", messages=[{"role": "user", "content": "Hi"}]
+            )
+    assert answer.choices[0].message.content == "Hello"
+    assert len(world.model.requests) == 6, "five failures and the trial; the first try was not sent on"

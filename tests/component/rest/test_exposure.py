@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_formats.tokens.counting import best_counter
+from fairlead_formats.tokens.prices import ModelPrice
+from fairlead_gateway.configuration import Models
 from fairlead_gateway.core.meta_tools import INSTRUCTIONS
 from fairlead_operator.publish.compile import compile_rules
 from fairlead_rest.exposed_tools import INSTRUCTIONS_TOKENS
@@ -166,6 +168,17 @@ async def test_caching_makes_a_list_cheaper_and_a_warm_cache_most(tmp_path: Path
     assert len(set(prices)) == 3
     assert len({each["list"]["tokens"] for each in (plain, cold, warm)}) == 1
     assert dear["list"]["pricedTokens"] == plain["list"]["pricedTokens"]
+
+
+async def test_prices_that_the_installation_states_count_before_the_published_ones(tmp_path: Path) -> None:
+    body = {"models": ["claude-sonnet-5"], "task": {"calls": 3, "conversationTokens": 2000, "caching": True}}
+    found = []
+    for number, prices in enumerate(({}, {"claude-sonnet-5": ModelPrice(input=3, output=15, cached_input=3)})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with running(folder, shop(100), models=Models(prices=prices)) as gateway:
+            found.append(by_way((await post(gateway, "/v1/plan", body)).message)["list"]["pricedTokens"])
+    assert found[0] < found[1]
 
 
 @pytest.mark.parametrize("task", [{"turn": 3}, {"turns": 0}, {"calls": -1}, {"searches": 1001}, {"caching": 1}, 7])

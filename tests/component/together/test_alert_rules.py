@@ -33,6 +33,9 @@ STORIES = {
     "FairleadGatewayAbsent": Story({"fairlead_build_info": "_x10 1x20"}, 4, 6, 15),
     "FairleadServerDown": Story({'fairlead_server_up{fairlead_server="a/b"}': "0x10 1x20"}, 4, 6, 15),
     "FairleadBreakerOpen": Story({'fairlead_breaker_state{fairlead_server="a/b"}': "2 1x4 0x20"}, 0, 2, 10),
+    "FairleadModelBreakerOpen": Story(
+        {'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "2 1x4 0x20"}, 0, 2, 10
+    ),
     "FairleadCallsFail": Story(
         {f'{CALLS},error_type="TIMEOUT"}}': "0+10x15 150x30", f'{CALLS},error_type=""}}': "0+60x45"}, 4, 8, 25
     ),
@@ -56,6 +59,7 @@ STORIES = {
     "FairleadDecisionsStale": Story({"fairlead_pull_age_seconds": "61x5 60x20"}, 1, 3, 10),
     "FairleadCatalogStale": Story({'fairlead_catalog_stale{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadDocumentsBroken": Story({'fairlead_documents_broken{instance="g"}': "1x10 0x20"}, 4, 6, 15),
+    "FairleadConfigReloadFailed": Story({'fairlead_config_reload_failed{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadOperatorNotLeading": Story(
         {'fairlead_operator_leader{instance="o"}': "0x20", 'fairlead_operator_leader{instance="p"}': "0x5 1x15"},
         1, 3, 10,

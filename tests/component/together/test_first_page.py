@@ -22,7 +22,8 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
     plane = private_plane(controllers=False, crds=False)
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
-    for name, words in (("fairlead", " -m fairlead_cli"), ("python", "")):
+    # what the page installs is installed here: pip looks whether all of it is there
+    for name, words in (("fairlead", " -m fairlead_cli"), ("python", ""), ("pip", " -m pip check --")):
         (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
         (binaries / name).chmod(0o755)
     install, declare = sections(REPOSITORY / "README.md")["Without installing anything in it"]

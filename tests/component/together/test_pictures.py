@@ -17,19 +17,26 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 import yaml
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
+from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_gateway.app import Gateway
+from fairlead_gateway.configuration import Models
+from fairlead_llm.providers import read_providers
+from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running
 from ports import free_port
 from prometheus import Prometheus, hurried, hurried_query, program, prometheus
 from rawserver import Reply, Request, raw_server
+from restworld import post
 from togetherworld import gateway_on
-from toolservers import answer_modern, tool
+from toolservers import answer_modern, serve_asgi, tool
 from waiting import until_async
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +76,18 @@ class Shop:
         else:
             await asyncio.sleep(self.seconds)  # the duration that is measured
             reply.result(request, {"resultType": "complete", "content": [], "isError": self.refuses})
+
+
+class SwitchedModel(ScriptedModel):
+    """A model that answers, or is down."""
+
+    down = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.down and scope["type"] == "http":
+            await JSONResponse({}, 500)(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 class Relay:
@@ -111,9 +130,19 @@ class Traffic:
         for _ in range(wires):
             self._tasks.append(self._group.create_task(self._keep_calling(name, target, pause)))
 
+    def chat(self) -> None:
+        """Requests to a model, as streams."""
+        self._tasks.append(self._group.create_task(self._keep_chatting()))
+
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+    async def _keep_chatting(self) -> None:
+        body = {"model": "gpt", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+        while True:
+            await post(self._gateway, "/v1/chat/completions", body)
+            await asyncio.sleep(0.1)  # the pace of an agent
 
     async def _keep_calling(self, name: str, target: str, pause: float) -> None:
         async with await Wire.connect(self._gateway) as wire:
@@ -133,12 +162,14 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
         yield
 
 
-def serving(world: World, ports: Ports, proxy: ApiProxy) -> contextlib.AbstractAsyncContextManager[Gateway]:
-    """A gateway that is to share its limits over a Redis that there is not."""
+def serving(world: World, ports: Ports, proxy: ApiProxy, model: int) -> contextlib.AbstractAsyncContextManager[Gateway]:
+    """A gateway that is to share its limits over a Redis that there is not, with a model on a port."""
     redis = f"redis://127.0.0.1:{free_port()}"
+    providers = {"scripted": {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["gpt"]}}
+    models = Models(providers=read_providers(providers, {}), prices={"gpt": ModelPrice(input=1, output=2)})
     return gateway_on(
         world.plane, world.release, resolve=world.hosts.resolve, kubeconfig=proxy.kubeconfig,
-        metrics_port=ports.gateway, redis=redis,
+        metrics_port=ports.gateway, redis=redis, models=models,
     )  # fmt: skip
 
 
@@ -185,7 +216,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
             limits = {"concurrency": 1} if name == "narrow" else {}
             world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
         world.create("pinned", {"url": (await enter(raw_server(pinned))).url, "pin": True})
-        gateway = await enter(serving(world, ports, gateways_way))
+        model = SwitchedModel(ScriptedTurn("", [ScriptedCall("shop__splice")]))
+        gateway = await enter(serving(world, ports, gateways_way, await enter(serve_asgi(model))))
         async with contextlib.AsyncExitStack() as operator:
             await operator.enter_async_context(operating(world, ports, operators_way))
             async with asyncio.TaskGroup() as group:
@@ -193,10 +225,11 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                 await _tools_are(gateway, 6)
                 for name in ("shop__knot", "shop__splice", "flaky__reef", "narrow__bend", "gone__hitch"):
                     traffic.call(name, "/mcp")
+                traffic.chat()
                 await watch.until_quiet()
 
                 # everything breaks
-                shop.seconds, flaky.broken, gone.deaf, narrow.seconds = 0.7, True, True, 0.3
+                shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True
                 useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
                 one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
@@ -207,9 +240,9 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                 traffic.call("shop__knot", "/mcp", wires=4)
                 await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))
                 await watch.until_fired([
-                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadCallsFail", "FairleadBudgetBreaches",
-                    "FairleadToolLeftTier", "FairleadToolDegraded", "FairleadCallsQueue", "FairleadServersNotReady",
-                    "FairleadProbesFail", "FairleadDefinitionsHeld",
+                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadModelBreakerOpen",
+                    "FairleadCallsFail", "FairleadBudgetBreaches", "FairleadToolLeftTier", "FairleadToolDegraded",
+                    "FairleadCallsQueue", "FairleadServersNotReady", "FairleadProbesFail", "FairleadDefinitionsHeld",
                 ])  # fmt: skip
                 assert await panels_without_data(watch) == []
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
@@ -240,12 +273,13 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
         # and all is well again
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
-        pinned.tools = [tool("plait")]
+        pinned.tools, model.down = [tool("plait")], False
         await enter(operating(world, ports, operators_way))
         async with asyncio.TaskGroup() as group:
             traffic = Traffic(gateway, group)
             for name in ("shop__knot", "shop__splice", "flaky__reef", "gone__hitch"):
                 traffic.call(name, "/mcp/deep")
+            traffic.chat()
             await watch.until_quiet()
             traffic.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from fairlead_api.documents.store import pack
 from fairlead_operator.kube.documents import config_map_for
 from operatorworld import GROUP, Json, World, release_namespace, running
 from shownconditions import causes
-from togetherworld import names, serving
+from togetherworld import declare, names, serving
 from toolservers import modern_server, tool
 from waiting import eventually, until_async
 
@@ -24,18 +23,6 @@ from waiting import eventually, until_async
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     with release_namespace(control_plane, namespace) as release:
         yield World(control_plane, namespace, release)
-
-
-def declare(world: World, name: str, rules: list[Json], *, namespace: str = "", **spec: Any) -> None:
-    """Create a ToolPolicy, or give it another spec."""
-    path = f"{GROUP}/namespaces/{namespace or world.namespace}/toolpolicies"
-    body: Json = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": name}}
-    body["spec"] = {"rules": rules, **spec}
-    code, answer = world.request("POST", path, body)
-    if code == 409:
-        merge = "application/merge-patch+json"
-        code, answer = world.request("PATCH", f"{path}/{name}", {"spec": body["spec"]}, content_type=merge)
-    assert code in (200, 201), answer
 
 
 def status(world: World, name: str) -> Json:

@@ -23,6 +23,9 @@ AWAY, BACK = "A server goes away", "And comes back"
 IN_TIME = {"Servers, over three transports", AWAY, BACK}
 """Steps that show the states of servers, which are published a moment after `fairlead up` has told of them."""
 
+OFFLINE = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "")
+"""Variables without which `--llm auto` takes the scripted model."""
+
 
 class Tour:
     """The page and the folder beside it, with free ports in place of those that it names."""
@@ -51,7 +54,8 @@ class Tour:
             (binaries / name).chmod(0o755)
         url = f"http://127.0.0.1:{self.ports['8080']}/mcp"
         path = f"{binaries}:{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "FAIRLEAD_URL": url, "COLUMNS": "200", "REMOTE_KEY": "secret"}
+        ours = {"PATH": path, "FAIRLEAD_URL": url, "COLUMNS": "200", "REMOTE_KEY": "secret"}
+        return {**os.environ, **OFFLINE, **ours}
 
     async def run(self, command: str) -> str:
         process = await asyncio.create_subprocess_exec(

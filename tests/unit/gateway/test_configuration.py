@@ -32,6 +32,8 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("routes: [", "is not YAML"),
+        ("routes: 2026-13-45", "is not YAML"),
+        ("[" * 5000, "nested too deeply"),
         ("- a", "the members routes, models, liveModels or providers"),
         ("route: {}", "the members routes, models, liveModels or providers"),
         ("routes: {a: {models: []}}", "a names no model"),
@@ -132,3 +134,25 @@ def test_a_folder_for_vectors_needs_its_extra_and_a_process(monkeypatch: pytest.
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["lancedb"])
     with pytest.raises(BadSetting, match=r"lancedb is not installed: install fairlead\[lancedb\]"):
         vector_folder(Settings(search_directory=folder))
+
+
+def test_a_model_may_have_a_window_a_price_or_both(tmp_path: Path) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text(
+        "models:\n  a: 1000\n  b: {context: 2000, price: {input: 1, output: 2}}\n"
+        "  c: {price: {input: 3, output: 4, cachedInput: 0.3, cacheWrite: 3.75}}\n"
+    )
+    models = load_models(file)
+    assert [models.windows.window(name).context for name in "ab"] == [1000, 2000]
+    assert models.windows.window("c").source != models.windows.window("a").source
+    assert {name: (price.input, price.cache_write) for name, price in models.prices.items()} == {
+        "b": (1, None), "c": (3, 3.75)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["{}", "{maxInput: 5}", "{price: {input: 1}}", "{price: {input: -1, output: 1}}"])
+def test_a_model_of_which_too_little_is_said_is_refused(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text(f"models: {{m: {said}}}\n")
+    with pytest.raises(BadSetting, match="models"):
+        load_models(file)

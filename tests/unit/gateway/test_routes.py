@@ -58,6 +58,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "caller_deadline": False,
     "counted": True,
     "escapes": True,
+    "manual": "a policy",
     "result_tokens": 2000,
 }
 

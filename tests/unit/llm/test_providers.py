@@ -51,6 +51,7 @@ def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> N
         ("x", {"keyEnv": "A", "keyFile": "/b"}, "either"),
         ("x", {"headers": {"Authorization": "Bearer x"}}, "cannot be set"),
         ("x", {"headers": {"X-Api-Key": "x"}}, "cannot be set"),
+        ("x", {"keyEnv": "A", "callerKey": "Require"}, "never be used"),
         ("x", {"kind": "cohere"}, "kind"),
         ("x", {"headers": {"x y": "z"}}, "cannot be set"),
         ("x", {"headers": {"x-y": "a\r\nb"}}, "printable"),
@@ -93,3 +94,22 @@ def test_a_key_goes_out_in_the_header_of_its_api(kind: Any, headers: dict[str, s
 def test_the_version_of_anthropics_api_is_that_of_the_settings_headers() -> None:
     provider = Provider("https://a", "anthropic", headers={"Anthropic-Version": "2026-10-21"})
     assert provider.request_headers("") == {"anthropic-version": "2026-10-21"}
+
+
+def test_a_route_over_a_model_that_no_provider_serves_is_refused_with_its_name() -> None:
+    routes = read_routes({"good": {"models": ["our-qwen"]}, "bad": {"models": ["our-qwen", "claude-sonnet-5"]}})
+    with pytest.raises(InvalidProvider, match="routes: bad: no provider serves a model 'claude-sonnet-5'"):
+        read_providers({"vllm": VLLM}, routes)
+
+
+def test_models_are_listed_by_plain_name_with_the_first_provider_that_serves_each() -> None:
+    second = {"baseUrl": "http://b/v1", "models": ["our-qwen", "gpt-5-mini", "ada", "g?t", "[ab]c"]}
+    providers = read_providers({"openai": OPENAI, "vllm": VLLM, "second": second}, {})
+    assert providers.listed() == {"our-qwen": "vllm", "gpt-5-mini": "openai", "ada": "second"}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keyed: bool) -> None:
+    providers = read_providers({"openai": OPENAI, "vllm": {**VLLM, "callerKey": "Require"}}, ROUTES)
+    expected = ModelTarget("vllm", "qwen") if keyed else ModelTarget("openai", "gpt-5-mini")
+    assert providers.targets("fairlead/default", keyed=keyed)[1] == [expected]

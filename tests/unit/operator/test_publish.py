@@ -115,10 +115,11 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
             }
         ],
         tiers={"default": "fast", "max": "standard"},
-        limits={"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
+        limits={"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2, "tokensPerDay": 10**12},
         pinned=["get_time"],
         denied="Explain",
         controlCharacters="Escape",
+        autoRun="ReadOnly",
     )
     (compiled,) = compile_rules([], [said], {}).policies
     wire = msgspec.json.decode(msgspec.json.encode(compiled))
@@ -142,7 +143,8 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         ],
         "defaultTier": "fast",
         "maxTier": "standard",
-        "limits": {"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
+        "limits": {"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2, "tokensPerDay": 10**12},
+        "autoRun": "ReadOnly",
         "pinned": ["get_time"],
         "controlCharacters": "Escape",
         "denied": "Explain",

@@ -1,0 +1,86 @@
+"""`fairlead client` with its options and help. No work is done here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.completing import DEFAULT_URL
+from fairlead_cli.options import OutputOption, UrlOption, helped
+from fairlead_cli.output import Output
+
+client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_command=True, callback=helped)
+
+
+class ConfigScope(StrEnum):
+    """Files that a change goes to."""
+
+    user = "user"
+    project = "project"
+
+
+def client_names() -> list[str]:
+    """Names of the clients, for completion."""
+    from fairlead_cli.clients.known import CLIENTS
+
+    return list(CLIENTS)
+
+
+NameOption = Annotated[str, typer.Option("--name", help="Name of the gateway in the client.")]
+
+
+@client.command()
+def setup(
+    name_of_client: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLIENT",
+            help="claude-code, cursor, vscode, windsurf, gemini-cli or codex.",
+            autocompletion=client_names,
+        ),
+    ],
+    url: UrlOption = DEFAULT_URL,
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--key-env", metavar="NAME", help="Environment variable that holds the API key where the client runs."
+        ),
+    ] = None,
+    scope: Annotated[ConfigScope, typer.Option(help="The file of the user, or of this folder.")] = ConfigScope.user,
+    name: NameOption = "fairlead",
+    undo: Annotated[bool, typer.Option("--undo", help="Take the entry out again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False,
+    output: OutputOption = Output.table,
+) -> None:
+    """Put a gateway into the configuration of an MCP client. The change is shown first; all else in the file stays.
+
+    Examples:
+
+        fairlead client setup cursor
+
+        fairlead client setup vscode --scope project --dry-run
+
+        fairlead client setup claude-code --url https://tools.example.com/mcp --key-env FAIRLEAD_KEY
+
+        fairlead client setup cursor --undo
+    """
+    from fairlead_cli.clients.setup import SetupWishes, run_setup
+
+    wishes = SetupWishes(url, name, key_env, scope.value, undo=undo, yes=yes, dry_run=dry_run)
+    run_setup(name_of_client, wishes, output)
+
+
+@client.command("list")
+def listed(name: NameOption = "fairlead", output: OutputOption = Output.table) -> None:
+    """List the configuration files of MCP clients, and which of them use a gateway.
+
+    Example:
+
+        fairlead client list
+    """
+    from fairlead_cli.clients.setup import found_clients
+
+    found_clients(output, name)

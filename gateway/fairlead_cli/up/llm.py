@@ -1,0 +1,99 @@
+"""The model behind the endpoints of `fairlead up --llm`: a provider's, any that is compatible with OpenAI's, or a
+scripted one that needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels
+from fairlead_gateway.endpoint.fallback import UvicornProtocols
+from fairlead_llm.providers import ROUTE_PREFIX, Provider
+from fairlead_llm.scripted_assistant import ScriptedAssistant
+
+OPTION: Final = "--llm"
+KEY: Final = "FAIRLEAD_LLM_KEY"
+"""Environment variable with the key for a URL."""
+SCRIPTED: Final = "scripted"
+AUTO: Final = "auto"
+ROUTE: Final = "default"
+"""Route over the model that is asked for where a client names none: `fairlead/default`."""
+_PROVIDERS: Final = {
+    "openai": (Provider("https://api.openai.com/v1", key_env="OPENAI_API_KEY"), "gpt-5-mini"),
+    "anthropic": (
+        Provider("https://api.anthropic.com", "anthropic", key_env="ANTHROPIC_API_KEY"), "claude-sonnet-5"
+    ),
+    "gemini": (
+        Provider("https://generativelanguage.googleapis.com", "gemini", key_env="GEMINI_API_KEY"), "gemini-3-flash"
+    ),
+}  # fmt: skip
+"""By name, with the model of the route."""
+_ANY: Final = "*"
+_NAME: Final = "url"
+
+
+class ChosenModel(msgspec.Struct, frozen=True):
+    """The provider of the command line."""
+
+    added: AddedModels = NOTHING_ADDED
+    model: str = ""
+    """Name for clients to ask for; empty where they have to know one of the provider's, or there is none."""
+
+
+@contextlib.asynccontextmanager
+async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIterator[ChosenModel]:
+    """The provider that the option means, with the scripted model running as long as it is used. Raises Failure."""
+    if word is None:
+        yield ChosenModel()
+        return
+    name = _automatic(environ) if word == AUTO else word
+    if name != SCRIPTED:
+        yield _remote(name, environ)
+        return
+    async with _scripted() as port:
+        yield _chosen(SCRIPTED, Provider(f"http://127.0.0.1:{port}/v1"), SCRIPTED)
+
+
+def _automatic(environ: Mapping[str, str]) -> str:
+    """The first provider whose key is in the environment, else the scripted model."""
+    return next((name for name, (each, _) in _PROVIDERS.items() if environ.get(each.key_env or "")), SCRIPTED)
+
+
+def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
+    if name in _PROVIDERS:
+        provider, model = _PROVIDERS[name]
+        if not environ.get(provider.key_env or ""):
+            raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: export your key in it", code=USED_WRONGLY)
+        return _chosen(name, provider, model)
+    if not name.startswith(("http://", "https://")):
+        known = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
+        raise Failure(f"{OPTION}: {name!r} is none of {known}, and no URL", code=USED_WRONGLY)
+    return _chosen(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
+
+
+def _chosen(name: str, provider: Provider, model: str) -> ChosenModel:
+    """The provider for any model, with a route over the one that is known by name."""
+    whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
+    if not model:
+        return ChosenModel(AddedModels({name: whole}))
+    return ChosenModel(AddedModels({name: whole}, {ROUTE: ModelRoute((model,))}), f"{ROUTE_PREFIX}{ROUTE}")
+
+
+@contextlib.asynccontextmanager
+async def _scripted() -> AsyncIterator[int]:
+    """The scripted model, on a free port of this machine."""
+    protocols = UvicornProtocols(ScriptedAssistant())
+    server = await asyncio.get_running_loop().create_server(protocols.new, "127.0.0.1", 0)
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        for task in [*protocols.tasks]:
+            task.cancel()

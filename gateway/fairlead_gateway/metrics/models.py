@@ -1,0 +1,108 @@
+"""Prometheus metrics of requests to models: tokens, money, time, and breakers, read at scrape time.
+
+Made by `app` beside `exposition`, and served with it. Names are those of the OpenTelemetry semantic conventions for
+generative AI where these have one, in their Prometheus form. Nobody's name is a label: who used what is in the audit
+log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_gateway.core.ports import BREAKER_STATES
+from fairlead_gateway.metrics.exposition import cumulated
+from fairlead_llm.breakers import ModelBreakers
+from fairlead_llm.model_metrics import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
+
+_MODEL: Final = ("gen_ai_provider_name", "gen_ai_request_model")
+
+
+class ModelCollector(Collector):
+    """Figures of all models of one gateway, and their breakers."""
+
+    def __init__(self) -> None:
+        self.metrics = ModelMetrics()
+        self.breakers = ModelBreakers()
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._usage()
+        yield from self._times()
+        yield from self._counts()
+        yield from self._breakers()
+
+    def _usage(self) -> Iterable[Metric]:
+        text = "Tokens of one answer of a model, read (input, cached ones too) and written (output)"
+        tokens = HistogramMetricFamily("gen_ai_client_token_usage", text, labels=[*_MODEL, "gen_ai_token_type"])
+        text = "Tokens of the input that a provider's cache had (read) or was given (write)"
+        cache = CounterMetricFamily("fairlead_model_cache_tokens", text, labels=[*_MODEL, "kind"])
+        text = "Price of all answers in US dollars, of models whose price the installation states"
+        cost = CounterMetricFamily("fairlead_model_cost_usd", text, labels=_MODEL)
+        for labels, series in self._series():
+            if not series.rounds:
+                continue
+            tokens.add_metric([*labels, "input"], *_cumulated(series.input))
+            tokens.add_metric([*labels, "output"], *_cumulated(series.output))
+            cache.add_metric([*labels, "read"], series.cached)
+            cache.add_metric([*labels, "write"], series.written)
+            cost.add_metric(labels, series.dollars)
+        yield from (tokens, cache, cost)
+        text = (
+            "Tokens that tools took up in what models read, by estimate: of definitions, in each round, or of results"
+        )
+        tools = CounterMetricFamily("fairlead_model_tool_tokens", text, labels=["gen_ai_tool_name", "part"])
+        for (tool, part), count in [*self.metrics.tool_tokens.items()]:
+            tools.add_metric([tool, part], count)
+        yield tools
+
+    def _times(self) -> Iterable[Metric]:
+        text = "Duration of requests to the endpoints in front of models, with all rounds and tools, in seconds"
+        took = HistogramMetricFamily("gen_ai_server_request_duration_seconds", text, labels=[*_MODEL, "error_type"])
+        text = "Time until the client of a stream gets the first part of the answer, in seconds"
+        first = HistogramMetricFamily("gen_ai_server_time_to_first_token_seconds", text, labels=_MODEL)
+        for labels, series in self._series():
+            for error, histogram in [*series.durations.items()]:
+                took.add_metric([*labels, error], *cumulated(histogram))
+            first.add_metric(labels, *cumulated(series.first_token))
+        yield from (took, first)
+
+    def _counts(self) -> Iterable[Metric]:
+        text = (
+            "Requests to the endpoints in front of models, by how they ended: ok, stopped by a bound, pending calls, …"
+        )
+        requests = CounterMetricFamily("fairlead_model_requests", text, labels=[*_MODEL, "outcome"])
+        rounds = CounterMetricFamily(
+            "fairlead_model_rounds", "Answers of models; a request may take several", labels=_MODEL
+        )
+        for labels, series in self._series():
+            for outcome, count in [*series.outcomes.items()]:
+                requests.add_metric([*labels, outcome], count)
+            rounds.add_metric(labels, series.rounds)
+        yield from (requests, rounds)
+        text = "Requests to the endpoints in front of models that are being answered"
+        yield GaugeMetricFamily("fairlead_model_requests_in_flight", text, value=float(self.metrics.in_flight))
+        text = "Observations of models and their tools that were counted under `other`, for there were too many"
+        yield CounterMetricFamily("fairlead_model_label_sets_overflowed", text, value=float(self.metrics.overflowed))
+
+    def _breakers(self) -> Iterable[Metric]:
+        text = "Breaker of a model that has failed: 0 closed, 1 half-open (the next request is a trial), 2 open"
+        state = GaugeMetricFamily("fairlead_model_breaker_state", text, labels=_MODEL)
+        opened = CounterMetricFamily("fairlead_model_breaker_opened", "Times that it opened", labels=_MODEL)
+        for target, now, times in self.breakers.states():
+            state.add_metric([target.provider, target.model], BREAKER_STATES.index(now))
+            opened.add_metric([target.provider, target.model], times)
+        yield from (state, opened)
+
+    def _series(self) -> Iterable[tuple[Sequence[str], ModelSeries]]:
+        return [*self.metrics.models.items()]
+
+
+def _cumulated(histogram: TokenHistogram) -> tuple[list[tuple[str, float]], float]:
+    buckets, total = [], 0
+    for bound, count in zip((*map(str, TOKEN_BOUNDS), "+Inf"), [*histogram.buckets], strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets, float(histogram.total)

@@ -1,0 +1,39 @@
+"""Makes the endpoints in front of providers. What is not configured is not imported: the HTTP client alone takes a
+third of a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_gateway.governance import Governance
+from fairlead_gateway.metrics.models import ModelCollector
+from fairlead_gateway.settings import Settings
+from fairlead_rest.context import RestContext
+
+if TYPE_CHECKING:
+    from fairlead_llm.routes import LlmEndpoints
+
+
+def llm_endpoints(
+    settings: Settings,
+    models: ConfiguredModels,
+    rest: RestContext,
+    recorder: ContextRecorder,
+    governance: Governance,
+    collector: ModelCollector,
+    counts: LlmCounts,
+) -> LlmEndpoints | None:
+    """None where there are no providers, and there will be none."""
+    if models.changes is None and not models.now.providers:
+        return None
+    from fairlead_llm.loop import LoopLimits
+    from fairlead_llm.request_record import ModelLedger
+    from fairlead_llm.routes import LlmEndpoints
+
+    limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
+    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.now.prices)
+    return LlmEndpoints(rest, lambda: models.now.providers, recorder, limits, collector.breakers, ledger, counts)

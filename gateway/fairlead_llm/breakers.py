@@ -1,0 +1,152 @@
+"""Circuit breakers of models at their providers: one that fails again and again is not asked for a while.
+
+Pure module, by the mechanism of `upstream.breaker`: five failures in a row open it, and after one second, doubled up to
+thirty, one request is its trial. Failures are a provider that cannot be reached, that takes too long or breaks off, and
+statuses from 500 on. A 429 with `retry-after` means that it is not asked before that.
+"""
+
+from __future__ import annotations
+
+import random as randomness
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from fairlead_gateway.core.ports import CLOSED, OPEN
+from fairlead_gateway.upstream.breaker import Breaker
+from fairlead_llm.providers import ModelTarget
+
+MAX_KEPT: Final = 200
+"""Models whose failures are remembered."""
+MAX_LATER: Final = 300.0
+"""Seconds of `retry-after` that are believed."""
+_TIMED_OUT: Final = 408
+_TOO_MANY: Final = 429
+_SUCCESS: Final = 200
+
+
+class ModelClosed(Exception):
+    """A model that is not asked now. `status` is 429 where it wants to be asked later, else 503; `retry_after` in
+    seconds.
+    """
+
+    def __init__(self, message: str, status: int, retry_after: float) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class _Failed(Exception):
+    """An answer that counts as a failure."""
+
+
+class GuardedModel:
+    """Breaker of one model, and the time until which it wants to be left alone."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self.breaker = Breaker(random)
+        self.later = 0.0
+
+    def state(self, now: float) -> str:
+        """`closed`, `half-open` or `open`."""
+        return OPEN if now < self.later else self.breaker.state(now)
+
+
+class ModelAttempt:
+    """One request to a model, from before it is sent until its answer is read."""
+
+    def __init__(self, breakers: ModelBreakers, target: ModelTarget, *, trial: bool) -> None:
+        self._breakers = breakers
+        self._target = target
+        self._trial = trial
+
+    def answered(self, status: int, retry_after: float | None) -> None:
+        """Take the head of the answer; whether its body is whole is told by `over` or `failed`."""
+        breakers = self._breakers
+        if status >= 500 or status == _TIMED_OUT:
+            self.failed(_Failed(f"it answered {status}"))
+            return
+        if status == _TOO_MANY and retry_after:
+            breakers.put_off(self._target, min(retry_after, MAX_LATER))
+        if self._trial or status != _SUCCESS:
+            self.over()
+
+    def over(self) -> None:
+        """The answer is whole."""
+        self._trial = False
+        self._breakers.succeeded(self._target)
+
+    def failed(self, error: Exception) -> None:
+        """No answer came, or it broke off."""
+        trial, self._trial = self._trial, False
+        self._breakers.failed(self._target, error, trial=trial)
+
+    def given_up(self) -> None:
+        """Its end says nothing of the model: the client is gone, or had no more time."""
+        if self._trial:
+            self._trial = False
+            self._breakers.given_up(self._target)
+
+
+class ModelBreakers:
+    """Breakers of all models that have failed. `clock` in seconds; `random` gives [0, 1)."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        self._clock = clock
+        self._random = random
+        self._kept: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
+
+    def attempt(self, target: ModelTarget) -> ModelAttempt:
+        """Leave to ask a model. Its outcome has to be told. Raises ModelClosed."""
+        known = self._kept.get(target)
+        if known is None:
+            return ModelAttempt(self, target, trial=False)
+        now, breaker, name = self._clock(), known.breaker, f"{target.provider}/{target.model[:128]}"
+        if now < known.later:
+            seconds = known.later - now
+            raise ModelClosed(f"{name} wants no request for {seconds:.0f} s (retry-after)", _TOO_MANY, seconds)
+        trial = not breaker.closed
+        if trial and not breaker.try_now(now):
+            raise ModelClosed(f"{name} is not asked for now: {breaker.why()}", 503, breaker.wait(now))
+        return ModelAttempt(self, target, trial=trial)
+
+    def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
+        """Every model that has failed: its state, and how many times it opened."""
+        now = self._clock()
+        for target, known in [*self._kept.items()]:
+            yield target, known.state(now), known.breaker.opened
+
+    def succeeded(self, target: ModelTarget) -> None:
+        """Close the breaker of a model."""
+        known = self._kept.get(target)
+        if known is not None and known.breaker.troubled:
+            known.breaker.succeeded()
+
+    def failed(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
+        """Count a failure of a model."""
+        self._of(target).breaker.failed(self._clock(), error, trial=trial)
+
+    def given_up(self, target: ModelTarget) -> None:
+        """End a trial without an outcome."""
+        known = self._kept.get(target)
+        if known is not None:
+            known.breaker.given_up()
+
+    def put_off(self, target: ModelTarget, seconds: float) -> None:
+        """Leave a model alone for so long."""
+        self._of(target).later = self._clock() + seconds
+
+    def _of(self, target: ModelTarget) -> GuardedModel:
+        known = self._kept.get(target)
+        if known is None:
+            known = self._kept[target] = GuardedModel(self._random)
+            if len(self._kept) > MAX_KEPT:
+                now = self._clock()
+                least = next((one for one, each in self._kept.items() if each.state(now) == CLOSED), target)
+                self._kept.pop(least if least != target else next(iter(self._kept)))
+        return known

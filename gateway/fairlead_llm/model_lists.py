@@ -1,0 +1,93 @@
+"""Lists of the models that callers may use, in the form of each kind of API. Pure module.
+
+Nothing is said of keys or addresses. Dates of models are not known here: they are the epoch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.tokens.models import ContextWindow, ContextWindows
+from fairlead_llm.providers import ROUTE_PREFIX, ProviderKind, Providers, model_of
+
+GEMINI_PREFIX: Final = "models/"
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+_GEMINI_METHODS: Final = ("generateContent", "streamGenerateContent")
+
+
+class OfferedModel(msgspec.Struct, frozen=True):
+    """One model that callers may use, or a route over several."""
+
+    id: str
+    owner: str
+    """Name of its provider; `fairlead` for a route."""
+    window: ContextWindow
+
+
+def offered(providers: Providers, windows: ContextWindows) -> list[OfferedModel]:
+    """All that can be listed: models by plain name, and routes."""
+    models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.listed().items()]
+    return [*models, *(_route(providers, windows, name) for name in providers.routes)]
+
+
+def found(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
+    """One model or route, also where a pattern alone has it. Raises UnknownModel."""
+    if wanted.startswith(ROUTE_PREFIX):
+        name = wanted.removeprefix(ROUTE_PREFIX)
+        if name in providers.routes:
+            return _route(providers, windows, name)
+        providers.targets(wanted)
+    target = providers.target(wanted)
+    return OfferedModel(wanted, target.provider, windows.window(target.model))
+
+
+def _route(providers: Providers, windows: ContextWindows, name: str) -> OfferedModel:
+    """A route, with the largest window of its models."""
+    each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
+    return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda one: one.context))
+
+
+def document(kind: ProviderKind, model: OfferedModel) -> Mapping[str, Any]:
+    """One model in the form of an API."""
+    return _DOCUMENTS[kind](model)
+
+
+def listing(kind: ProviderKind, models: Sequence[OfferedModel]) -> Mapping[str, Any]:
+    """All models in the form of an API, in one page."""
+    data = [document(kind, model) for model in models]
+    if kind == "gemini":
+        return {"models": data}
+    if kind == "openai":
+        return {"object": "list", "data": data}
+    first, last = (models[0].id, models[-1].id) if models else (None, None)
+    return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+
+
+def _openai(model: OfferedModel) -> dict[str, Any]:
+    return {
+        "id": model.id, "object": "model", "created": 0, "owned_by": model.owner,
+        "context_window": model.window.context,
+    }  # fmt: skip
+
+
+def _anthropic(model: OfferedModel) -> dict[str, Any]:
+    return {
+        "type": "model", "id": model.id, "display_name": model.id, "created_at": _EPOCH,
+        "max_input_tokens": model.window.max_input or model.window.context,
+    }  # fmt: skip
+
+
+def _gemini(model: OfferedModel) -> dict[str, Any]:
+    return {
+        "name": f"{GEMINI_PREFIX}{model.id}", "displayName": model.id,
+        "inputTokenLimit": model.window.max_input or model.window.context,
+        "supportedGenerationMethods": _GEMINI_METHODS,
+    }  # fmt: skip
+
+
+_DOCUMENTS: Final[Mapping[ProviderKind, Callable[[OfferedModel], dict[str, Any]]]] = {
+    "openai": _openai, "anthropic": _anthropic, "gemini": _gemini
+}  # fmt: skip

@@ -1,0 +1,173 @@
+"""Account of requests to models: tokens by the provider's word, their price, tools, and how each request ended; for
+metrics, the audit log and the tokens of a day.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from fairlead_formats.tokens.prices import ModelPrice
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.audit.entry import ModelUse
+from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.core.exchange import agent_name
+from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
+from fairlead_gateway.limits.limiter import Limited
+from fairlead_llm.model_metrics import DEFINITION, RESULT, ModelMetrics
+from fairlead_llm.providers import ModelTarget
+from fairlead_llm.token_usage import TokenUsage, estimated, token_usage
+
+LONG_BODY: Final = 256 << 10
+"""Bytes of a request from which on tokens are estimated only where that is needed."""
+OK: Final = "ok"
+STOPPED: Final = "stopped"
+"""The model was to call nothing more: a bound was reached."""
+PENDING: Final = "pending"
+"""Calls came back that policies let nobody run but the caller."""
+LEFT: Final = "client_closed"
+"""The client was gone before the answer was whole."""
+_WELL: Final = frozenset({OK, STOPPED, PENDING})
+
+
+class ModelLedger:
+    """Opens the accounts of requests. One per gateway."""
+
+    def __init__(
+        self,
+        metrics: ModelMetrics,
+        auditor: Auditor | None,
+        tokens: TokenLimiter,
+        prices: Callable[[], Mapping[str, ModelPrice]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`prices` as they are now, by the name of the model at its provider, or by `PROVIDER/MODEL`."""
+        self.metrics = metrics
+        self.auditor = auditor
+        self.tokens = tokens
+        self._prices = prices
+        self.clock = clock
+
+    def open(self, origin: Origin, path: str) -> RequestRecord:
+        """The account of a request that has come. `end` it."""
+        return RequestRecord(self, origin, path)
+
+    def price(self, target: ModelTarget) -> ModelPrice | None:
+        """Price of a model; None where the installation states none."""
+        prices = self._prices()
+        return prices.get(f"{target.provider}/{target.model}") or prices.get(target.model)
+
+
+class RequestRecord:
+    """Account of one request."""
+
+    def __init__(self, ledger: ModelLedger, origin: Origin, path: str) -> None:
+        self._ledger = ledger
+        self._origin = origin
+        self._path = path
+        self._began = ledger.clock()
+        self._budget = NO_BUDGET
+        self._target: ModelTarget | None = None
+        self._open_round: bytes | int | None = None
+        """Request that is not accounted for yet: its estimated tokens, or its body where an estimate would take long
+        and may not be needed.
+        """
+        self._heard = 0
+        self._stated = TokenUsage()
+        """By the provider, over all rounds."""
+        self._first_token_seen = False
+        self._ended = False
+        self.used = TokenUsage()
+        """All rounds so far."""
+        self.rounds = 0
+        self._definitions: Mapping[str, int] = {}
+        self._tools: list[str] = []
+        ledger.metrics.in_flight += 1
+
+    def begun(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
+        """The request is for a model, and its tokens are charged to the agent and its share in these namespaces."""
+        self._target = target
+        agent = agent_name(self._origin.identity, self._origin.address)
+        self._budget = self._ledger.tokens.budget(agent, quotas)
+
+    def refusal(self) -> Limited | None:
+        """Why the agent's tokens of the day allow no further request; None: they do."""
+        return self._budget.refusal()
+
+    def sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> None:
+        """A request goes to a model, with definitions of so many tokens by tool."""
+        self._target = target
+        self._open_round = body if len(body) > LONG_BODY else estimated(body)
+        self._heard = 0
+        self._definitions = definitions
+
+    def failed(self) -> None:
+        """The request was not answered with success, and costs nothing."""
+        self._open_round = None
+
+    def answered(self) -> None:
+        """The model begins to answer."""
+        if self._target is not None:
+            self._ledger.metrics.answered(self._target)
+
+    def heard(self, tokens: int) -> None:
+        """So many tokens of the answer have come, by an estimate that counts where the provider states no usage."""
+        self._heard += tokens
+
+    def first_token(self) -> None:
+        """The client gets the first part of a streamed answer."""
+        if not self._first_token_seen and self._target is not None:
+            self._first_token_seen = True
+            seconds = self._ledger.clock() - self._began
+            self._ledger.metrics.of(self._target).first_token.observe(round(seconds * 1e9))
+
+    def stated(self, usage: Mapping[str, Any]) -> None:
+        """A round is over. `usage` is the provider's, summed over all rounds."""
+        total = token_usage(usage)
+        own, self._stated = total - self._stated, total
+        self._count(own)
+
+    def ran(self, tool: str, result_tokens: int) -> None:
+        """A tool was called here; its result has about so many tokens."""
+        self._tools.append(tool)
+        self._ledger.metrics.tools(RESULT, {tool: result_tokens})
+
+    def end(self, outcome: str) -> None:
+        """The request is over; later ends change nothing. `outcome` is one of the constants here, the code of an error,
+        or the status of a provider's refusal.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        self._count(TokenUsage())
+        ledger, seconds = self._ledger, self._ledger.clock() - self._began
+        ledger.metrics.in_flight -= 1
+        ledger.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds)
+        if ledger.auditor is not None:
+            ledger.auditor.asked_model(self._origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
+
+    def _count(self, usage: TokenUsage) -> None:
+        """Account for the round that is open, by an estimate where nothing was stated."""
+        body, self._open_round = self._open_round, None
+        target = self._target
+        if body is None or target is None:
+            return
+        if not usage.total:
+            usage = TokenUsage(body if isinstance(body, int) else estimated(body), self._heard)
+        self.used += usage
+        self.rounds += 1
+        self._budget.charge(usage.total)
+        price, dollars = self._ledger.price(target), 0.0
+        if price is not None:
+            dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
+        self._ledger.metrics.round(target, usage, dollars)
+        self._ledger.metrics.tools(DEFINITION, self._definitions)
+
+    def _use(self) -> ModelUse:
+        target, used = self._target, self.used
+        return ModelUse(
+            "" if target is None else target.provider, "" if target is None else target.model, self.rounds,
+            used.input, used.output, used.cached, tuple(self._tools),
+        )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Providers of models in the values: they arrive as the gateway reads them, with keys from Secrets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fairlead_gateway.configuration import load_models
+from fairlead_llm.providers import Provider
+from helmworld import CHART, Helm, Object, Refused, environment, one
+
+pytestmark = pytest.mark.timeout(120)
+
+LARGE = Path(__file__).parent / "values" / "large.yaml"
+KINDS = [
+    word
+    for kind in ("gateway.networking.k8s.io/v1/HTTPRoute", "monitoring.coreos.com/v1/PodMonitor",
+                 "monitoring.coreos.com/v1/PrometheusRule", "monitoring.coreos.com/v1/ServiceMonitor")
+    for word in ("--api-versions", kind)
+]  # fmt: skip
+
+
+def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets(helm: Helm, tmp_path: Path) -> None:
+    found = helm.template("--values", LARGE, *KINDS)
+    file = tmp_path / "routes.yaml"
+    file.write_text(one(found, "ConfigMap", "tools-gateway")["data"]["routes.yaml"])
+    read = load_models(file)
+    assert environment(found, "gateway", "tools")["FAIRLEAD_ROUTES"] == "/etc/fairlead/routes.yaml"
+    assert [target.provider for target in read.providers.targets("fairlead/default")[1]] == ["openai", "anthropic"]
+    files = {name: provider.key_file for name, provider in read.providers.by_name.items()}
+    pod = one(found, "Deployment", "tools-gateway")["spec"]["template"]["spec"]
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "provider-keys"]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "provider-keys"]
+    mounted = {
+        f"{mount['mountPath']}/{item['path']}": (source["secret"]["name"], item["key"])
+        for source in volume["projected"]["sources"]
+        for item in source["secret"]["items"]
+    }
+    assert mounted == {files["openai"]: ("model-keys", "openai"), files["anthropic"]: ("model-keys", "claude")}
+    assert files["vllm"] is None
+
+
+def test_a_change_of_providers_rolls_no_pod(helm: Helm) -> None:
+    def pod(port: int) -> Object:
+        words = ("--set", f"gateway.routes.providers.vllm.baseUrl=http://vllm:{port}/v1")
+        found = helm.template(*words)
+        return dict(one(found, "Deployment", "fairlead-gateway")["spec"]["template"])
+
+    assert pod(1) == pod(2)
+
+
+def test_the_schema_knows_every_member_of_a_provider(helm: Helm) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    gateway = schema["properties"]["gateway"]["properties"]["routes"]["properties"]
+    known = set(gateway["providers"]["additionalProperties"]["properties"])
+    assert known == {field.encode_name for field in msgspec.structs.fields(Provider)} | {"keySecret"}
+    with pytest.raises(Refused, match="keySecrets"):
+        helm.template("--set", "gateway.routes.providers.x.baseUrl=http://x,gateway.routes.providers.x.keySecrets=y")

@@ -1,0 +1,62 @@
+"""Providers that fail again and again: the next model of the route is asked at once, or the client is told to wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedTurn
+from llmworld import chunks, llm_world
+from metricseries import labelled, told
+
+DOWN, HELLO = ScriptedTurn(status=500), ScriptedTurn("Hello")
+FIRST = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
+
+
+async def test_a_model_that_failed_five_times_is_not_asked_and_the_next_one_answers(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, [DOWN] * 9, [HELLO] * 9) as world:
+        for _ in range(7):
+            answer = await world.chat("Hi", model="fairlead/all")
+            assert answer.message["fairlead"]["model"] == "script1/scripted-1"
+        series = await told(world.gateway)
+    first, second = world.models
+    assert len(second.requests) == 7
+    assert len(first.requests) == 5
+    assert series["fairlead_model_breaker_state"] == {labelled(**FIRST): 2}
+    assert series["fairlead_model_breaker_opened_total"] == {labelled(**FIRST): 1}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_without_another_model_the_client_is_told_when_to_come_again(tmp_path: Path, *, stream: bool) -> None:
+    async with llm_world(tmp_path, *[DOWN] * 9) as world:
+        for _ in range(5):
+            assert (await world.chat("Hi", stream=stream)).status == 500, "as the provider said it"
+        refused = await world.chat("Hi", stream=stream)
+    assert len(world.model.requests) == 5
+    assert refused.status == 503
+    assert refused.headers["retry-after"] == "1"
+    assert refused.message["error"]["code"] == "provider_unavailable"
+    assert (
+        "script0/scripted is not asked for now: 5 calls failed in a row, the last because it answered 500"
+        in (refused.message["error"]["message"])
+    )
+
+
+async def test_a_model_that_names_a_time_is_not_asked_before_it(tmp_path: Path) -> None:
+    busy = ScriptedTurn(status=429, headers={"retry-after": "60"})
+    async with llm_world(tmp_path, [busy], [HELLO, HELLO]) as world:
+        for _ in range(2):
+            assert (await world.chat("Hi", model="fairlead/all")).status == 200
+        alone = await world.chat("Hi")
+    assert len(world.models[0].requests) == 1
+    assert alone.status == 429
+    assert 50 < int(alone.headers["retry-after"]) <= 60
+
+
+async def test_streams_that_break_off_open_it_too(tmp_path: Path) -> None:
+    cut = ScriptedTurn("Hello", cut=True)
+    async with llm_world(tmp_path, *[cut] * 9) as world:
+        for _ in range(5):
+            assert chunks(await world.chat("Hi", stream=True))[-1]["error"]["code"] == "bad_answer"
+        assert (await world.chat("Hi", stream=True)).status == 503

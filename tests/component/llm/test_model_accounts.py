@@ -1,0 +1,119 @@
+"""Accounts of requests to models: metrics, money and the audit log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_formats.tokens.prices import ModelPrice
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from llmworld import chunks, llm_world
+from metricseries import labelled, told
+
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+FAIL = ScriptedCall("demo__fail", {})
+MODEL = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
+ROUNDS = (ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42."))
+"""100 and 20 tokens, then 100 and 10, of which the cache had 40 each."""
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """Those about models, after the gateway has stopped."""
+    found = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line for line in found if line["event"] == "model"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, stream: bool) -> None:
+    async with llm_world(tmp_path, *ROUNDS) as world:
+        await world.chat("Add", stream=stream)
+        series = await told(world.gateway)
+    tokens = series["gen_ai_client_token_usage_sum"]
+    assert tokens == {
+        labelled(**MODEL, gen_ai_token_type="input"): 200, labelled(**MODEL, gen_ai_token_type="output"): 30
+    }  # fmt: skip
+    assert series["gen_ai_client_token_usage_count"][labelled(**MODEL, gen_ai_token_type="input")] == 2
+    assert series["fairlead_model_cache_tokens_total"][labelled(**MODEL, kind="read")] == 80
+    assert series["fairlead_model_rounds_total"] == {labelled(**MODEL): 2}
+    assert series["fairlead_model_requests_total"] == {labelled(**MODEL, outcome="ok"): 1}
+    assert series["gen_ai_server_request_duration_seconds_count"] == {labelled(**MODEL, error_type=""): 1}
+    assert series["gen_ai_server_time_to_first_token_seconds_count"] == {labelled(**MODEL): float(stream)}
+    assert series["fairlead_model_requests_in_flight"] == {(): 0}
+
+
+async def test_tools_are_told_what_their_definitions_and_results_cost(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, *ROUNDS) as world:
+        await world.chat("Add")
+        found = (await told(world.gateway))["fairlead_model_tool_tokens_total"]
+    definitions = [found[labelled(gen_ai_tool_name=name, part="definition")] for name in ("demo__add", "demo__fail")]
+    assert definitions[0] > definitions[1] > 0
+    assert not any(count % 2 for count in definitions), "once in each of two rounds"
+    assert labelled(gen_ai_tool_name="demo__add", part="result") in found
+
+
+async def test_money_is_counted_for_models_that_have_a_price(tmp_path: Path) -> None:
+    price = ModelPrice(input=10, output=100, cached_input=1)
+    async with llm_world(tmp_path, *ROUNDS, prices={"scripted": price}) as world:
+        await world.chat("Add")
+        cost = (await told(world.gateway))["fairlead_model_cost_usd_total"]
+    assert cost[labelled(**MODEL)] == pytest.approx((120 * 10 + 80 * 1 + 30 * 100) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("turn", "outcome"), [(ScriptedTurn(status=503), "503"), (ScriptedTurn("x", cut=True), "bad_answer")]
+)
+async def test_requests_are_told_by_how_they_ended(tmp_path: Path, turn: ScriptedTurn, outcome: str) -> None:
+    async with llm_world(tmp_path, turn) as world:
+        await world.chat("Hi", stream=True)
+        await world.chat("Hi", model="made-up")
+        series = await told(world.gateway)
+    ends = {(dict(labels)["gen_ai_provider_name"], dict(labels)["outcome"]): count
+            for labels, count in series["fairlead_model_requests_total"].items()}  # fmt: skip
+    assert ends == {("script0", outcome): 1, ("", "model_not_found"): 1}
+    assert series["fairlead_model_requests_in_flight"] == {(): 0}
+
+
+async def test_a_model_that_never_answered_has_no_series_of_its_own(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn(status=404), ScriptedTurn("Hello")) as world:
+        await world.chat("Hi", model="script0/no-such-model")
+        await world.chat("Hi")
+        models = {dict(labels)["gen_ai_request_model"] for labels in (await told(world.gateway))[
+            "fairlead_model_requests_total"]}  # fmt: skip
+    assert models == {"other", "scripted"}
+
+
+async def test_one_line_of_the_audit_log_tells_of_a_request_and_of_no_word_in_it(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with llm_world(tmp_path, *ROUNDS, audit="all", audit_file=log) as world:
+        await world.chat("Add my secrets")
+    (line,) = lines(log)
+    assert line | {"time": 0, "durationMs": 0} == {
+        "time": 0, "event": "model", "decision": "allowed", "principal": "anonymous", "kind": "anonymous",
+        "client": "127.0.0.1", "method": "/v1/chat/completions", "provider": "script0", "model": "scripted",
+        "rounds": 2, "inputTokens": 200, "outputTokens": 30, "cachedTokens": 80, "tools": ["demo__add"],
+        "outcome": "ok", "durationMs": 0,
+    }  # fmt: skip
+    for word in ("secrets", "42.", "Let me see"):
+        assert word not in log.read_text()
+
+
+async def test_with_denials_alone_the_log_has_requests_over_a_limit(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with llm_world(tmp_path, *ROUNDS, audit_file=log, agent_tokens_per_day=200) as world:
+        for _ in range(2):
+            await world.chat("Add")
+    (line,) = lines(log)
+    assert (line["decision"], line["outcome"], line["model"]) == ("limited", "RATE_LIMITED", "scripted")
+
+
+async def test_the_log_says_what_was_stopped_and_what_broke_off(tmp_path: Path) -> None:
+    log, again = tmp_path / "audit.log", ScriptedTurn("", [FAIL])
+    async with llm_world(tmp_path, again, again, ScriptedTurn("No."), audit="all", audit_file=log) as world:
+        await world.chat("Fail")
+        assert chunks(await world.chat("Hi", stream=True))
+    assert [(line["outcome"], line["tools"]) for line in lines(log)] == [
+        ("stopped", ["demo__fail", "demo__fail"]), ("ok", []),
+    ]  # fmt: skip

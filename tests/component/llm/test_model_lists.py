@@ -1,0 +1,101 @@
+"""The models that callers may use, as each SDK lists them, and what is said of all that is not offered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google import genai
+
+from fairlead_gateway.app import Gateway
+from fairlead_llm import paths
+from googleclient import google
+from llmworld import LlmWorld, llm_world
+from restworld import get, post
+
+PROVIDER = {"models": ["scripted", "gpt-*"], "keyEnv": "A_KEY_THAT_NOBODY_SEES"}
+
+
+def _url(world: LlmWorld) -> str:
+    return f"http://127.0.0.1:{world.gateway.port}"
+
+
+async def test_openais_client_lists_plain_names_and_routes_and_gets_each(tmp_path: Path) -> None:
+    async with (
+        llm_world(tmp_path, provider=PROVIDER) as world,
+        openai.AsyncOpenAI(base_url=f"{_url(world)}/v1", api_key="none", max_retries=0) as client,
+    ):
+        listed = [model async for model in client.models.list()]
+        route = await client.models.retrieve("fairlead/all")
+        matched = await client.models.retrieve("gpt-5-mini")
+        with pytest.raises(openai.NotFoundError, match="no provider serves"):
+            await client.models.retrieve("claude")
+        whole = (await get(world.gateway, "/v1/models")).body
+    assert [(model.id, model.owned_by) for model in listed] == [("scripted", "script0"), ("fairlead/all", "fairlead")]
+    assert (route.id, matched.id) == ("fairlead/all", "gpt-5-mini")
+    assert b"127.0.0.1" not in whole
+    assert b"A_KEY" not in whole
+
+
+async def test_anthropics_client_lists_them(tmp_path: Path) -> None:
+    async with (
+        llm_world(tmp_path) as world,
+        anthropic.AsyncAnthropic(base_url=_url(world), api_key="none", max_retries=0) as client,
+    ):
+        assert [model.id async for model in client.models.list(limit=1)] == ["scripted", "fairlead/all"]
+        found = await client.models.retrieve("scripted")
+        with pytest.raises(anthropic.NotFoundError, match="no provider serves"):
+            await client.models.retrieve("claude")
+    assert (found.id, found.max_input_tokens) == ("scripted", 128000)
+
+
+async def test_googles_client_lists_them(tmp_path: Path) -> None:
+    async with llm_world(tmp_path) as world:
+        async with google(_url(world), "none") as client:
+            listed = [model.name async for model in await client.models.list()]
+            route = await client.models.get(model="fairlead/all")
+            with pytest.raises(genai.errors.ClientError, match="no provider serves"):
+                await client.models.get(model="claude")
+        older = (await get(world.gateway, "/v1beta/models/scripted")).message
+    assert listed == ["models/scripted", "models/fairlead/all"]
+    assert route.name == "models/fairlead/all"
+    assert older["inputTokenLimit"] == 128000
+
+
+async def test_the_rest_apis_list_of_all_known_models_is_asked_for_by_name(tmp_path: Path) -> None:
+    async with llm_world(tmp_path) as world:
+        known = (await get(world.gateway, "/v1/models?known=true")).message
+        one = (await get(world.gateway, "/v1/models/never-heard-of?known=true")).message
+    assert {"scripted", "gpt-5-mini"} <= {model["id"] for model in known["data"]}
+    assert one["source"] == "default"
+
+
+async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
+    answer = await post(gateway, target, {}, **headers)
+    assert answer.status == 404
+    return answer.message
+
+
+async def test_what_is_not_offered_is_told_in_the_form_of_its_api(tmp_path: Path) -> None:
+    async with llm_world(tmp_path) as world:
+        for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
+            refused = await _refused(world.gateway, f"/v1/{path}")
+            assert (
+                "POST /v1/chat/completions, GET /v1/models, GET /v1/models/{model:path}" in refused["error"]["message"]
+            )
+            assert refused["error"]["type"] == "invalid_request_error"
+        claude = await _refused(world.gateway, "/v1/files", **{"anthropic-version": "2023-06-01"})
+        gemini = await _refused(world.gateway, "/v1beta/cachedContents")
+        newer = await _refused(world.gateway, "/v1/models/m:batchEmbedContents")
+    assert claude["error"]["type"] == "not_found_error"
+    assert gemini["error"]["status"] == newer["error"]["status"] == "NOT_FOUND"
+
+
+async def test_no_path_of_the_rest_api_is_taken_for_one_of_a_provider(tmp_path: Path) -> None:
+    async with llm_world(tmp_path) as world:
+        rest = (await get(world.gateway, "/openapi.json")).message["paths"]
+    below = {path.split("/")[2] for path in rest if path.startswith("/v1/")}
+    assert below & paths.segments() == {"models"}

@@ -1,0 +1,97 @@
+"""Calls that policies do not let run by themselves (`autoRun`): they come back to the caller, to run or to answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.rules import Rules
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from gatewayworld import Answer, publish
+from llmworld import LlmWorld, chunks, llm_world, policy, theirs
+from restworld import post
+from waiting import eventually
+
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+FAIL = ScriptedCall("demo__fail", {})
+READ_ONLY = "policy default/careful has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+NONE = "policy default/careful has autoRun: None"
+
+
+def names(answer: Answer) -> list[str]:
+    return [call["function"]["name"] for call in answer.message["choices"][0]["message"].get("tool_calls", [])]
+
+
+async def test_a_tool_that_only_reads_runs_by_itself_and_another_comes_back(tmp_path: Path) -> None:
+    script = ScriptedTurn("", [ADD]), ScriptedTurn("", [FAIL])
+    async with llm_world(tmp_path, *script, policies=[policy(auto_run="ReadOnly")]) as world:
+        answer = await world.chat("Add, then fail")
+    assert [each["name"] for each in world.called] == ["add"]
+    assert len(world.model.requests[0]["tools"]) == 2, "both are offered"
+    assert names(answer) == ["demo__fail"]
+    assert answer.message["choices"][0]["finish_reason"] == "tool_calls"
+    report = answer.message["fairlead"]
+    assert report["pending"] == [{"id": "call_scripted_0002_0000", "name": "demo__fail", "reason": READ_ONLY}]
+    assert [call["name"] for call in report["calls"]] == ["demo__add"]
+
+
+async def test_a_stream_shows_a_pending_call_and_says_why(tmp_path: Path) -> None:
+    async with llm_world(tmp_path, ScriptedTurn("", [ADD]), policies=[policy(auto_run="None")]) as world:
+        found = chunks(await world.chat("Add", stream=True))
+    assert not world.called
+    calls = [call for chunk in found[:-1] for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    assert calls[0]["function"]["name"] == "demo__add"
+    assert found[-2]["fairlead"]["pending"] == [{"id": calls[0]["id"], "name": "demo__add", "reason": NONE}]
+
+
+async def test_the_caller_runs_a_pending_call_and_goes_on(tmp_path: Path) -> None:
+    script = ScriptedTurn("", [ADD]), ScriptedTurn("It is 42.")
+    async with llm_world(tmp_path, *script, policies=[policy(auto_run="None")]) as world:
+        asked = {"role": "user", "content": "Add"}
+        first = (await world.chat(asked)).message["choices"][0]["message"]
+        ran = await post(world.gateway, "/v1/tool-calls", {"format": "openai-chat", "message": first})
+        assert [each["name"] for each in world.called] == ["add"]
+        last = await world.chat(asked, first, *ran.message["messages"])
+    assert last.message["choices"][0]["message"]["content"] == "It is 42."
+    assert "pending" not in last.message["fairlead"]
+    assert world.model.requests[1]["messages"][-1]["content"] == "42"
+
+
+async def test_of_a_mixed_message_the_rest_is_run_and_stands_beside_what_the_caller_says(tmp_path: Path) -> None:
+    script = ScriptedTurn("", [ADD, FAIL, ScriptedCall("theirs")]), ScriptedTurn("Done.")
+    async with llm_world(tmp_path, *script, policies=[policy(auto_run="ReadOnly")]) as world:
+        asked = {"role": "user", "content": "Do it all"}
+        answer = await world.chat(asked, tools=[theirs()])
+        assert names(answer) == ["demo__fail", "theirs"]
+        assert [each["name"] for each in answer.message["fairlead"]["pending"]] == ["demo__fail"]
+        said = answer.message["choices"][0]["message"]
+        refused: list[dict[str, Any]] = [
+            {"role": "tool", "tool_call_id": call["id"], "content": "The user does not want that."}
+            for call in said["tool_calls"]
+        ]
+        await world.chat(asked, said, *refused, tools=[theirs()])
+    results = {each["tool_call_id"]: each["content"] for each in world.model.requests[1]["messages"][2:]}
+    assert sorted(results.values()) == ["42", "The user does not want that.", "The user does not want that."]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_policy_that_comes_while_the_model_thinks_holds_for_what_it_calls(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    found: list[LlmWorld] = []
+
+    async def closed() -> None:
+        if found[0].model.requests:
+            return
+        publish(tmp_path / "documents", Rules(policies=(policy(auto_run="None"),)))
+        await eventually(lambda: found[0].gateway.endpoint.selection.policies.enforced)
+
+    script = ScriptedTurn("", [ADD]), ScriptedTurn("I could not.")
+    async with llm_world(tmp_path, *script, before_answer=closed) as world:
+        found.append(world)
+        answer = await world.chat("Add", stream=stream)
+    assert not world.called
+    assert answer.status == 200
+    assert NONE in world.model.requests[1]["messages"][-1]["content"]

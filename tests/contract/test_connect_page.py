@@ -1,0 +1,30 @@
+"""docs/connect.md shows what `fairlead client setup` writes, and where."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fairlead_cli.clients.documents import with_entry
+from fairlead_cli.clients.known import CLIENTS
+
+PAGE = (Path(__file__).parents[2] / "docs/connect.md").read_text("utf-8")
+URL = "http://127.0.0.1:8080/mcp"
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_page_shows_the_entry_and_the_files_of_each_client(name: str) -> None:
+    known = CLIENTS[name]
+    shown = re.search(rf"^{re.escape(known.title)}:\n\n```(json|toml)\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    read = tomllib.loads if known.is_toml else json.loads
+    written = with_entry("", known.member, "fairlead", known.entry(URL, "FAIRLEAD_KEY"), toml=known.is_toml)
+    assert read(shown[2]) == read(written)
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| {known.title} |"))
+    for file in (f"~/{known.user}", known.project, known.user_macos and f"~/{known.user_macos}"):
+        assert file is None or f"`{file}`" in row
+    assert f"`{name}`" in PAGE

@@ -1,0 +1,27 @@
+"""Series of a gateway's metrics, by name and labels.
+
+assert (await told(gateway))["fairlead_model_rounds_total"][labelled(model="scripted")] == 2
+"""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.metrics.exposition import exposed
+
+Labels = tuple[tuple[str, str], ...]
+
+
+async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
+    """Series by name and labels."""
+    text = (await exposed(gateway.metrics)).decode()
+    found: dict[str, dict[Labels, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def labelled(**labels: str) -> Labels:
+    return tuple(sorted(labels.items()))

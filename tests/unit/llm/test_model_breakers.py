@@ -1,0 +1,119 @@
+"""Breakers of models: when one is not asked, and what a trial decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_llm.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
+from fairlead_llm.providers import ModelTarget
+
+ONE, OTHER = ModelTarget("openai", "gpt"), ModelTarget("vllm", "gpt")
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made() -> tuple[ModelBreakers, Time]:
+    time = Time()
+    return ModelBreakers(time, lambda: 0.0), time
+
+
+def answers(breakers: ModelBreakers, *statuses: int, target: ModelTarget = ONE, after: float | None = None) -> None:
+    for status in statuses:
+        attempt = breakers.attempt(target)
+        attempt.answered(status, after)
+        if status == 200:
+            attempt.over()
+
+
+def closed(breakers: ModelBreakers, target: ModelTarget = ONE) -> ModelClosed:
+    with pytest.raises(ModelClosed) as caught:
+        breakers.attempt(target)
+    return caught.value
+
+
+def states(breakers: ModelBreakers) -> dict[str, str]:
+    return {target.provider: state for target, state, _ in breakers.states()}
+
+
+def test_five_failures_in_a_row_open_it_for_this_model_alone() -> None:
+    breakers, _ = made()
+    answers(breakers, 500, 529, 408, 503)
+    breakers.attempt(ONE).failed(OSError("gone"))
+    found = closed(breakers)
+    assert found.status == 503
+    assert 0 < found.retry_after <= 1
+    assert "openai/gpt is not asked for now: 5 calls failed in a row" in str(found)
+    answers(breakers, 200, target=OTHER)
+    assert states(breakers) == {"openai": "open"}
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 404, 429])
+def test_any_other_answer_between_failures_shows_that_it_lives(status: int) -> None:
+    breakers, _ = made()
+    for _ in range(3):
+        answers(breakers, 500, 500, 500, 500, status)
+    assert states(breakers) == {"openai": "closed"}
+
+
+def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -> None:
+    breakers, _ = made()
+    for _ in range(5):
+        attempt = breakers.attempt(ONE)
+        attempt.answered(200, None)
+        attempt.failed(OSError("cut"))
+    assert states(breakers) == {"openai": "open"}
+
+
+def test_one_trial_at_a_time_decides_and_waits_grow() -> None:
+    breakers, time = made()
+    answers(breakers, *[500] * 5)
+    time.now += 1.0
+    assert states(breakers) == {"openai": "half-open"}
+    trial = breakers.attempt(ONE)
+    assert closed(breakers).status == 503, "while the trial is under way"
+    trial.answered(500, None)
+    time.now += 1.5
+    assert closed(breakers).retry_after == pytest.approx(0.5), "two seconds now"
+    time.now += 0.5
+    breakers.attempt(ONE).answered(200, None)
+    assert states(breakers) == {"openai": "closed"}
+    breakers.attempt(ONE).given_up()
+
+
+def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
+    breakers, time = made()
+    answers(breakers, *[500] * 5)
+    time.now += 1.0
+    breakers.attempt(ONE).given_up()
+    answers(breakers, 200)
+    assert states(breakers) == {"openai": "closed"}
+
+
+def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None:
+    breakers, time = made()
+    answers(breakers, 429, after=7.0)
+    found = closed(breakers)
+    assert (found.status, found.retry_after) == (429, 7.0)
+    assert states(breakers) == {"openai": "open"}
+    time.now += 7.0
+    answers(breakers, 200)
+    assert states(breakers) == {"openai": "closed"}
+    answers(breakers, 429, after=10.0**9)
+    assert closed(breakers).retry_after == MAX_LATER
+    time.now += MAX_LATER
+    answers(breakers, 429, 429, after=None)
+
+
+def test_failures_of_so_many_models_only_are_remembered() -> None:
+    breakers, _ = made()
+    answers(breakers, *[500] * 5)
+    for number in range(MAX_KEPT * 2):
+        answers(breakers, 500, target=ModelTarget("openai", f"m{number}"))
+    assert len([*breakers.states()]) == MAX_KEPT
+    assert closed(breakers).status == 503, "one that is open stays"

@@ -1,0 +1,58 @@
+"""The scripted model that calls the tool that a question is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_llm.scripted_assistant import turn_for
+
+
+def _tool(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": [*properties]}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+STRING = {"type": "string"}
+TOOLS = [
+    _tool("shop__get_stock", "Pieces of an item", item=STRING),
+    _tool("store__get_stock", "Pieces of an item", item=STRING),
+    _tool("set_timer", "Start a clock", minutes={"type": "integer"}, loud={"type": "boolean"}),
+    _tool("roll_dice", "", sides={"type": "integer"}, kind={"enum": ["fair", "loaded"]}),
+]
+
+
+def _asked(text: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "tools": TOOLS, **more}
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "arguments"),
+    [
+        ("How much rope is in stock?", "shop__get_stock", {"item": "rope"}),
+        ("How much rope is in stock at the store?", "store__get_stock", {"item": "rope"}),
+        ("Please set a timer of 12 minutes", "set_timer", {"minutes": 12, "loud": True}),
+        ("Roll the loaded dice", "roll_dice", {"sides": 1, "kind": "loaded"}),
+        ("stock", "shop__get_stock", {"item": "anything"}),
+    ],
+)
+def test_the_tool_with_most_words_of_the_question_is_called(
+    question: str, name: str, arguments: dict[str, Any]
+) -> None:
+    (call,) = turn_for(_asked(question)).calls
+    assert (call.name, call.arguments) == (name, arguments)
+
+
+@pytest.mark.parametrize("more", [{}, {"tool_choice": "none"}, {"tools": []}])
+def test_without_a_tool_that_fits_the_model_says_so(more: dict[str, Any]) -> None:
+    turn = turn_for(_asked("How much rope is in stock?" if more else "Sing!", **more))
+    assert not turn.calls
+    assert "scripted model" in turn.text
+
+
+def test_results_are_the_answer_in_the_order_of_their_calls() -> None:
+    parts = [{"type": "text", "text": "two"}]
+    results = [{"role": "tool", "content": "one"}, {"role": "tool", "content": parts}]
+    earlier = [{"role": "tool", "content": "of an earlier question"}, {"role": "user", "content": "stock?"}]
+    assert turn_for({"messages": [*earlier, {"role": "assistant"}, *results], "tools": TOOLS}).text == "one\ntwo"
