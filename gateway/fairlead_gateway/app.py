@@ -379,5 +379,5 @@ def build(
     )  # fmt: skip
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used),
+        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm),
     )  # fmt: skip

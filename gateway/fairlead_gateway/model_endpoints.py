@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.governance import Governance
 from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.settings import Settings
@@ -24,6 +25,7 @@ def llm_endpoints(
     recorder: ContextRecorder,
     governance: Governance,
     collector: ModelCollector,
+    counts: LlmCounts,
 ) -> LlmEndpoints | None:
     """None where there are no providers, and there will be none."""
     if models.changes is None and not models.now.providers:
@@ -34,4 +36,4 @@ def llm_endpoints(
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.now.prices)
-    return LlmEndpoints(rest, lambda: models.now.providers, recorder, limits, collector.breakers, ledger)
+    return LlmEndpoints(rest, lambda: models.now.providers, recorder, limits, collector.breakers, ledger, counts)

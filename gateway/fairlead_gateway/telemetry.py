@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fairlead_gateway.core import ports
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.search_counts import SearchCounts
 
@@ -115,6 +116,7 @@ class MetricsRegistry:
         self.meta_calls = dict.fromkeys(sorted(OWN_TOOLS), 0)
         """Calls of the gateway's own tools, by name."""
         self.search = SearchCounts()
+        self.llm = LlmCounts()
 
     def kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1

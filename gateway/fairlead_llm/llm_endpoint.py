@@ -14,6 +14,7 @@ from fastapi import Request, Response
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, SaidResponse
 from fairlead_llm.credentials import PROVIDER_KEY
@@ -24,6 +25,7 @@ from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
+from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
@@ -31,6 +33,7 @@ from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, W
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import INTERNAL, Problem
+from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
 MAX_BODY: Final = 32 << 20
@@ -54,6 +57,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     limits: LoopLimits
     breakers: ModelBreakers
     ledger: ModelLedger
+    counts: LlmCounts
 
 
 class LlmEndpoint:
@@ -114,6 +118,7 @@ class LlmEndpoint:
                 asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
                 targets = [*found.targets]
             seen = functools.partial(services.context.seen, request)
+            asked = await self._in_tier(asked, seen)
             prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
             prepared = await prepare(targets)
         except BadRequest as error:
@@ -123,6 +128,19 @@ class LlmEndpoint:
             services.context, services.client.of_caller(caller_key(request)), services.providers, seen,
             origin_of(request), prepared, prepare, asked.wishes, services.limits, services.breakers, record,
         )  # fmt: skip
+
+    async def _in_tier(self, asked: ModelRequest, seen: Callable[[], SubjectCatalog]) -> ModelRequest:
+        """The request in the tier that the rules choose, where it asks for that."""
+        context, found = self._services.context, seen()
+        if asked.wishes.tier != AUTO or AUTO in found.tiers:
+            return asked
+        choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.asked))
+        if choice is None:
+            return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
+        if choice.changed:
+            self._services.counts.tier_changed(choice.name)
+        wishes = msgspec.structs.replace(asked.wishes, tier=choice.name)
+        return msgspec.structs.replace(asked, wishes=wishes, tier_rule=choice.rule)
 
     async def _whole(
         self, asked: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
@@ -158,7 +176,7 @@ class LlmEndpoint:
             rounds = [*before, said]
             await self._kept.keep(SaidResponse(identity, asked.read, prepared, rounds, written, results.messages))
         loop.record.end(loop.outcome)
-        return Response(written, 200, {**answer.headers, **loop.loss_header}, JSON)
+        return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
@@ -180,7 +198,7 @@ class LlmEndpoint:
             answer.close()
         loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
-        return Response(body, status, {**answer.headers, **loop.no_retry}, JSON)
+        return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
 
 
 def caller_key(request: Request) -> str:

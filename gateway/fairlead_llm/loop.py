@@ -15,23 +15,23 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
-from fairlead_gateway.policy.view import View
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
+from fairlead_llm.offered_calls import offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
+from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import FinishedCall, KeptTurn, ShownCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
-from fairlead_rest.requested_calls import Planned, planned_calls
+from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
 
@@ -39,7 +39,6 @@ AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
-MOST_NAMED: Final = 20
 LOSSES: Final = "x-fairlead-losses"
 """Header of an answer: codes of what was lost on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
@@ -56,24 +55,6 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """For all of it."""
     tokens: int = 0
     """Tokens read and written after which the model may call nothing more; 0: any number."""
-
-
-class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call that was run here."""
-
-    name: str
-    """As the model wrote it."""
-    duration_ms: float
-    is_error: bool = False
-
-
-class PendingCall(msgspec.Struct, frozen=True):
-    """One call that policies do not let run by itself, for the caller to run or to answer."""
-
-    id: str
-    name: str
-    """As the model wrote it."""
-    reason: str
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -267,8 +248,7 @@ class ToolLoop:
         return losses_of(self.prepared.request)
 
     @property
-    def loss_header(self) -> Mapping[str, str]:
-        """The header that tells what the provider's format lacks of the request."""
+    def _loss_header(self) -> Mapping[str, str]:
         losses = ", ".join(self._losses or ())
         return {LOSSES: losses} if losses else {}
 
@@ -293,26 +273,27 @@ class ToolLoop:
     async def run(self, calls: Sequence[ModelCall]) -> RoundResults:
         """Run calls here. Raises Problem."""
         format_name = self.prepared.wire.name
+        offer = self.offer or ToolOffer(0)
         shelf, found = await self._context.worker.do(
-            lambda: planned_calls(self._context, self._seen(), self._wishes.tier, format_name, calls)
+            lambda: offered_calls(self._context, self._seen(), self._wishes, offer, format_name, calls)
         )
-        planned = self._within([self._offered(plan, shelf.view) for plan in found])
+        planned = self._within(found)
         self._has_run = True
         with self._context.caller.holding(self._origin) as holding:
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
         finished = []
-        for plan, outcome, result in zip(planned, outcomes, results, strict=True):
+        for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True):
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
-            call = plan.call
             if plan.runs and plan.entry is not None:
                 self.record.ran(plan.entry.name, _tokens_of(result or {}))
-            finished.append(FinishedCall(call.id, call.wire_name, plan.arguments, result or {}, outcome.seconds))
+            arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
+            finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
         if results:
             everything = all(result and result.get("isError") for result in results)
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
-        written = message_format(format_name).write_results([plan.call for plan in planned], results)
+        written = message_format(format_name).write_results([*calls], results)
         return RoundResults([encode(each) for each in written.messages], finished)
 
     def _within(self, planned: list[Planned]) -> list[Planned]:
@@ -323,18 +304,6 @@ class ToolLoop:
         room = max(most - len(self.calls), 0)
         why = f"The call was not run: this request may run {most} calls (max_tool_calls)"
         return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
-
-    def _offered(self, plan: Planned, view: View) -> Planned:
-        """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
-        keep from running by itself since the request began is refused.
-        """
-        names = self.offer.names if self.offer is not None else ()
-        if plan.entry is None:
-            return plan
-        if plan.call.wire_name in names:
-            manual = view.manual(plan.entry.name)
-            return Planned(plan.call, None, denied=manual) if manual else plan
-        return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, names))
 
     def repeats(self, spoilt: bool) -> bool:
         """Whether a round is to be asked anew: where it is spoilt, and was not asked anew already."""
@@ -356,23 +325,19 @@ class ToolLoop:
         shown = calls.theirs or ([thought] if thought is not None else [])
         return shown, KeptTurn(self.prepared.wire.name, [*self._more, *said], [*results])
 
+    @property
+    def _report(self) -> RequestReport:
+        return RequestReport(self.target, self.offer, self.prepared.tier_rule)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers that tell of model, tier and tools, all that is known before the answer, and what
+        the provider's format lacks of the request."""
+        return {**self._report.headers(), **self._loss_header}
+
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        offer = self.offer
-        tools: dict[str, Any] = {"injected": 0 if offer is None else len(offer.definitions)}
-        if offer is not None and offer.cut:
-            tools["cut"] = len(offer.cut)
-            tools["cutTools"] = [cut.name for cut in offer.cut[:MOST_NAMED]]
-        if offer is not None and offer.shadowed:
-            tools["shadowed"] = list(offer.shadowed[:MOST_NAMED])
-        if offer is not None and offer.refused:
-            tools["refused"] = offer.refused
-        model = f"{self.target.provider}/{self.target.model}"
-        pending = {"pending": self._pending} if self._pending else {}
-        return {
-            "model": model, "rounds": self._rounds, "tools": tools, "calls": self.calls, **pending,
-            "stopped": self.final,
-        }  # fmt: skip
+        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.final)
 
 
 def _tokens_of(result: Mapping[str, Any]) -> int:

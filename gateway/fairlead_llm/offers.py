@@ -1,14 +1,14 @@
 """Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
-shows and that its window holds.
+shows and that its window holds, or the tools of the router endpoint, by which it finds them.
 
-Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decision is
-`tokens.plan`'s.
+Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decisions are
+`tokens.plan`'s and `tokens.exposure`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,73 +16,50 @@ from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
-from fairlead_formats.tokens.outcome import Cut, Plan
+from fairlead_formats.tokens.exposure import LIST, SEARCH
+from fairlead_formats.tokens.fit import Candidate, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, Cut, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tools.format import Format, Options
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.policy.view import View
+from fairlead_llm.server_wishes import ServerWish, Word, Words, wish_for
 from fairlead_rest.bodies import encode
+from fairlead_rest.caller_tools import CallerTools
 from fairlead_rest.context import RestContext
-from fairlead_rest.exposed_tools import offered, online
+from fairlead_rest.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+from fairlead_rest.visible_tools import READER, VisibleTool, VisibleTools
 
 MAX_KEPT: Final = 64
-"""Offers that are kept of one view."""
+"""Sets of tools that are kept of one view."""
+ASKED: Final = "asked"
+CHEAPER: Final = "cheaper"
+AUTO: Final = "auto"
+NO_LIMITS: Final = PlanLimits(reserved_output=0)
+_TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
+"""Without the conversation, so that the choice stays the same in all requests of one."""
+Kept = TypeVar("Kept")
 Positive = Annotated[int, Meta(ge=1)]
-Word = Annotated[str, Meta(max_length=256)]
-Words = Annotated[tuple[Word, ...], Meta(max_length=64)]
-
-
-class NamedTools(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Some tools of a server: by name, or those that only read."""
-
-    names: Words = ()
-    read_only: bool = False
-
-    def has(self, entry: VisibleTool) -> bool:
-        """Whether a tool is one of them."""
-        return _named(entry, self.names) or (self.read_only and _only_reads(entry))
-
-
-class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tools of one server that a request names, and which of their calls are approved before they run."""
-
-    server: Word = ""
-    """Empty: of any server."""
-    names: Words | None = None
-    read_only: bool = False
-    asks: bool = False
-    """Whether a call is approved first, where `always` and `never` do not say."""
-    always: NamedTools | None = None
-    never: NamedTools | None = None
-
-    def has(self, entry: VisibleTool) -> bool:
-        """Whether a tool is wanted."""
-        if self.server and self.server not in (entry.server.name, entry.prefix):
-            return False
-        return (self.names is None or _named(entry, self.names)) and (not self.read_only or _only_reads(entry))
-
-    def approves(self, entry: VisibleTool) -> bool:
-        """Whether calls of one of its tools are approved first."""
-        if self.never is not None and self.never.has(entry):
-            return False
-        return self.asks or (self.always is not None and self.always.has(entry))
 
 
 class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
 
     tier: Word | None = None
+    """A name, or `auto`: the one that the rules of the tiers choose by what was said."""
     servers: Words = ()
     tags: Words = ()
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
-    tools: Literal["inject", "none"] = "inject"
+    tools: Literal["auto", "inject", "search", "cheapest", "none"] = "auto"
+    """`inject`: listed, as many as fit. `search`: the tools of the router endpoint. `auto`: listed where all fit, else
+    searched. `cheapest`: whatever costs fewer tokens for a task of one call.
+    """
     mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
-    """Only tools of these servers, and of each only some, where there are any."""
+    """Only tools of these servers, and of each only some, where there are any; they are always listed."""
     max_calls: Annotated[int, Meta(ge=0)] | None = None
     """Calls that may be run here."""
     show_calls: bool = False
@@ -93,10 +70,20 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
     model: int
     """Place of the model that they are for among those of the route."""
+    way: str = LIST
+    """`list`, or `search`: by the tools of the router endpoint."""
+    because: str = ""
+    """Reason of `search`: `asked`, `cheaper`, or the limit that the list is over."""
+    tier: str = ""
+    """Latency tier whose tools they are; empty: none."""
     definitions: tuple[bytes, ...] = ()
     """In the form of the request."""
     names: tuple[str, ...] = ()
     """As the model sees them, in the same order."""
+    own: Mapping[str, str] = {}
+    """Tools of the gateway's own among them: the name that the model sees, to that of the tool."""
+    reachable: frozenset[str] = frozenset()
+    """Exposed names of all tools that the request is about; `execute_tool` may call these."""
     cut: tuple[Cut, ...] = ()
     """Left out because of a limit, and which."""
     shadowed: tuple[str, ...] = ()
@@ -106,25 +93,58 @@ class ToolOffer(msgspec.Struct, frozen=True):
     manual: Mapping[str, str] = {}
     """Those of `names` that are not run here by themselves, each with the sentence that says why."""
     quotas: tuple[Quota, ...] = ()
-    """Bounds that policies set in the namespaces of these tools on the tokens of a day."""
+    """Bounds that policies set in the namespaces of these tools, and of those that search finds, on the tokens of a
+    day.
+    """
     tokens: Mapping[str, int] = {}
     """Tokens of the definitions, by the names that the tools have at the gateway."""
     refused: str = ""
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether no limit kept a tool from the list."""
+        return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
-class _Whole(msgspec.Struct, frozen=True):
-    """All tools of one view and filter, counted and converted."""
+    @property
+    def reach(self) -> int:
+        """Tools that the model can call; -1 where the conversation does not fit."""
+        return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
+
+
+class OfferedFor(msgspec.Struct, frozen=True):
+    """Bounds that an offer has to fit."""
+
+    models: Sequence[RouteModel]
+    limits: PlanLimits
+    theirs: frozenset[str]
+    """Names of the caller's own tools."""
+    conversation: ConversationTokens
+    exact: bool
+    """Whether the conversation was counted; else its tokens are an upper bound."""
+
+
+class _ToolSet(msgspec.Struct, frozen=True):
+    """Tools of one view and filter in one way to show them, counted and converted."""
 
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
+    own: dict[str, str]
+    reachable: frozenset[str]
     approved_first: frozenset[str]
-    tokens: dict[str, int]
-    manual: dict[str, str]
-    """By exposed name: why policies do not let it run by itself."""
-    quotas: dict[str, Quota]
-    """By exposed name, where policies bound the tokens of a day."""
+    view: View
+
+    def manual(self, chosen: Iterable[str]) -> dict[str, str]:
+        """By the name that the model sees: why policies do not let a tool run by itself."""
+        found = {name: self.view.manual(name) for name in chosen if name in self.view.everything}
+        return {self.definitions[name][0]: why for name, why in found.items() if why}
+
+    def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
+        """Bounds of the namespaces of these tools on the tokens of a day."""
+        routes = (self.view.everything[name] for name in sorted(names) if name in self.view.everything)
+        bounded = (route.quota for route in routes if route.quota is not None)
+        return tuple({each.namespace: each for each in bounded if each.tokens_per_day is not None}.values())
 
 
 class Offers:
@@ -132,97 +152,164 @@ class Offers:
 
     def __init__(self, context: RestContext) -> None:
         self._context = context
-        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _Whole]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
+        self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
-    def made(
-        self,
-        format_name: str,
-        seen: SubjectCatalog,
-        wishes: OfferWishes,
-        models: Sequence[RouteModel],
-        limits: PlanLimits,
-        theirs: Sequence[str],
-        conversation: ConversationTokens,
-        *,
-        exact: bool,
-    ) -> ToolOffer | None:
-        """An offer in a format for one of the models, beside the caller's own tools (`theirs`). With `exact` the
-        conversation was counted; without, its tokens are an upper bound, and the answer is None where not everything
-        fits by that. Raises Problem, MissingInput.
+    def made(self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+        """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
+        counted, the answer is None unless everything fits by its bound. Raises Problem, MissingInput.
         """
-        if theirs:
-            models = [_beside(model, len(theirs)) for model in models]
         shelf = self._context.shelf(seen, wishes.tier)
-        whole = self._whole(registry.find(format_name), shelf, wishes, models)
-        own = frozenset(theirs)
-        shadowed = tuple(name for name, (shown, _) in whole.definitions.items() if shown in own)
-        counted = [each for each in whole.counted if each.name not in shadowed] if shadowed else whole.counted
-        outcome = plan(models, counted, conversation, limits, self._context.sizes().counter.name)
-        if not exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
+        format_ = registry.find(format_name)
+        because = self._because(seen, shelf, wishes, asked.models[0])
+        if because:
+            found = self._search(format_, shelf, wishes, asked, because)
+            if found is not None or not asked.exact:
+                return found
+        listed = self._listed(format_, shelf, wishes, asked)
+        if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
+            return listed
+        because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
+        return self._search(format_, shelf, wishes, asked, because) or listed
+
+    def _because(self, seen: SubjectCatalog, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel) -> str:
+        """Why search takes the place of the list, whatever fits; empty where it does not."""
+        if wishes.mcp:  # search would go around their approvals
+            return ""
+        if wishes.tools != "cheapest":
+            return ASKED if wishes.tools == SEARCH else ""
+        kept = self._cheaper.setdefault(shelf, {})
+        key = (wishes.servers, wishes.tags, model)
+        if key not in kept:
+            filters = frozenset(wishes.tags), frozenset(wishes.servers)
+            entries = online(offered(shelf, *filters))
+            ways = exposed(self._context, seen, shelf, entries, filters, CallerTools())
+            fit, both = (
+                Fit(model, ConversationTokens(0, 0), NO_LIMITS),
+                [way for way in ways if way.way in (LIST, SEARCH)],
+            )
+            best = compared(_TASK, fit, both, self._context.prices).cheapest
+            _keep(kept, key, best is not None and best.way == SEARCH)
+        return CHEAPER if kept[key] else ""
+
+    def _listed(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+        """All tools in a list, as many as fit. None where that is not known."""
+        found = self._tools(format_, shelf, wishes, asked.models[0], LIST)
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        counted = [each for each in found.counted if each.name not in shadowed] if shadowed else found.counted
+        outcome = self._planned(counted, asked)
+        tier = shelf.view.tier or ""
+        if not asked.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
-            return ToolOffer(0, shadowed=shadowed, refused=outcome.reason)
-        chosen = {name: whole.definitions[name] for name in outcome.tools if name in whole.definitions}
-        place = next(n for n, model in enumerate(models) if model.name == outcome.model)
-        quotas = {whole.quotas[name].namespace: whole.quotas[name] for name in whole.quotas.keys() & chosen}
-        return ToolOffer(
-            place, tuple(raw for _, raw in chosen.values()), tuple(shown for shown, _ in chosen.values()), outcome.cut,
-            shadowed, whole.approved_first,
-            {chosen[name][0]: why for name, why in whole.manual.items() if name in chosen},
-            tuple(quotas.values()), {name: whole.tokens[name] for name in chosen},
-        )  # fmt: skip
+            return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
+        return _offer(found, outcome, asked.models, LIST, "", tier, shadowed)
 
-    def _whole(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, models: Sequence[RouteModel]) -> _Whole:
-        key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, models[0].name)
+    def _search(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor, because: str
+    ) -> ToolOffer | None:
+        """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
+        of their names.
+        """
+        found = self._tools(format_, shelf, wishes, asked.models[0], SEARCH)
+        if not asked.theirs.isdisjoint(found.own):
+            return None
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        outcome = self._planned([each for each in found.counted if each.name not in shadowed], asked)
+        if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not asked.exact):
+            return None
+        return _offer(found, outcome, asked.models, SEARCH, because, shelf.view.tier or "", shadowed)
+
+    def _planned(self, counted: Sequence[Candidate], asked: OfferedFor) -> Plan | PlanRefused:
+        models = [_beside(model, len(asked.theirs)) for model in asked.models]
+        return plan(models, counted, asked.conversation, asked.limits, self._context.sizes().counter.name)
+
+    def _tools(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
+    ) -> _ToolSet:
+        key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, model.name, way)
         kept = self._kept.setdefault(shelf, {})
         found = kept.get(key)
         if found is None:
             entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
-            wanted = {each.name: _wish(wishes.mcp, each) for each in entries}
+            wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
             entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
-            asked = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
-            counted = candidates(self._context, entries)
-            offer = converted(self._context, shelf, entries, format_, Options(model=models[0].name))
-            shown = {offer.names[name]: name for name in offer.names}
-            single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
-            raws = {each.name: encode(each.definition) for each in single}
-            definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-            asks = frozenset(definitions[name][0] for name in asked if name in definitions)
-            found = _whole_of([one for one in counted if one.name in definitions], definitions, asks, shelf.view)
-            if len(kept) >= MAX_KEPT:
-                kept.clear()
-            kept[key] = found
+            asking = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
+            reachable = frozenset(entry.name for entry in entries)
+            shown = entries if way == LIST else [*_own_tools(shelf), *_pinned(entries)]
+            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(shelf))
+            found = self._made(format_, shelf, shown, Options(model=model.name), own, reachable, asking)
+            _keep(kept, key, found)
         return found
 
+    def _made(
+        self,
+        format_: Format,
+        shelf: VisibleTools,
+        entries: Sequence[VisibleTool],
+        options: Options,
+        own: Collection[str],
+        reachable: frozenset[str],
+        asking: Collection[str],
+    ) -> _ToolSet:
+        counted = [
+            msgspec.structs.replace(one, pinned=False) if one.name in own else one  # a limit cuts them: then no search
+            for one in candidates(self._context, entries)
+        ]
+        offer = converted(self._context, shelf, entries, format_, options, more=own)
+        shown = {offer.names[name]: name for name in offer.names}
+        single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
+        raws = {each.name: encode(each.definition) for each in single}
+        definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
+        names = {definitions[name][0]: name for name in own if name in definitions}
+        first = frozenset(definitions[name][0] for name in asking if name in definitions)
+        listed = [one for one in counted if one.name in definitions]
+        return _ToolSet(listed, definitions, names, reachable, first, shelf.view)
 
-def _wish(wishes: Sequence[ServerWish], entry: VisibleTool) -> ServerWish | None:
-    return next((wish for wish in wishes if wish.has(entry)), None)
+
+def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:
+    """The tools of the router endpoint, in the order of their names."""
+    tools = [*ROUTER_TOOLS, READER] if shelf.view.reads else [*ROUTER_TOOLS]
+    return sorted(tools, key=lambda entry: entry.name)
 
 
-def _named(entry: VisibleTool, names: Sequence[str]) -> bool:
-    return entry.name in names or entry.entry.name in names
+def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
+    return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
 
 
-def _only_reads(entry: VisibleTool) -> bool:
-    return bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
-
-
-def _whole_of(
-    counted: list[Candidate], definitions: dict[str, tuple[str, bytes]], asks: frozenset[str], view: View
-) -> _Whole:
-    routes = {name: view.everything[name] for name in definitions if name in view.everything}
-    return _Whole(
-        counted,
-        definitions,
-        asks,
-        {each.name: each.tokens for each in counted},
-        {name: why for name in routes if (why := view.manual(name))},
-        {
-            name: route.quota
-            for name, route in routes.items()
-            if route.quota is not None and route.quota.tokens_per_day is not None
-        },
+def _offer(
+    found: _ToolSet,
+    outcome: Plan,
+    models: Sequence[RouteModel],
+    way: str,
+    because: str,
+    tier: str,
+    shadowed: tuple[str, ...],
+) -> ToolOffer:
+    chosen = {name: found.definitions[name] for name in outcome.tools if name in found.definitions}
+    sizes = {each.name: each.tokens for each in found.counted}
+    return ToolOffer(
+        next(place for place, model in enumerate(models) if model.name == outcome.model),
+        way,
+        because,
+        tier,
+        tuple(raw for _, raw in chosen.values()),
+        tuple(name for name, _ in chosen.values()),
+        found.own,
+        found.reachable,
+        outcome.cut,
+        shadowed,
+        found.approved_first,
+        found.manual(chosen),
+        found.quotas(found.reachable if way == SEARCH else chosen),
+        {name: sizes[name] for name in chosen},
     )
+
+
+def _keep(kept: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
+    if len(kept) >= MAX_KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 def _beside(model: RouteModel, own: int) -> RouteModel:

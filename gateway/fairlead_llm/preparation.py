@@ -4,7 +4,6 @@ the turns that were kept of it, and with the tools that are offered.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -14,7 +13,8 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.offers import Offers, OfferWishes, ToolOffer
+from fairlead_llm.offer_memory import OfferMemory
+from fairlead_llm.offers import OfferedFor, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import OpenTurns
 from fairlead_llm.wire import WireFormat, WireRequest
@@ -36,7 +36,10 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """In small letters."""
     identity: Identity
     wishes: OfferWishes
+    """With the tier that was chosen, where one was."""
     route: ModelRoute
+    tier_rule: str = ""
+    """Rule that chose the tier."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
@@ -52,6 +55,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """The client's, as far as the provider gets them."""
     shows_calls: bool = False
     """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
+    tier_rule: str = ""
+    """Rule that chose the tier; empty where it was named."""
 
 
 class RequestPreparation:
@@ -61,24 +66,27 @@ class RequestPreparation:
         self._context = context
         self._providers = providers
         self._offers = Offers(context)
+        self._memory = OfferMemory()
         self._turns = turns
 
     async def prepared(
         self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """For the first of the models that holds the conversation; for the first of all where none does. Raises
-        BadRequest, Problem.
+        """For the first of the models that holds the conversation and all tools; where none does, for that by which the
+        model can call the most. Raises BadRequest, Problem.
         """
-        first: PreparedRequest | None = None
+        best: tuple[int, PreparedRequest] | None = None
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             alike = self._alike(asked.format, wire, targets)
             found = await self._made(asked, wire, seen, targets, alike)
-            first = first or found
-            if found.offer is None or not found.offer.refused:
+            offer = found.offer
+            if offer is None or offer.whole:
                 return found
+            if best is None or offer.reach > best[0]:
+                best = offer.reach, found
             if alike == len(targets):
-                return first
+                return best[1]
             targets = targets[alike:]
 
     async def unsent(
@@ -103,10 +111,10 @@ class RequestPreparation:
         request.messages = await self._turns.restored(asked.identity, wire, request.asked)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None
-        if asked.wishes.tools == "inject" and not request.plain:
+        if asked.wishes.tools != "none" and not request.plain:
             offer = await self.offered(asked, wire, request, seen, targets[:alike])
         place = 0 if offer is None else offer.model
-        return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls)
+        return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule)
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""
@@ -132,16 +140,20 @@ class RequestPreparation:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        known = registry.find(wire.name)
-        windows = await self._context.worker.do(lambda: self._context.windows)
+        known, windows, catalog = registry.find(wire.name), self._context.windows, seen()
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        make = functools.partial(self._offers.made, wire.name, seen(), asked.wishes, models, limits, request.tool_names)
         most = ConversationTokens(0, len(asked.body) + request.restored)
-        offer = await self._context.done(lambda: make(most, exact=False))
+        fits = OfferedFor(models, limits, frozenset(request.tool_names), most, exact=False)
+
+        async def make(fits: OfferedFor) -> ToolOffer | None:
+            return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
+
+        offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
         if offer is None:
             found = await self.conversation(request)
             counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
-            offer = await self._context.done(lambda: make(counted, exact=True))
+            exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
+            offer = await make(exactly)
         assert offer is not None
         return offer

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.breakers import ModelBreakers
@@ -64,6 +65,7 @@ class LlmEndpoints:
         limits: LoopLimits,
         breakers: ModelBreakers,
         ledger: ModelLedger,
+        counts: LlmCounts,
     ) -> None:
         """`providers` are those of the configuration as it is now. `limits` bound one request."""
         self._context = context
@@ -73,6 +75,7 @@ class LlmEndpoints:
         self._limits = limits
         self._breakers = breakers
         self._ledger = ledger
+        self._counts = counts
         self._client = ProviderClient()
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
@@ -95,7 +98,8 @@ class LlmEndpoints:
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
         preparation = RequestPreparation(self._context, providers, self._turns)
         services = ModelServices(
-            self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers, self._ledger
+            self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers,
+            self._ledger, self._counts,
         )  # fmt: skip
         chat, anthropic, gemini = (
             LlmEndpoint(services, CHAT),

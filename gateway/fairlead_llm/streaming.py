@@ -43,7 +43,7 @@ class StreamedAnswer(Response):
         ran: Sequence[FinishedCall] = (),
     ) -> None:
         """`ran`: calls that were run in front of the first round."""
-        super().__init__(None, 200, {**answer.headers, **loop.loss_header, **_HEADERS}, loop.prepared.wire.stream_type)
+        super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer

@@ -27,12 +27,41 @@ class ProviderUnavailable(Exception):
     """No answer, or one that broke off. The message says why, without address or key."""
 
 
+class _SilenceTimer:
+    """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set anew for each
+    piece, which takes a tenth of all the time that the piece needs.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
+        self._content = content
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._waiting = True
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def waits(self, *, waiting: bool) -> None:
+        """Whether the body's reader waits from now on."""
+        self._waiting, self._since = waiting, self._loop.time()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._since + self._seconds - self._loop.time() if self._waiting else self._seconds
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._content.set_exception(TimeoutError())
+
+
 class ProviderAnswer:
     """The answer to one request. Close it."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, passed_on: Sequence[str]) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float) -> None:
         """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
         self._answer = answer
+        self._idle_seconds = idle_seconds
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
@@ -51,13 +80,18 @@ class ProviderAnswer:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises ProviderUnavailable where it breaks off."""
+        silence = _SilenceTimer(self._answer.content, self._idle_seconds)
         try:
             async for piece in self._answer.content.iter_any():
+                silence.waits(waiting=False)
                 yield piece
+                silence.waits(waiting=True)
         except TimeoutError as error:
             raise ProviderUnavailable("the provider went silent in its answer") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ProviderUnavailable(f"the provider's answer broke off: {type(error).__name__}") from error
+        finally:
+            silence.cancel()
 
     def close(self) -> None:
         """Give the connection up unless the body was read to its end."""
@@ -89,14 +123,13 @@ class ProviderClient:
         """
         headers = provider.request_headers(key or await key_of(provider), more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=provider.connect_seconds, sock_read=provider.idle_seconds
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         try:
-            answer = await self._opened().request(
-                method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
-            )
-            return ProviderAnswer(answer, passed_on)
+            async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
+                answer = await self._opened().request(
+                    method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+                )
+            return ProviderAnswer(answer, passed_on, provider.idle_seconds)
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:

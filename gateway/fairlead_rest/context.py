@@ -199,7 +199,7 @@ class RestContext:
 
     @property
     def windows(self) -> ContextWindows:
-        """Context windows of models. In the worker only."""
+        """Context windows of models. The first look at one reads a small file."""
         configured, live = self._configured_windows(), self.live_models
         if configured is not self._windows[0] or live is not self._live:
             known = configured if live is None else configured.with_live(live.models)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.names import Names
 from fairlead_formats.registry import MCP
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
@@ -111,10 +112,14 @@ def converted(
     *,
     short: Collection[str] = (),
     own: CallerTools = NOTHING,
+    more: Collection[str] = (),
 ) -> OfferedTools:
-    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
+    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them. `more` are
+    names of entries that are not of the view.
+    """
     definitions, hashes = _warm(context, format_, entries, short, options)
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
+    names = Names.beside(names, more) if more else names
     found = context.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     report = own.report + found.report
     if isinstance(format_, ToolFormat) and format_.like(own.format):

@@ -97,6 +97,8 @@ class Planned(msgspec.Struct, frozen=True):
     """Decision that keeps it from the caller, for the audit log."""
     unready: ServerEntry | None = None
     """The server without a catalog that its tool may be of."""
+    recording: str | None = None
+    """Session that its result is kept in, where `execute_tool` asks for the call."""
 
     @property
     def runs(self) -> bool:

@@ -43,6 +43,11 @@ class SubjectCatalog:
         return self._selection.snapshot
 
     @property
+    def views(self) -> Mapping[bytes, View]:
+        """Views of the subject: the same object for those that may see the same."""
+        return self._views
+
+    @property
     def whole(self) -> bool:
         """Whether policies hide nothing from this subject."""
         return self._views is self._selection.targets

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request
+from msgspec import Raw
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
 from fairlead_formats.tools.format import JsonObject
@@ -22,7 +23,7 @@ from fairlead_gateway.limits.buffers import Holding
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
-from fairlead_rest.visible_tools import VisibleTools
+from fairlead_rest.visible_tools import GATEWAY, VisibleTools
 from fairlead_tools.batch import run_all
 from fairlead_tools.refusals import result as refused_result
 
@@ -105,10 +106,14 @@ def _work(
             context.caller.refused(origin, shelf.view, entry.name)
             return CallOutcome(None)
         began = time.monotonic()
-        made = await context.caller.call(
-            origin, shelf.view, entry.name, planned.arguments,
-            timeout=planned.timeout, retries=planned.retries, holding=holding, result_tokens=result_tokens,
-        )  # fmt: skip
+        made: Raw | Unknown
+        if entry.server == GATEWAY:
+            made = await context.caller.answer(origin, shelf.view, entry.name, planned.arguments, holding=holding)
+        else:
+            made = await context.caller.call(
+                origin, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries,
+                holding=holding, result_tokens=result_tokens, recording=planned.recording,
+            )  # fmt: skip
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return CallOutcome(None, seconds, made.message)

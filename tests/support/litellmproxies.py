@@ -1,7 +1,9 @@
-"""Proxies in front of MCP servers whose tools are theirs, as `SERVER-TOOL`: a real LiteLLM, and a stand-in for it.
+"""LiteLLM's proxy, really installed, in front of MCP servers (whose tools are `SERVER-TOOL`) and of models; and a
+stand-in for it in front of MCP servers.
 
     async with stand_in(behind) as proxy: ...        # always there
     async with litellm_proxy(behind, tmp_path) as proxy: ...   # where `PROGRAM` is not None
+    async with litellm_models({"scripted": url}, tmp_path, installed()) as proxy: ...  # installs it at the first use
 
 `behind` are the servers by name, each a list of definitions that may change meanwhile. A tool answers with the words
 "SERVER has 42 of ITEM".
@@ -16,20 +18,26 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from gateway.peers.peer import venv
 from ports import free_port, listens
 from rawserver import Reply, Request, raw_server
+from rig.harness import Unmeasurable
 from toolservers import greeted, legacy_server
 from waiting import eventually
 
 PROGRAM: Final = os.environ.get("LITELLM_PROGRAM") or shutil.which("litellm")
 """The `litellm` of an environment with `litellm[proxy]`; None where there is none."""
 START_SECONDS: Final = 120.0
+INSTALL_SECONDS: Final = 900.0
+"""Bound of a test that may have to install it."""
 
 Behind = dict[str, list[dict[str, Any]]]
 
@@ -94,21 +102,47 @@ async def litellm_proxy(behind: Behind, folder: Path) -> AsyncIterator[Proxy]:
         for name, tools in behind.items():
             server = await stack.enter_async_context(legacy_server(tools, call=partial(_answer, name)))
             servers[name] = {"url": server.url, "transport": "http"}
-        config = folder / "litellm.yaml"
-        config.write_text(json.dumps({"general_settings": {"master_key": key}, "mcp_servers": servers}))
-        words = ["--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
-        await stack.enter_async_context(_running(words, port))
+        config = {"general_settings": {"master_key": key}, "mcp_servers": servers}
+        await stack.enter_async_context(_running(PROGRAM, config, folder, port))
+        yield Proxy(f"http://127.0.0.1:{port}", key)
+
+
+def installed() -> str:
+    """The program: `PROGRAM`, or that of an environment in the user's cache, which the benchmarks share and which is
+    made at the first use. Skips the test where that fails.
+    """
+    if PROGRAM is not None:
+        return PROGRAM
+    try:
+        return str(venv("litellm", "litellm[proxy]", "uvloop") / "litellm")
+    except Unmeasurable as error:
+        pytest.skip(f"litellm[proxy]: {error}")
+
+
+@contextlib.asynccontextmanager
+async def litellm_models(models: Mapping[str, str], folder: Path, program: str) -> AsyncIterator[Proxy]:
+    """LiteLLM's proxy in front of OpenAI-compatible servers: names of models, and the base URLs of their APIs."""
+    key, port = new_key(), free_port()
+    listed = [
+        {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_base": url, "api_key": "none"}}
+        for name, url in models.items()
+    ]
+    settings = {"num_retries": 0, "drop_params": False}
+    config = {"general_settings": {"master_key": key}, "model_list": listed, "litellm_settings": settings}
+    async with _running(program, config, folder, port):
         yield Proxy(f"http://127.0.0.1:{port}", key)
 
 
 @contextlib.asynccontextmanager
-async def _running(words: list[str], port: int) -> AsyncIterator[None]:
-    assert PROGRAM is not None
+async def _running(program: str, config: Mapping[str, Any], folder: Path, port: int) -> AsyncIterator[None]:
+    file = folder / "litellm.yaml"
+    file.write_text(json.dumps(config))
+    words = ["--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
     ours = ("PYTHONPATH", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if name not in ours}
     env |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "NO_DOCS": "True"}
     with tempfile.TemporaryFile() as log:
-        process = await asyncio.create_subprocess_exec(PROGRAM, *words, env=env, stdout=log, stderr=log)
+        process = await asyncio.create_subprocess_exec(program, *words, env=env, stdout=log, stderr=log)
 
         def listening() -> bool:
             if process.returncode is not None:

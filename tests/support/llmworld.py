@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
@@ -40,6 +40,11 @@ ADDS = tool(
     annotations={"readOnlyHint": True},
 )
 FAILS = tool("fail", description="Always fail")
+
+
+def more_tools(count: int) -> list[dict[str, Any]]:
+    """Tools beside these, of some 150 tokens each."""
+    return [tool(f"count_{n:03}", description=f"Count the boxes of store {n}. " + "Boxes. " * 60) for n in range(count)]
 
 
 def policy(name: str = "careful", *, limits: PolicyLimits | None = None, auto_run: str = "All") -> Policy:
@@ -119,13 +124,15 @@ async def llm_world(
     provider: Mapping[str, Any] | None = None,
     providers: Sequence[Mapping[str, Any]] = (),
     policies: Sequence[Policy] = (),
+    tools: Sequence[dict[str, Any]] = (),
+    tiers: Sequence[Tier] = (),
     prices: Mapping[str, ModelPrice] | None = None,
     before_answer: Callable[[], Awaitable[None]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
-    `provider`: more members of all providers, `providers`: of each. The server is trusted with its annotations.
-    `before_answer` is waited for with each request to a model.
+    `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
+    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     own = [*providers, *({} for _ in lists)]
@@ -134,7 +141,7 @@ async def llm_world(
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
-        server = await stack.enter_async_context(modern_server([ADDS, FAILS], call=_called(seen)))
+        server = await stack.enter_async_context(modern_server([ADDS, FAILS, *tools], call=_called(seen)))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
         configured_providers = read_providers(
@@ -151,7 +158,7 @@ async def llm_world(
         )
         known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
         configured = Models(routes, known, None, configured_providers, prices or {})
-        demo = catalog("demo", server.url, [ADDS, FAILS], trust_annotations=True)
-        rules = Rules(policies=tuple(policies))
+        demo = catalog("demo", server.url, [ADDS, FAILS, *tools], trust_annotations=True)
+        rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)

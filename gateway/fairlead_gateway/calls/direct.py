@@ -18,7 +18,7 @@ from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.core.meta_tools import READ_RESULT
+from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, READ_RESULT
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
@@ -126,6 +126,8 @@ class Caller:
         """
         request = _request(name, arguments)
         request.result_tokens, request.recording = result_tokens, recording
+        if recording is not None:
+            self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
@@ -144,6 +146,13 @@ class Caller:
             return self._held(response.result, holding)
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
+
+    async def answer(
+        self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
+    ) -> Raw:
+        """Result of one of the gateway's own tools but `execute_tool`, as `call`, over what `view` shows."""
+        captured = _Captured(origin, view.tier, self._buffers)
+        return self._held(await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding)
 
     @staticmethod
     def _held(result: bytes | Raw, holding: Holding | None) -> Raw:

@@ -19,11 +19,9 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
-from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
+from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed, default_tier
 
-COMMAND_TURNS: Final = 3
-"""Turns that a command holds for, the one it was given in included."""
 RAPID_TURNS: Final = 3
 RAPID_SECONDS: Final = 5.0
 """A rapid exchange: that many turns, each begun within that many seconds of the one before."""

@@ -5,7 +5,12 @@ Declarations only; apart from `choose` because RE2, which the choice needs, take
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+COMMAND_TURNS: Final = 3
+"""Turns that a command holds for, the one it was given in included."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

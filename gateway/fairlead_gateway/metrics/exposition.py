@@ -115,6 +115,11 @@ class GatewayCollector(Collector):
             kept.add_metric(["true" if recorded else "false"], count)
         yield kept
         yield from _searches(book.search)
+        text = "Turns of conversations with models that got another tier than the turn before, by their new tier"
+        changes = CounterMetricFamily("fairlead_llm_tier_changes", text, labels=["tier"])
+        for tier, count in list(book.llm.tier_changes.items()):
+            changes.add_metric([tier], count)
+        yield changes
 
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots

@@ -5,17 +5,17 @@ Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.raw_json import array
 from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"
 """Member of a request that is the gateway's, and does not go out."""
+Pieces = Sequence[bytes | Raw]
 _encode: Final = msgspec.json.Encoder().encode
 _AUTO: Final = Raw(b'"auto"')
 _NONE: Final = Raw(b'"none"')
@@ -69,7 +69,6 @@ class ChatRequest:
         self.model = read.model
         self.asked: Sequence[bytes | Raw] = [*read.messages]
         self.messages: Sequence[bytes | Raw] = self.asked
-        self._came = sum(map(len, map(bytes, read.messages)))
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.own = read.fairlead
@@ -90,7 +89,7 @@ class ChatRequest:
 
     @property
     def restored(self) -> int:
-        return sum(map(len, map(bytes, self.messages))) - self._came
+        return 0 if self.messages is self.asked else _size(self.messages) - _size(self.asked)
 
     def body(
         self,
@@ -102,20 +101,20 @@ class ChatRequest:
         first: bool = True,
         last: bool = False,
     ) -> bytes:
-        members = dict(self._members)
-        members["model"] = Raw(_encode(model))
-        members["messages"] = Raw(array([*self.messages, *more]))
+        members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
+        members["model"] = (_encode(model),)
+        members["messages"] = _array([*self.messages, *more])
         if injected:
-            members["tools"] = Raw(array([*self._tools, *injected]))
+            members["tools"] = _array([*self._tools, *injected])
         if last and (injected or self._tools):
-            members["tool_choice"] = _NONE
+            members["tool_choice"] = (_NONE,)
         elif not first and self._forced:
-            members["tool_choice"] = _AUTO
+            members["tool_choice"] = (_AUTO,)
         if self.stream and usage:
-            given = bytes(members.get("stream_options", b"null"))
-            options = {} if given == b"null" else _members(given)
-            members["stream_options"] = Raw(_encode({**options, "include_usage": True}))
-        return _encode(members)
+            given = self._members.get("stream_options", Raw(b"null"))
+            options = {} if bytes(given) == b"null" else _members(given)
+            members["stream_options"] = (_encode({**options, "include_usage": True}),)
+        return b"".join(_object(members))
 
     @property
     def _forced(self) -> bool:
@@ -129,3 +128,22 @@ class ChatRequest:
 def _name(tool: _ToolName) -> str:
     found = tool.function or tool.custom
     return "" if found is None else found.name
+
+
+def _size(messages: Sequence[bytes | Raw]) -> int:
+    return sum(memoryview(message).nbytes for message in messages)
+
+
+def _array(items: Sequence[bytes | Raw]) -> Pieces:
+    """A JSON array in pieces: a body of megabytes is copied once, when all are joined."""
+    pieces: list[bytes | Raw] = [b"["]
+    for place, item in enumerate(items):
+        pieces += (b",", item) if place else (item,)
+    return [*pieces, b"]"]
+
+
+def _object(members: Mapping[str, Pieces]) -> Pieces:
+    pieces: list[bytes | Raw] = []
+    for name, value in members.items():
+        pieces += (b"," if pieces else b"{", _encode(name), b":", *value)
+    return [*pieces, b"}"]

@@ -56,12 +56,34 @@ class _Chunk(msgspec.Struct):
     error: Raw = _NULL
 
 
+class _TextDelta(msgspec.Struct, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    tool_calls: None = None
+
+
+class _TextChoice(msgspec.Struct):
+    delta: _TextDelta
+    finish_reason: None
+
+
+class _TextChunk(msgspec.Struct):
+    """A chunk of text and nothing else that anybody has to know of: most of a stream. It passes as it is."""
+
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+
+
+_text_chunk: Final = msgspec.json.Decoder(_TextChunk).decode
 _chunk: Final = msgspec.json.Decoder(_Chunk).decode
 _calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _KNOWN: Final = frozenset({"index", "id", "type", *KINDS})
 _any: Final = msgspec.json.Decoder().decode
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StreamedCall:
@@ -72,13 +94,19 @@ class StreamedCall:
         self.name = ""
         self.kind = kind
         """`function`, or `custom` for freeform calls, whose text is `arguments` here."""
-        self.arguments = ""
+        self.pieces: list[str] = []
+        """The arguments. To add to one text costs what it has of length, for each chunk."""
         self.shown: int | None = None
         """Index in the client's stream; None: it is not there."""
         self.sent = 0
-        """Characters of the arguments that are there."""
+        """Pieces of the arguments that are there."""
         self.more: dict[str, Raw] = {}
         """Members that nobody here knows, such as a signature of the model's thoughts."""
+
+    @property
+    def arguments(self) -> str:
+        """As far as they have come."""
+        return "".join(self.pieces)
 
     def written(self) -> dict[str, Any]:
         """As it stands in a message."""
@@ -106,7 +134,7 @@ class ChatStream:
 
     def _begin(self) -> None:
         self._round_usage: dict[str, Any] = {}
-        self._strings: dict[str, str] = {}
+        self._strings: dict[str, list[str]] = {}
         """Texts of this round by the member of its deltas: `content`, and a compatible server's own."""
         self._lists: dict[str, list[Any]] = {}
         """Lists of this round, such as details of its reasoning."""
@@ -125,12 +153,18 @@ class ChatStream:
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         data = paired(data)
+        if self._head is not None and not self._round and self._theirs is not None:
+            try:
+                self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)
+                return _event(data)
+            except _UNREADABLE:
+                pass  # another kind of chunk, or none: what it is comes out below
         try:
             chunk = _chunk(data)
             if bytes(chunk.error) != b"null":
                 raise BadStream("the provider broke the answer off", bytes(chunk.error))
             return self._take(data, chunk)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise BadStream(f"the provider's stream holds no chunk: {error}") from error
 
     def _take(self, data: bytes, chunk: _Chunk) -> bytes:
@@ -161,7 +195,7 @@ class ChatStream:
         for name, raw in delta.items():
             value = bytes(raw)
             if name != "role" and value[:1] == b'"':
-                self._strings[name] = self._strings.get(name, "") + str(_any(value))
+                self._strings.setdefault(name, []).append(str(_any(value)))
             elif value[:1] == b"[":
                 self._lists.setdefault(name, []).extend(_any(value))
 
@@ -189,8 +223,9 @@ class ChatStream:
             if function.name and function.name != call.name:
                 call.name += function.name
             said = function.input if delta.custom is not None else function.arguments
-            call.arguments += said if isinstance(said, str) else "" if said is None else _encode(said).decode()
-        return out + (self._show(call) if call.arguments else b"")
+            if said:
+                call.pieces.append(said if isinstance(said, str) else _encode(said).decode())
+        return out + (self._show(call) if call.pieces else b"")
 
     def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
         """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
@@ -216,8 +251,10 @@ class ChatStream:
         if self._theirs is not None and call.name not in self._theirs:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
-        new = call.arguments[call.sent :] or ("{}" if whole and not call.arguments and call.kind == "function" else "")
-        call.sent = len(call.arguments)
+        new = "".join(call.pieces[call.sent :])
+        if whole and not call.pieces and call.kind == "function":
+            new = "{}"
+        call.sent = len(call.pieces)
         if call.shown is None:
             call.id = call.id or new_id()
             call.shown, self._shown = self._shown, self._shown + 1
@@ -236,14 +273,15 @@ class ChatStream:
         return b"".join(self._show(call, whole=True) for call in self._calls)
 
     def next_round(self) -> None:
-        self._said = self._said or bool(self._strings.get("content"))
+        self._said = self._said or any(self._strings.get("content", ()))
         self._round += 1
         self._begin()
 
     @property
     def message(self) -> dict[str, Any]:
-        others = {name: text for name, text in self._strings.items() if name != "content" and text}
-        text = self._strings.get("content", "")
+        texts = {name: "".join(pieces) for name, pieces in self._strings.items()}
+        text = texts.pop("content", "")
+        others = {name: said for name, said in texts.items() if said}
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
         return {**message, TOOL_CALLS: [call.written() for call in self._calls]} if self._calls else message
 

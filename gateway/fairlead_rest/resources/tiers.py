@@ -109,7 +109,7 @@ def listed(seen: SubjectCatalog) -> TierList:
     return TierList(documents, snapshot.decided_at)
 
 
-def _attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
+def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
     """The choice, but no slower than the policies of the subject allow."""
     shown = seen.tiers
     if choice.tier in shown:
@@ -131,7 +131,7 @@ def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> T
     except ForgedState as error:
         raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
     choice, after = chooser.choose(wanted, state, choosers.clock())
-    choice = _attainable(choice, seen)
+    choice = attainable(choice, seen)
     view = seen.view(choice.tier)
     ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
     return TierAnswer(

@@ -367,3 +367,15 @@ async def test_the_time_of_a_request_is_bounded_with_all_its_rounds(tmp_path: Pa
             answer = await world.chat("Hi", stream=stream)
         error = chunks(answer)[-1]["error"] if answer.status == 200 else answer.message["error"]
         assert error["code"] == "timeout"
+
+
+async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
+    never = ScriptedTurn("", hangs=True)
+    stuck = ScriptedTurn(events=["{}"], lingers=True)
+    async with llm_world(tmp_path, never, stuck, provider={"idleSeconds": 0.3, "connectSeconds": 0.3}) as world:
+        answer = await world.chat("Hi")
+        streamed = await world.chat("Hi", stream=True)
+    assert (answer.status, answer.message["error"]["code"]) == (502, "provider_unavailable")
+    assert "in time" in answer.message["error"]["message"]
+    error = chunks(streamed)[-1]["error"]
+    assert (error["code"], error["message"]) == ("provider_unavailable", "the provider went silent in its answer")

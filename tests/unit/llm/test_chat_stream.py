@@ -161,3 +161,39 @@ def test_data_of_several_lines_stay_one_event() -> None:
         b'{"id":"a",\n"choices":[{"index":0,"delta":{"content":"x"}}]}'
     )
     assert out == b'data: {"id":"a",\ndata: "choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+
+
+def test_texts_of_all_kinds_of_chunks_stand_in_the_message_of_the_next_request() -> None:
+    stream = ChatStream({"theirs"}, include_usage=True)
+    said = ["He said ", '"tool_calls": [{', "\\", " and {} went", " on", "."]
+    for place, text in enumerate(said):
+        delta = {"content": text, **({"role": "assistant"} if place == 0 else {}), **({"x": 1} if place == 3 else {})}
+        data = chunk(delta, **({"usage": None} if place == 4 else {}))
+        assert stream.feed(data) == b"data: " + data + b"\n\n"
+    stream.feed(chunk(call("ours", "{}", ident="a")))
+    stream.end_round()
+    assert stream.message["content"] == "".join(said)
+    assert stream.message["tool_calls"][0]["function"]["name"] == "ours"
+
+
+def test_what_is_no_chunk_is_an_error_behind_chunks_of_text_too() -> None:
+    for wrong in (b'{"choices": [{"delta": {"content": "x"}, "finish_reason": null', b"\xff", b'{"choices": 3}'):
+        stream = ChatStream({"theirs"}, include_usage=True)
+        stream.feed(chunk({"content": "x"}))
+        with pytest.raises(BadStream):
+            stream.feed(wrong)
+
+
+def test_an_error_of_the_provider_between_chunks_of_text_ends_the_stream() -> None:
+    stream = ChatStream({"theirs"}, include_usage=True)
+    stream.feed(chunk({"content": "x"}))
+    with pytest.raises(BadStream) as broken:
+        stream.feed(chunk({"content": "y"}, error={"message": "overloaded"}))
+    assert json.loads(broken.value.error or b"") == {"message": "overloaded"}
+
+
+def test_arguments_that_come_as_an_empty_object_are_one() -> None:
+    stream = ChatStream({"theirs"}, include_usage=True)
+    entry = {"index": 0, "id": "a", "type": "function", "function": {"name": "theirs", "arguments": {}}}
+    out = stream.feed(chunk({"tool_calls": [entry]})) + stream.end_round()
+    assert "".join(each["function"]["arguments"] for each in calls_in(out)) == "{}"

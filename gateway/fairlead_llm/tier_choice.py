@@ -1,0 +1,77 @@
+"""Choice of a request's tier by what was said in its conversation, where the request asks for that.
+
+The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: the
+last turns are played through the rules anew, so that a conversation has equal tiers in every request and replica. When
+turns were said is unknown: nothing that depends on it (a cooldown, a rapid exchange) counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
+from fairlead_llm.wire import WireFormat
+from fairlead_rest.context import RestContext
+from fairlead_rest.resources.tiers import attainable
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+if TYPE_CHECKING:
+    from fairlead_gateway.conversation.choose import Chooser
+
+AUTO: Final = "auto"
+MOST_TEXT: Final = 16 << 10
+"""Characters of a turn that are looked through, the last ones."""
+_APART: Final = 1e6
+"""Seconds between two turns, as far as the rules are told."""
+
+
+class ChosenTier(msgspec.Struct, frozen=True):
+    """Tier of a request that named none."""
+
+    name: str
+    rule: str
+    """A rule of `conversation.choose`, or `policy`."""
+    changed: bool
+    """Whether the conversation has a new turn with this request, and had another tier in the turn before."""
+
+
+def chosen_tier(
+    context: RestContext, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
+) -> ChosenTier | None:
+    """The tier of a conversation; None where there is no tier to choose from. In the worker: the rules are compiled
+    with the first choice.
+    """
+    chooser = context.choosers.of(seen.snapshot.rules)
+    if chooser is None or not seen.tiers:
+        return None
+    texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
+    now = attainable(_replayed(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
+    fresh = len(texts) > 1 and wire.said(messages[-1]) == ("user", texts[-1])
+    before = attainable(_replayed(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
+    return ChosenTier(now.tier, now.rule, now.tier != before.tier)
+
+
+def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) -> list[str]:
+    """The last texts of the user, in their order."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        role, text = wire.said(message)
+        if role == "user" and text:
+            texts.append(text)
+            if len(texts) == most:
+                break
+    return texts[::-1]
+
+
+def _replayed(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
+    """The choice of the last turn; `turns` is its number from 1 on."""
+    state = ConversationState()
+    choice, _ = chooser.choose(Turn(), state, 0.0)
+    for place, text in enumerate(texts):
+        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + place)
+        choice, state = chooser.choose(turn, state, place * _APART)
+    return choice

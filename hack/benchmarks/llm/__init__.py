@@ -1,0 +1,1 @@
+"""Endpoints in front of models."""

@@ -1,0 +1,161 @@
+"""Clients of a chat API that check each answer and time it: a program on raw asyncio.
+
+    python client.py '{"port": 8080, "path": "/v1/chat/completions", "key": "", "model": "bench-53-0", "stream": true,
+                       "connections": 1, "requests": 100, "warmup": 10, "events": 53, "spread": 0}'
+
+Prints `START` when the warm-up is over, and a JSON object at the end: `requests`, `seconds`, `first` (seconds to the
+first text of each stream, or to a whole answer), `delays` (of each chunk, from its sending), `error`. `spread`: seconds
+over which the connections begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+_MARK = re.compile(rb"t(\d{9,})t")
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_KEPT = 200_000
+"""Figures of one kind that are kept."""
+
+
+class Figures:
+    """Figures of all connections."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked = asked
+        self.done = 0
+        self.first: list[float] = []
+        self.delays: list[float] = []
+        self.error = ""
+        self.began = 0.0
+        self.over = asyncio.Event()
+        self.left = asked["warmup"] + asked["requests"]
+        if not asked["warmup"]:
+            self.start()
+
+    def start(self) -> None:
+        """The warm-up is over."""
+        self.began = time.monotonic()
+        self.first.clear()
+        self.delays.clear()
+        print("START", flush=True)
+
+    def finished(self, first: float) -> None:
+        """One answer came whole."""
+        self.done += 1
+        if len(self.first) < _KEPT:
+            self.first.append(first)
+        if self.done == self.asked["warmup"]:
+            self.start()
+        if self.done == self.asked["warmup"] + self.asked["requests"]:
+            self.over.set()
+
+    def fail(self, why: str) -> None:
+        """An answer is wrong."""
+        self.error = self.error or why[:500]
+        self.over.set()
+
+
+class Connection(asyncio.Protocol):
+    """One connection, which asks again when an answer is over."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        asked = figures.asked
+        body = json.dumps(
+            {"model": asked["model"], "messages": [{"role": "user", "content": "Say something."}]}
+            | ({"stream": True} if asked["stream"] else {})
+        ).encode()
+        self._request = (
+            f"POST {asked['path']} HTTP/1.1\r\nhost: 127.0.0.1:{asked['port']}\r\n"
+            f"authorization: Bearer {asked['key']}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        ).encode() + body
+        self._stream = asked["stream"]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment] # of a stream
+        self.ask()
+
+    def ask(self) -> None:
+        """Send one request, while some are left."""
+        if self._figures.left <= 0:
+            return
+        self._figures.left -= 1
+        self._tail, self._size, self._events, self._whole, self._length = b"", 0, 0, b"", -1
+        self._first = 0.0
+        self._began = time.monotonic()
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic()
+        if not self._size and not data.startswith(b"HTTP/1.1 200"):
+            self._figures.fail(data.decode(errors="replace"))
+            return
+        self._size += len(data)
+        if self._stream:
+            self._take_events(data, now)
+        else:
+            self._take_whole(data, now)
+
+    def _take_events(self, data: bytes, now: float) -> None:
+        tail = self._tail + data
+        end = 0
+        for mark in _MARK.finditer(tail):
+            if not self._events:
+                self._first = now - self._began
+            self._events += 1
+            end = mark.end()
+            if len(self._figures.delays) < _KEPT:
+                self._figures.delays.append(now - int(mark[1]) / 1e9)
+        self._tail = tail[end:][-64:]
+        if self._tail.endswith(b"0\r\n\r\n"):
+            if self._events != self._figures.asked["events"] or b"[DONE]" not in self._tail:
+                self._figures.fail(f"{self._events} events, and an end of {self._tail!r}")
+                return
+            self._figures.finished(self._first)
+            self.ask()
+
+    def _take_whole(self, data: bytes, now: float) -> None:
+        self._whole += data
+        head, end, body = self._whole.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if end and (length is None or len(body) >= int(length[1])):
+            if b"word word" not in body:
+                self._figures.fail(f"an answer of {body[:200]!r}")
+                return
+            self._figures.finished(now - self._began)
+            self.ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._figures.over.is_set():
+            self._figures.fail(f"a connection was closed: {exc}")
+
+
+async def main() -> None:
+    """Run what the command line asks for."""
+    asked = json.loads(sys.argv[1])
+    figures = Figures(asked)
+    loop = asyncio.get_running_loop()
+    opened = []
+    for _ in range(asked["connections"]):
+        opened.append((await loop.create_connection(lambda: Connection(figures), "127.0.0.1", asked["port"]))[0])
+        if asked["spread"]:
+            await asyncio.sleep(asked["spread"] / asked["connections"])
+    await figures.over.wait()
+    seconds = time.monotonic() - figures.began
+    for transport in opened:
+        transport.close()
+    said = {"requests": asked["requests"], "seconds": seconds, "first": figures.first, "delays": figures.delays}
+    print(json.dumps(said | {"error": figures.error}), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
