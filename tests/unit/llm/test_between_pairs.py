@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairlead_llm.anthropic.format import ANTHROPIC
@@ -207,7 +207,7 @@ def _typed(event: Any, kind: str) -> Any:
     return {"type": kind, **event} if isinstance(event, dict) else event
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TYPED, max_size=6))
 @pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
 def test_whatever_a_provider_streams_is_translated_or_an_error(
@@ -223,7 +223,7 @@ def test_whatever_a_provider_streams_is_translated_or_an_error(
     assert b"".join(out)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
 @pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
 def test_whatever_a_provider_answers_is_translated_or_an_error(
