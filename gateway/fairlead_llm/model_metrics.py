@@ -16,6 +16,7 @@ from fairlead_llm.token_usage import TokenUsage
 
 MAX_MODELS: Final = 200
 MAX_TOOLS: Final = 500
+MAX_PRINCIPALS: Final = 500
 TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
 """Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
 DEFINITION, RESULT = "definition", "result"
@@ -61,6 +62,8 @@ class ModelMetrics:
         """By provider and model."""
         self.tool_tokens: dict[tuple[str, str], int] = {}
         """By tool, and whether they were of its definitions or its results."""
+        self.principal_tokens: dict[str, TokenUsage] = {}
+        """By principal."""
         self.overflowed = 0
         """Observations that went under OTHER."""
         self.in_flight = 0
@@ -83,8 +86,12 @@ class ModelMetrics:
             self.overflowed += 1
         return self.models.setdefault(key, ModelSeries())
 
-    def round(self, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
-        """Count one answer of a model."""
+    def round(self, principal: str, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
+        """Count one answer of a model, to a request of a principal."""
+        if principal not in self.principal_tokens and len(self.principal_tokens) >= MAX_PRINCIPALS:
+            self.overflowed += 1
+            principal = OTHER
+        self.principal_tokens[principal] = self.principal_tokens.get(principal, TokenUsage()) + usage
         series = self.of(target)
         series.rounds += 1
         series.input.observe(usage.input)

@@ -162,7 +162,7 @@ class RequestRecord:
         price, dollars = self._ledger.price(target), 0.0
         if price is not None:
             dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
-        self._ledger.metrics.round(target, usage, dollars)
+        self._ledger.metrics.round(self._origin.identity.principal, target, usage, dollars)
         self._ledger.metrics.tools(DEFINITION, self._definitions)
 
     def _use(self) -> ModelUse:

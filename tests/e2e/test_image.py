@@ -10,6 +10,7 @@ import pytest
 from cluster_questions import needs
 from installation import TAG, kubectl, load_images, missing
 
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600, func_only=True)]
 MODULES = """
 import importlib, pkgutil, sys
 OF_OTHER_EXTRAS = {"mcp", "mcp_types", "numpy", "onnxruntime", "tokenizers", "lancedb", "pyarrow", "PIL", "trafilatura",
@@ -62,7 +63,6 @@ def _printed(namespace: str, program: str) -> str:
     return kubectl("logs", "-n", namespace, pod)
 
 
-@pytest.mark.timeout(600, func_only=True)
 def test_every_module_and_every_verb_works_in_the_image_and_no_shell_does(namespace_of_image: str) -> None:
     assert _printed(namespace_of_image, MODULES).strip().endswith("all is well")
     assert _printed(namespace_of_image, VERBS).strip().endswith("all is well")

@@ -1,8 +1,7 @@
 """Prometheus metrics of requests to models: tokens, money, time, and breakers, read at scrape time.
 
 Made by `app` beside `exposition`, and served with it. Names are those of the OpenTelemetry semantic conventions for
-generative AI where these have one, in their Prometheus form. Nobody's name is a label: who used what is in the audit
-log.
+generative AI where these have one, in their Prometheus form.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.model_metrics import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
 
 _MODEL: Final = ("gen_ai_provider_name", "gen_ai_request_model")
+_DIRECTION: Final = "gen_ai_token_type"
 
 
 class ModelCollector(Collector):
@@ -36,7 +36,7 @@ class ModelCollector(Collector):
 
     def _usage(self) -> Iterable[Metric]:
         text = "Tokens of one answer of a model, read (input, cached ones too) and written (output)"
-        tokens = HistogramMetricFamily("gen_ai_client_token_usage", text, labels=[*_MODEL, "gen_ai_token_type"])
+        tokens = HistogramMetricFamily("gen_ai_client_token_usage", text, labels=[*_MODEL, _DIRECTION])
         text = "Tokens of the input that a provider's cache had (read) or was given (write)"
         cache = CounterMetricFamily("fairlead_model_cache_tokens", text, labels=[*_MODEL, "kind"])
         text = "Price of all answers in US dollars, of models whose price the installation states"
@@ -56,7 +56,12 @@ class ModelCollector(Collector):
         tools = CounterMetricFamily("fairlead_model_tool_tokens", text, labels=["gen_ai_tool_name", "part"])
         for (tool, part), count in [*self.metrics.tool_tokens.items()]:
             tools.add_metric([tool, part], count)
-        yield tools
+        text = "Tokens that models read and wrote for a principal; all callers without a credential are one"
+        spent = CounterMetricFamily("fairlead_principal_tokens", text, labels=["fairlead_principal", _DIRECTION])
+        for principal, usage in [*self.metrics.principal_tokens.items()]:
+            spent.add_metric([principal, "input"], usage.input)
+            spent.add_metric([principal, "output"], usage.output)
+        yield from (tools, spent)
 
     def _times(self) -> Iterable[Metric]:
         text = "Duration of requests to the endpoints in front of models, with all rounds and tools, in seconds"

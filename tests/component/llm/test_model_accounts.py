@@ -37,6 +37,8 @@ async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, strea
     }  # fmt: skip
     assert series["gen_ai_client_token_usage_count"][labelled(**MODEL, gen_ai_token_type="input")] == 2
     assert series["fairlead_model_cache_tokens_total"][labelled(**MODEL, kind="read")] == 80
+    spent = {kind: labelled(fairlead_principal="anonymous", gen_ai_token_type=kind) for kind in ("input", "output")}
+    assert series["fairlead_principal_tokens_total"] == {spent["input"]: 200, spent["output"]: 30}
     assert series["fairlead_model_rounds_total"] == {labelled(**MODEL): 2}
     assert series["fairlead_model_requests_total"] == {labelled(**MODEL, outcome="ok"): 1}
     assert series["gen_ai_server_request_duration_seconds_count"] == {labelled(**MODEL, error_type=""): 1}
