@@ -29,7 +29,7 @@ class ConfiguredModels:
         """`models` are what the file at `path`, and what is `added` to it, said before the first change. Without a path
         nothing changes.
         """
-        self.now = models
+        self.current = models
         self.changes = FileChanges(path) if path is not None else None
         """Changes of the file; None without one."""
         self._path = path
@@ -47,21 +47,21 @@ class ConfiguredModels:
         made = cls(NO_MODELS, path, added)
         if made.changes is not None:
             made.changes.look()  # before the file is read: a change after that is found
-        made.now = load_models(path, added)
+        made.current = load_models(path, added)
         return made
 
     def live(self) -> LiveModels | None:
-        """Windows as the model server of the configuration said last; None without one."""
+        """Context windows that the configured model server reported last; None without one."""
         return None if self._refresher is None else self._refresher.known
 
     def start(self) -> None:
         """Begin to watch the file, and to ask the model server."""
-        self._ask(self.now.live)
+        self._ask(self.current.live)
         if self.changes is not None:
             self._task = asyncio.create_task(self._watch(self.changes), name="routes and providers")
 
     async def stop(self) -> None:
-        """End that."""
+        """Stop watching the file and asking the model server."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -89,11 +89,11 @@ class ConfiguredModels:
                 await self._take(found)
 
     async def _take(self, found: Models) -> None:
-        if found.live != self.now.live:
+        if found.live != self.current.live:
             if self._refresher is not None:
                 await self._refresher.stop()
             self._ask(found.live)
-        self.now, self.reload_failed = found, False
+        self.current, self.reload_failed = found, False
         self.reloads += 1
         routes, providers = len(found.routes), len(found.providers.by_name)
         log.info("%s was read again: %d routes, %d providers", self._path, routes, providers)

@@ -28,12 +28,12 @@ def llm_endpoints(
     counts: LlmCounts,
 ) -> LlmEndpoints | None:
     """None where there are no providers, and there will be none."""
-    if models.changes is None and not models.now.providers:
+    if models.changes is None and not models.current.providers:
         return None
     from fairlead_llm.loop import LoopLimits
     from fairlead_llm.request_record import ModelLedger
     from fairlead_llm.routes import LlmEndpoints
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
-    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.now.prices)
-    return LlmEndpoints(rest, lambda: models.now.providers, recorder, limits, collector.breakers, ledger, counts)
+    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
+    return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts)

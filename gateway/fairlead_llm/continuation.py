@@ -1,4 +1,4 @@
-"""Answers that a client goes on from by their ids, as endpoints see them. Pure module."""
+"""Finished responses that a client continues by id (`previous_response_id`, `conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ContinuedRequest(msgspec.Struct, frozen=True):
     """Models that may answer it."""
 
 
-class SaidResponse(msgspec.Struct, frozen=True):
-    """An answer to keep."""
+class FinishedResponse(msgspec.Struct, frozen=True):
+    """Finished response, with all that is needed to continue it."""
 
     identity: Identity
     asked: WireRequest
@@ -40,15 +40,15 @@ class SaidResponse(msgspec.Struct, frozen=True):
 
 
 class Continuations(Protocol):
-    """Keeper of answers."""
+    """Store of finished responses that requests continue by id."""
 
-    async def opened(
+    async def resolve(
         self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
-        """The request with all that came before it. Raises LlmError where that is gone."""
+        """The request with the response that it continues. Raises LlmError where that is unknown or expired."""
 
-    async def begun(self, loop: ToolLoop) -> RoundResults | None:
+    async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         """Run calls that the client has approved; None where there are none. Raises Problem."""
 
-    async def keep(self, said: SaidResponse) -> None:
+    async def keep(self, said: FinishedResponse) -> None:
         """Keep an answer under its id."""

@@ -65,8 +65,8 @@ class TokenCountEndpoint:
             asked, targets = model_request(services.providers, request, counting.wire, read, body, model, False)
         except BadRequest as error:
             raise bad_request(error) from error
-        seen = functools.partial(services.context.seen, request)
-        prepared = await services.preparation.unsent(asked, seen, targets)
+        get_catalog = functools.partial(services.context.seen, request)
+        prepared = await services.preparation.for_counting(asked, get_catalog, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = services.providers.by_name[target.provider]
@@ -103,7 +103,7 @@ class TokenCountEndpoint:
     async def _estimated(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
         """Tokens of a request with these tools, by the tokenizer that there is and factors of the model family."""
         family = family_of(model)
-        said = await self._services.preparation.conversation(request)
+        said = await self._services.preparation.count_conversation(request)
         text = (said.system + said.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")

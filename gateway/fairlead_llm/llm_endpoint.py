@@ -16,17 +16,17 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.breakers import ModelBreakers
-from fairlead_llm.continuation import Continuations, SaidResponse
+from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_llm.request_record import LEFT, ModelLedger, RequestRecord
+from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
-from fairlead_llm.turns import OpenTurns
+from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
@@ -52,7 +52,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     context: RestContext
     providers: Providers
     preparation: RequestPreparation
-    turns: OpenTurns
+    turns: TurnStore
     client: ProviderClient
     limits: LoopLimits
     breakers: ModelBreakers
@@ -79,7 +79,7 @@ class LlmEndpoint:
             )
         finally:
             if not isinstance(held, StreamedAnswer):
-                record.end(LEFT)  # unless it has ended
+                record.end(CLIENT_CLOSED)  # unless it has ended
         return held
 
     async def _held(
@@ -87,8 +87,8 @@ class LlmEndpoint:
     ) -> Response:
         asked, loop = await self._begun(request, record, body, model, stream)
         try:
-            async with asyncio.timeout(loop.left()):
-                approved = None if self._kept is None else await self._kept.begun(loop)
+            async with asyncio.timeout(loop.seconds_left()):
+                approved = None if self._kept is None else await self._kept.run_approved(loop)
                 answer = await loop.ask()
                 if answer.status != 200:
                     return await self._refused(answer, loop)
@@ -114,27 +114,27 @@ class LlmEndpoint:
             read = self._format.read(body, model, stream)
             asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
             if self._kept is not None:
-                found = await self._kept.opened(asked.identity, read, body, targets)
+                found = await self._kept.resolve(asked.identity, read, body, targets)
                 asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
                 targets = [*found.targets]
-            seen = functools.partial(services.context.seen, request)
-            asked = await self._in_tier(asked, seen)
-            prepare: Prepare = functools.partial(services.preparation.prepared, asked, seen)
+            get_catalog = functools.partial(services.context.seen, request)
+            asked = await self._in_tier(asked, get_catalog)
+            prepare: Prepare = functools.partial(services.preparation.prepared, asked, get_catalog)
             prepared = await prepare(targets)
         except BadRequest as error:
             raise bad_request(error) from error
-        record.begun(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
+        record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
-            services.context, services.client.of_caller(caller_key(request)), services.providers, seen,
+            services.context, services.client.of_caller(caller_key(request)), services.providers, get_catalog,
             origin_of(request), prepared, prepare, asked.wishes, services.limits, services.breakers, record,
         )  # fmt: skip
 
-    async def _in_tier(self, asked: ModelRequest, seen: Callable[[], SubjectCatalog]) -> ModelRequest:
+    async def _in_tier(self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
         """The request in the tier that the rules choose, where it asks for that."""
-        context, found = self._services.context, seen()
+        context, found = self._services.context, get_catalog()
         if asked.wishes.tier != AUTO or AUTO in found.tiers:
             return asked
-        choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.asked))
+        choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.client_messages))
         if choice is None:
             return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
         if choice.changed:
@@ -154,27 +154,27 @@ class LlmEndpoint:
             said = await self._read(answer, loop)
             usage = added(usage, said.usage)
             if not said.usage:
-                loop.record.heard(sum(map(len, said.in_request)) // 4)
-            loop.told(usage)
-            again, calls, results = loop.repeats(said.spoilt), loop.split(said.message), NO_RESULTS
+                loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
+            loop.round_finished(usage)
+            again, calls, results = loop.repeats(said.malformed_call), loop.split(said.message), NO_RESULTS
             if not again:
-                if calls.ours and not loop.final:
-                    results = await loop.run(calls.ours)
+                if calls.gateway_calls and not loop.tools_disabled:
+                    results = await loop.run(calls.gateway_calls)
                     ran += results.finished
-                if calls.theirs or not results.messages:
+                if calls.client_calls or not results.messages:
                     break
                 loop.go_on(said.in_request, results.messages)
             before.append(said)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
-        kept = loop.to_keep(calls, said.in_request, results.messages, said.thought(before))
-        await self._services.turns.keep(identity, prepared.wire, prepared.request.asked, kept)
+        kept = loop.to_keep(calls, said.in_request, results.messages, said.turn_key(before))
+        await self._services.turns.keep(identity, prepared.wire, prepared.request.client_messages, kept)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         if self._kept is not None:
             rounds = [*before, said]
-            await self._kept.keep(SaidResponse(identity, asked.read, prepared, rounds, written, results.messages))
+            await self._kept.keep(FinishedResponse(identity, asked.read, prepared, rounds, written, results.messages))
         loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
@@ -183,7 +183,7 @@ class LlmEndpoint:
         try:
             return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
-            loop.broke_off(error)
+            loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()

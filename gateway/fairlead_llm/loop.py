@@ -8,6 +8,7 @@ here knows a wire format but by its protocol.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
@@ -28,7 +29,7 @@ from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import FinishedCall, KeptTurn, ShownCall
+from fairlead_llm.wire import CallKey, FinishedCall, KeptTurn
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -49,21 +50,21 @@ Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
 class LoopLimits(msgspec.Struct, frozen=True):
     """Bounds of one request."""
 
-    rounds: int
-    """Answers of the model that may call tools; one more may not."""
-    seconds: float
-    """For all of it."""
-    tokens: int = 0
+    max_rounds: int
+    """Rounds in which the model may call tools; in one more it must not."""
+    timeout_s: float
+    """Seconds for the whole request, all rounds and tool calls included."""
+    max_tokens: int = 0
     """Tokens read and written after which the model may call nothing more; 0: any number."""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
     """Calls of one message of the model."""
 
-    ours: Sequence[ModelCall]
-    """To be run here."""
-    theirs: Sequence[ShownCall]
-    """The caller's own to run."""
+    gateway_calls: Sequence[ModelCall]
+    """Calls that the gateway runs."""
+    client_calls: Sequence[CallKey]
+    """Calls that the caller gets: of its own tools, and those that wait for it."""
 
 
 class RoundResults(msgspec.Struct, frozen=True):
@@ -86,7 +87,7 @@ class ToolLoop:
         context: RestContext,
         client: KeyedClient,
         providers: Providers,
-        seen: Callable[[], SubjectCatalog],
+        get_catalog: Callable[[], SubjectCatalog],
         origin: Origin,
         prepared: PreparedRequest,
         prepare: Prepare,
@@ -99,7 +100,7 @@ class ToolLoop:
         self._context = context
         self._client = client
         self._providers = providers
-        self._seen = seen
+        self._get_catalog = get_catalog
         self._origin = origin
         self.prepared = prepared
         self._prepare = prepare
@@ -108,12 +109,12 @@ class ToolLoop:
         self._breakers = breakers
         self._attempt: ModelAttempt | None = None
         self.record = record
-        self._end = time.monotonic() + limits.seconds
+        self._end = time.monotonic() + limits.timeout_s
         self._more: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
-        self.final = False
-        """Whether the answer that is read now was to call nothing."""
+        self.tools_disabled = False
+        """Whether the model was told to call no tool in the current round (`tool_choice: none`)."""
         self.calls: list[CallReport] = []
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
@@ -133,8 +134,7 @@ class ToolLoop:
         if offer is None or not offer.definitions:
             return None
         own = self.prepared.request.tool_names
-        more = {*offer.manual, *offer.approved_first}
-        return frozenset((*own, *more)) if more else own
+        return offer.client_run.union(own) if offer.client_run else own
 
     @property
     def before(self) -> Sequence[bytes]:
@@ -147,19 +147,19 @@ class ToolLoop:
         return self.prepared.targets[0]
 
     @property
-    def last(self) -> bool:
-        """Whether the next answer may call nothing: the bounds are reached."""
-        return self._rounds >= self._limits.rounds or self._failed_rounds >= ERROR_ROUNDS or self._spent
+    def limits_reached(self) -> bool:
+        """Whether a limit is reached, of rounds, failed rounds or tokens, so that the model must call no more tools."""
+        return self._rounds >= self._limits.max_rounds or self._failed_rounds >= ERROR_ROUNDS or self._spent
 
     @property
     def _spent(self) -> bool:
-        most = self._limits.tokens
+        most = self._limits.max_tokens
         return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
 
     @property
     def outcome(self) -> str:
         """How the request ended, if it ends now and well."""
-        return PENDING if self._pending else STOPPED if self.final else OK
+        return PENDING if self._pending else STOPPED if self.tools_disabled else OK
 
     async def ask(self) -> ProviderAnswer:
         """The answer of the next round. Before anything was said, the next model is asked where one fails. Raises
@@ -168,12 +168,12 @@ class ToolLoop:
         if not self._rounds and (refused := self.record.refusal()) is not None:
             raise over_budget(refused)
         while True:
-            self.final = self.last
+            self.tools_disabled = self.limits_reached
             spare = len(self.prepared.targets) > 1 and not self._rounds
             try:
                 answer = await self._attempted()
             except LlmError:
-                if not spare or not self.left():
+                if not spare or not self.seconds_left():
                     raise
             else:
                 if not spare or (answer.status < 500 and answer.status not in _TRY_NEXT):
@@ -189,11 +189,11 @@ class ToolLoop:
         except ModelClosed as closed:
             raise unavailable(closed, self.no_retry) from closed
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.left()):
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
                 answer = await self._sent()
         except (ProviderUnavailable, TimeoutError) as error:
-            self.record.failed()
-            if not self.left():
+            self.record.round_failed()
+            if not self.seconds_left():
                 attempt.given_up()
                 raise self.over() from error
             attempt.failed(error)
@@ -206,18 +206,18 @@ class ToolLoop:
         # a limit of one caller's own key says nothing of the requests of others
         attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
         if answer.status == 200:
-            self.record.answered()
+            self.record.round_answered()
         else:
-            self.record.failed()
+            self.record.round_failed()
         return answer
 
-    def told(self, usage: Mapping[str, Any]) -> None:
+    def round_finished(self, usage: Mapping[str, Any]) -> None:
         """A round was read to its end. `usage` is the provider's, summed over all rounds."""
-        self.record.stated(usage)
+        self.record.round_finished(usage)
         if self._attempt is not None:
             self._attempt.over()
 
-    def broke_off(self, error: Exception) -> None:
+    def round_broken(self, error: Exception) -> None:
         """The provider's answer has no end, or none that can be read."""
         if self._attempt is not None:
             self._attempt.failed(error)
@@ -228,13 +228,13 @@ class ToolLoop:
         counts = self.theirs is not None or self._losses is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
-            usage=provider.stream_usage and counts, first=not self._more, last=self.final,
+            usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
-        self.record.sent(self.target, body, self.offer.tokens if self.offer is not None else {})
+        self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the time for all of it is over."""
         return max(self._end - time.monotonic(), 0.0)
 
@@ -267,15 +267,17 @@ class ToolLoop:
             for call in theirs[:MOST_NAMED]
             if call.wire_name in manual
         ]
-        shown = [ShownCall(call.id, call.wire_name) for call in theirs]
+        shown = [CallKey(call.id, call.wire_name) for call in theirs]
         return RoundCalls([call for call in calls if call not in theirs], shown)
 
-    async def run(self, calls: Sequence[ModelCall]) -> RoundResults:
-        """Run calls here. Raises Problem."""
+    async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
+        """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
         format_name = self.prepared.wire.name
         offer = self.offer or ToolOffer(0)
         shelf, found = await self._context.worker.do(
-            lambda: offered_calls(self._context, self._seen(), self._wishes, offer, format_name, calls)
+            lambda: offered_calls(
+                self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
+            )
         )
         planned = self._within(found)
         self._has_run = True
@@ -287,7 +289,7 @@ class ToolLoop:
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
             if plan.runs and plan.entry is not None:
-                self.record.ran(plan.entry.name, _tokens_of(result or {}))
+                self.record.tool_called(plan.entry.name, _tokens_of(result or {}))
             arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
             finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
         if results:
@@ -305,9 +307,9 @@ class ToolLoop:
         why = f"The call was not run: this request may run {most} calls (max_tool_calls)"
         return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
 
-    def repeats(self, spoilt: bool) -> bool:
-        """Whether a round is to be asked anew: where it is spoilt, and was not asked anew already."""
-        self._repeated = spoilt and not self._repeated and self.theirs is not None and not self.final
+    def repeats(self, malformed_call: bool) -> bool:
+        """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""
+        self._repeated = malformed_call and not self._repeated and self.theirs is not None and not self.tools_disabled
         return self._repeated
 
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
@@ -315,14 +317,14 @@ class ToolLoop:
         self._more += [*messages, *results]
 
     def to_keep(
-        self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], thought: ShownCall | None
-    ) -> tuple[Sequence[ShownCall], KeptTurn] | None:
-        """The part of a turn that is over which the caller lacks, with that by which it is found again; None where the
-        turn need not be whole again. `said` is its last message, `results` those of its calls that were run here.
+        self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
+    ) -> tuple[Sequence[CallKey], KeptTurn] | None:
+        """The turn to keep, with the calls or the thinking block that it is found by; None where the caller has all of
+        it. `said` is the turn's last message, `results` are those of its calls that were run here.
         """
-        if not results and (calls.ours or thought is None or not self._more):
+        if not results and (calls.gateway_calls or turn_key is None or not self._more):
             return None
-        shown = calls.theirs or ([thought] if thought is not None else [])
+        shown = calls.client_calls or ([turn_key] if turn_key is not None else [])
         return shown, KeptTurn(self.prepared.wire.name, [*self._more, *said], [*results])
 
     @property
@@ -337,7 +339,7 @@ class ToolLoop:
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.final)
+        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
 
 
 def _tokens_of(result: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_llm.offers import OfferedFor, OfferWishes, ToolOffer
+from fairlead_llm.offers import OfferBounds, OfferWishes, ToolOffer
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST: Final = 256
@@ -41,8 +41,8 @@ class OfferMemory:
         format_name: str,
         seen: SubjectCatalog,
         wishes: OfferWishes,
-        asked: OfferedFor,
-        make: Callable[[OfferedFor], Awaitable[ToolOffer | None]],
+        asked: OfferBounds,
+        make: Callable[[OfferBounds], Awaitable[ToolOffer | None]],
     ) -> ToolOffer | None:
         """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
         a thousand of them are one piece of work.
@@ -65,7 +65,7 @@ class OfferMemory:
             self._keep(key, seen, asked, offer)
         return offer
 
-    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferedFor) -> ToolOffer | None:
+    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferBounds) -> ToolOffer | None:
         """The offer that was made for the same wishes and a conversation that is no shorter."""
         if self._snapshot is not seen.snapshot:
             self._snapshot, self._made = seen.snapshot, OrderedDict()
@@ -76,7 +76,7 @@ class OfferMemory:
         self._made.move_to_end(key)
         return made.offer
 
-    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferedFor, offer: ToolOffer) -> None:
+    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferBounds, offer: ToolOffer) -> None:
         if self._snapshot is not seen.snapshot:
             return
         before = self._made.get(key)
@@ -87,8 +87,8 @@ class OfferMemory:
             self._made.popitem(last=False)
 
 
-def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferedFor) -> tuple[Hashable, ...]:
-    return id(seen.views), format_name, wishes, tuple(asked.models), asked.limits, asked.theirs
+def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferBounds) -> tuple[Hashable, ...]:
+    return id(seen.views), format_name, wishes, tuple(asked.models), asked.limits, asked.client_tool_names
 
 
 def _tokens(conversation: ConversationTokens) -> int:

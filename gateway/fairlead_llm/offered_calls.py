@@ -36,19 +36,24 @@ def offered_calls(
     offer: ToolOffer,
     format_name: str,
     calls: Sequence[ModelCall],
+    *,
+    approved: bool = False,
 ) -> tuple[VisibleTools, list[Planned]]:
-    """The calls in their order, and the tools that the tier shows. Raises Problem."""
+    """The calls in their order, and the tools that the tier shows. Those that were not `approved` are refused where
+    policies do not let them run by themselves. Raises Problem.
+    """
     shelf, found = planned_calls(
         context, seen, wishes.tier, format_name, [_inner(call) if _executes(offer, call) else call for call in calls]
     )
+    view = None if approved else shelf.view
     planned = []
     for call, plan in zip(calls, found, strict=True):
         if _executes(offer, call):
-            planned.append(_recorded(context, seen, call, _reachable(offer, plan, shelf.view)))
+            planned.append(_recorded(context, seen, call, _reachable(offer, plan, view)))
         elif call.wire_name in offer.own:
             planned.append(_own_call(offer.own[call.wire_name], wishes, call))
         else:
-            planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, shelf.view))
+            planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, view))
     return shelf, planned
 
 
@@ -56,7 +61,7 @@ def _executes(offer: ToolOffer, call: ModelCall) -> bool:
     return offer.own.get(call.wire_name) == EXECUTE_TOOL
 
 
-def _listed(offer: ToolOffer, plan: Planned, view: View) -> Planned:
+def _listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
     """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
     keep from running by itself since the request began is refused.
     """
@@ -67,7 +72,7 @@ def _listed(offer: ToolOffer, plan: Planned, view: View) -> Planned:
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.names))
 
 
-def _reachable(offer: ToolOffer, plan: Planned, view: View) -> Planned:
+def _reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
     """The call, of an unknown tool where search does not find that, refused where policies do not let it run by itself.
     A model that remembers a tool, from when it was listed, may call it by its own name.
     """
@@ -78,8 +83,8 @@ def _reachable(offer: ToolOffer, plan: Planned, view: View) -> Planned:
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.reachable))
 
 
-def _by_itself(plan: Planned, view: View) -> Planned:
-    manual = view.manual(plan.entry.name) if plan.entry is not None else ""
+def _by_itself(plan: Planned, view: View | None) -> Planned:
+    manual = view.manual(plan.entry.name) if view is not None and plan.entry is not None else ""
     return Planned(plan.call, None, denied=manual) if manual else plan
 
 

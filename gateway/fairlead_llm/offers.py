@@ -59,7 +59,9 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     searched. `cheapest`: whatever costs fewer tokens for a task of one call.
     """
     mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
-    """Only tools of these servers, and of each only some, where there are any; they are always listed."""
+    """Filters by server, from the `mcp` tools of a Responses request: with any, only tools that one of them matches are
+    offered, and always in a list.
+    """
     max_calls: Annotated[int, Meta(ge=0)] | None = None
     """Calls that may be run here."""
     show_calls: bool = False
@@ -68,8 +70,8 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 class ToolOffer(msgspec.Struct, frozen=True):
     """Tools for one request."""
 
-    model: int
-    """Place of the model that they are for among those of the route."""
+    model_index: int
+    """Index of the model that they are for, in `OfferBounds.models`."""
     way: str = LIST
     """`list`, or `search`: by the tools of the router endpoint."""
     because: str = ""
@@ -102,22 +104,29 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
 
     @property
+    def client_run(self) -> frozenset[str]:
+        """Names of those whose calls go to the caller: to be approved, or because policies do not let them run by
+        themselves.
+        """
+        return frozenset((*self.manual, *self.approved_first))
+
+    @property
     def whole(self) -> bool:
         """Whether no limit kept a tool from the list."""
         return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
     @property
-    def reach(self) -> int:
+    def callable_total(self) -> int:
         """Tools that the model can call; -1 where the conversation does not fit."""
         return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
 
 
-class OfferedFor(msgspec.Struct, frozen=True):
+class OfferBounds(msgspec.Struct, frozen=True):
     """Bounds that an offer has to fit."""
 
     models: Sequence[RouteModel]
     limits: PlanLimits
-    theirs: frozenset[str]
+    client_tool_names: frozenset[str]
     """Names of the caller's own tools."""
     conversation: ConversationTokens
     exact: bool
@@ -155,7 +164,7 @@ class Offers:
         self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
         self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
-    def made(self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+    def made(self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferBounds) -> ToolOffer | None:
         """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
         counted, the answer is None unless everything fits by its bound. Raises Problem, MissingInput.
         """
@@ -192,10 +201,12 @@ class Offers:
             _keep(kept, key, best is not None and best.way == SEARCH)
         return CHEAPER if kept[key] else ""
 
-    def _listed(self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor) -> ToolOffer | None:
+    def _listed(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds
+    ) -> ToolOffer | None:
         """All tools in a list, as many as fit. None where that is not known."""
         found = self._tools(format_, shelf, wishes, asked.models[0], LIST)
-        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
         counted = [each for each in found.counted if each.name not in shadowed] if shadowed else found.counted
         outcome = self._planned(counted, asked)
         tier = shelf.view.tier or ""
@@ -206,22 +217,22 @@ class Offers:
         return _offer(found, outcome, asked.models, LIST, "", tier, shadowed)
 
     def _search(
-        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferedFor, because: str
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds, because: str
     ) -> ToolOffer | None:
         """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
         of their names.
         """
         found = self._tools(format_, shelf, wishes, asked.models[0], SEARCH)
-        if not asked.theirs.isdisjoint(found.own):
+        if not asked.client_tool_names.isdisjoint(found.own):
             return None
-        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.theirs)
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
         outcome = self._planned([each for each in found.counted if each.name not in shadowed], asked)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not asked.exact):
             return None
         return _offer(found, outcome, asked.models, SEARCH, because, shelf.view.tier or "", shadowed)
 
-    def _planned(self, counted: Sequence[Candidate], asked: OfferedFor) -> Plan | PlanRefused:
-        models = [_beside(model, len(asked.theirs)) for model in asked.models]
+    def _planned(self, counted: Sequence[Candidate], asked: OfferBounds) -> Plan | PlanRefused:
+        models = [_beside(model, len(asked.client_tool_names)) for model in asked.models]
         return plan(models, counted, asked.conversation, asked.limits, self._context.sizes().counter.name)
 
     def _tools(

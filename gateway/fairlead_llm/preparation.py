@@ -14,9 +14,9 @@ from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.offer_memory import OfferMemory
-from fairlead_llm.offers import OfferedFor, Offers, OfferWishes, ToolOffer
+from fairlead_llm.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
-from fairlead_llm.turns import OpenTurns
+from fairlead_llm.turns import TurnStore
 from fairlead_llm.wire import WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_rest.context import RestContext
@@ -62,7 +62,7 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 class RequestPreparation:
     """Prepares requests. One per gateway."""
 
-    def __init__(self, context: RestContext, providers: Providers, turns: OpenTurns) -> None:
+    def __init__(self, context: RestContext, providers: Providers, turns: TurnStore) -> None:
         self._context = context
         self._providers = providers
         self._offers = Offers(context)
@@ -70,50 +70,50 @@ class RequestPreparation:
         self._turns = turns
 
     async def prepared(
-        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """For the first of the models that holds the conversation and all tools; where none does, for that by which the
-        model can call the most. Raises BadRequest, Problem.
+        """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
+        that can call the most tools. Raises BadRequest, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             alike = self._alike(asked.format, wire, targets)
-            found = await self._made(asked, wire, seen, targets, alike)
+            found = await self._made(asked, wire, get_catalog, targets, alike)
             offer = found.offer
             if offer is None or offer.whole:
                 return found
-            if best is None or offer.reach > best[0]:
-                best = offer.reach, found
+            if best is None or offer.callable_total > best[0]:
+                best = offer.callable_total, found
             if alike == len(targets):
                 return best[1]
             targets = targets[alike:]
 
-    async def unsent(
-        self, asked: ModelRequest, seen: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+    async def for_counting(
+        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """For the first of the models, in the client's own format whatever the provider speaks, to be counted here.
-        Raises Problem.
+        """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
+        another. Raises Problem.
         """
-        return await self._made(asked, asked.format, seen, targets[:1], 1)
+        return await self._made(asked, asked.format, get_catalog, targets[:1], 1)
 
     async def _made(
         self,
         asked: ModelRequest,
         wire: WireFormat,
-        seen: Callable[[], SubjectCatalog],
+        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
         alike: int,
     ) -> PreparedRequest:
         """In a format that the first `alike` of the targets are asked in."""
         same = wire is asked.format
         request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
-        request.messages = await self._turns.restored(asked.identity, wire, request.asked)
+        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None
-        if asked.wishes.tools != "none" and not request.plain:
-            offer = await self.offered(asked, wire, request, seen, targets[:alike])
-        place = 0 if offer is None else offer.model
+        if asked.wishes.tools != "none" and not request.no_injection:
+            offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
+        place = 0 if offer is None else offer.model_index
         return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule)
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
@@ -123,7 +123,7 @@ class RequestPreparation:
                 return place
         return len(targets)
 
-    async def conversation(self, request: WireRequest) -> ConversationTokens:
+    async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """The tokens of a request's messages and system prompt as they go out."""
         messages = b",".join(map(bytes, request.messages))
         found = await self._context.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
@@ -134,24 +134,24 @@ class RequestPreparation:
         asked: ModelRequest,
         wire: WireFormat,
         request: WireRequest,
-        seen: Callable[[], SubjectCatalog],
+        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        known, windows, catalog = registry.find(wire.name), self._context.windows, seen()
+        known, windows, catalog = registry.find(wire.name), self._context.windows, get_catalog()
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        most = ConversationTokens(0, len(asked.body) + request.restored)
-        fits = OfferedFor(models, limits, frozenset(request.tool_names), most, exact=False)
+        most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
+        fits = OfferBounds(models, limits, frozenset(request.tool_names), most, exact=False)
 
-        async def make(fits: OfferedFor) -> ToolOffer | None:
+        async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
 
         offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
         if offer is None:
-            found = await self.conversation(request)
+            found = await self.count_conversation(request)
             counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
             exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
             offer = await make(exactly)

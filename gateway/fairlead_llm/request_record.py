@@ -1,5 +1,5 @@
-"""Account of requests to models: tokens by the provider's word, their price, tools, and how each request ended; for
-metrics, the audit log and the tokens of a day.
+"""Records of requests to models: tokens as the provider states them, cost, tools called and outcome, for metrics, the
+audit log and the quotas of tokens a day.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LONG_BODY: Final = 256 << 10
 """Bytes of a request from which on tokens are estimated only where that is needed."""
 OK: Final = "ok"
 STOPPED: Final = "stopped"
-"""The model was to call nothing more: a bound was reached."""
+"""The last round was asked with `tool_choice: none`, as a limit was reached."""
 PENDING: Final = "pending"
 """Calls came back that policies let nobody run but the caller."""
-LEFT: Final = "client_closed"
+CLIENT_CLOSED: Final = "client_closed"
 """The client was gone before the answer was whole."""
 _WELL: Final = frozenset({OK, STOPPED, PENDING})
 
@@ -86,8 +86,8 @@ class RequestRecord:
         self._tools: list[str] = []
         ledger.metrics.in_flight += 1
 
-    def begun(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
-        """The request is for a model, and its tokens are charged to the agent and its share in these namespaces."""
+    def open_budget(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
+        """Set the model, and the budget that is charged: the agent's tokens a day, and those of these quotas."""
         self._target = target
         agent = agent_name(self._origin.identity, self._origin.address)
         self._budget = self._ledger.tokens.budget(agent, quotas)
@@ -96,23 +96,23 @@ class RequestRecord:
         """Why the agent's tokens of the day allow no further request; None: they do."""
         return self._budget.refusal()
 
-    def sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> None:
-        """A request goes to a model, with definitions of so many tokens by tool."""
+    def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> None:
+        """Begin a round: its body goes to a model. `definitions`: tokens of tool definitions, by tool."""
         self._target = target
         self._open_round = body if len(body) > LONG_BODY else estimated(body)
         self._heard = 0
         self._definitions = definitions
 
-    def failed(self) -> None:
-        """The request was not answered with success, and costs nothing."""
+    def round_failed(self) -> None:
+        """Drop the round, which the provider failed or refused: it is not charged. The record stays open."""
         self._open_round = None
 
-    def answered(self) -> None:
+    def round_answered(self) -> None:
         """The model begins to answer."""
         if self._target is not None:
             self._ledger.metrics.answered(self._target)
 
-    def heard(self, tokens: int) -> None:
+    def add_answer_tokens(self, tokens: int) -> None:
         """So many tokens of the answer have come, by an estimate that counts where the provider states no usage."""
         self._heard += tokens
 
@@ -123,13 +123,13 @@ class RequestRecord:
             seconds = self._ledger.clock() - self._began
             self._ledger.metrics.of(self._target).first_token.observe(round(seconds * 1e9))
 
-    def stated(self, usage: Mapping[str, Any]) -> None:
+    def round_finished(self, usage: Mapping[str, Any]) -> None:
         """A round is over. `usage` is the provider's, summed over all rounds."""
         total = token_usage(usage)
         own, self._stated = total - self._stated, total
         self._count(own)
 
-    def ran(self, tool: str, result_tokens: int) -> None:
+    def tool_called(self, tool: str, result_tokens: int) -> None:
         """A tool was called here; its result has about so many tokens."""
         self._tools.append(tool)
         self._ledger.metrics.tools(RESULT, {tool: result_tokens})

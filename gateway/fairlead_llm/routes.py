@@ -37,7 +37,7 @@ from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
-from fairlead_llm.turns import OpenTurns
+from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
 from fairlead_rest.context import RestContext
@@ -70,7 +70,7 @@ class LlmEndpoints:
         """`providers` are those of the configuration as it is now. `limits` bound one request."""
         self._context = context
         self._providers = providers
-        self._turns = OpenTurns(recorder)
+        self._turns = TurnStore(recorder)
         self._kept = KeptResponses(recorder)
         self._limits = limits
         self._breakers = breakers

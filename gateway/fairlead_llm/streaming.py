@@ -11,12 +11,12 @@ from typing import Final
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from fairlead_llm.continuation import Continuations, SaidResponse
+from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest
-from fairlead_llm.request_record import LEFT
-from fairlead_llm.turns import OpenTurns
+from fairlead_llm.request_record import CLIENT_CLOSED
+from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
@@ -38,7 +38,7 @@ class StreamedAnswer(Response):
         asked: ModelRequest,
         loop: ToolLoop,
         answer: ProviderAnswer,
-        turns: OpenTurns,
+        turns: TurnStore,
         kept: Continuations | None = None,
         ran: Sequence[FinishedCall] = (),
     ) -> None:
@@ -74,14 +74,14 @@ class StreamedAnswer(Response):
             pump.cancel()
             await asyncio.wait({pump, gone})
             self._answer.close()
-            self._loop.record.end(LEFT)  # unless it has ended
+            self._loop.record.end(CLIENT_CLOSED)  # unless it has ended
 
     async def _pump(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         alive = asyncio.ensure_future(self._keep_alive())
         try:
             await self._write(self._early)
-            async with asyncio.timeout(self._loop.left()):
+            async with asyncio.timeout(self._loop.seconds_left()):
                 await self._rounds()
             end = self._stream.finish({"fairlead": self._loop.report()})
             await self._keep(end)
@@ -110,20 +110,20 @@ class StreamedAnswer(Response):
                 await self._one()
             except (BadStream, ProviderUnavailable, TooLarge) as error:
                 if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
-                    held.broke_off(error)
+                    held.round_broken(error)
                 raise
-            if held.repeats(stream.spoilt):
+            if held.repeats(stream.malformed_call):
                 await self._next()
                 continue
             calls, results = held.split(stream.message), NO_RESULTS
-            if calls.ours and not held.final:
-                results = await held.run(calls.ours)
+            if calls.gateway_calls and not held.tools_disabled:
+                results = await held.run(calls.gateway_calls)
                 self._results = results.messages
             if prepared.shows_calls:
                 await self._write(stream.ran(results.finished))
-            if calls.theirs or not results.messages:
-                kept = held.to_keep(calls, stream.in_request, results.messages, stream.thought)
-                await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.asked, kept)
+            if calls.client_calls or not results.messages:
+                kept = held.to_keep(calls, stream.in_request, results.messages, stream.turn_key)
+                await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.client_messages, kept)
                 return
             held.go_on(stream.in_request, results.messages)
             self._results = ()
@@ -142,14 +142,16 @@ class StreamedAnswer(Response):
         if self._kept is None:
             return
         held, asked = self._loop, self._asked
-        await self._kept.keep(SaidResponse(asked.identity, asked.read, held.prepared, self._stream, end, self._results))
+        await self._kept.keep(
+            FinishedResponse(asked.identity, asked.read, held.prepared, self._stream, end, self._results)
+        )
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         async for piece in self._answer.pieces():
             events = parser.feed(piece)
-            self._loop.record.heard(len(events))
+            self._loop.record.add_answer_tokens(len(events))
             out: list[bytes] = []
             try:
                 out += (self._stream.feed(event.data) for event in events)
@@ -163,7 +165,7 @@ class StreamedAnswer(Response):
         if not self._stream.ended:
             raise BadStream("the provider ended its answer too early")
         await self._write(self._stream.end_round())
-        self._loop.told(self._stream.usage)
+        self._loop.round_finished(self._stream.usage)
 
     async def _write(self, out: bytes) -> None:
         if out:

@@ -50,7 +50,7 @@ def chosen_tier(
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
     now = attainable(_replayed(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
-    fresh = len(texts) > 1 and wire.said(messages[-1]) == ("user", texts[-1])
+    fresh = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
     before = attainable(_replayed(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
     return ChosenTier(now.tier, now.rule, now.tier != before.tier)
 
@@ -59,7 +59,7 @@ def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) ->
     """The last texts of the user, in their order."""
     texts: list[str] = []
     for message in reversed(messages):
-        role, text = wire.said(message)
+        role, text = wire.role_and_text(message)
         if role == "user" and text:
             texts.append(text)
             if len(texts) == most:

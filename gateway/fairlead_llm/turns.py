@@ -23,7 +23,7 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
-from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall, WireFormat
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
@@ -37,8 +37,8 @@ _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
 
 
-class OpenTurns:
-    """Keeps mixed turns, and restores them."""
+class TurnStore:
+    """Keeps the parts of turns that the caller does not get, and puts them back into its next request."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
@@ -48,7 +48,7 @@ class OpenTurns:
         identity: Identity,
         wire: WireFormat,
         conversation: Sequence[bytes | Raw],
-        kept: tuple[Sequence[ShownCall], KeptTurn] | None,
+        kept: tuple[Sequence[CallKey], KeptTurn] | None,
     ) -> None:
         """Keep a turn, if there is one to be kept, with those of its calls that the caller sees; `conversation` are the
         messages of the caller's request.
@@ -91,7 +91,7 @@ class OpenTurns:
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _tells_apart(identity: Identity, shown: Sequence[ShownCall]) -> bool:
+def _tells_apart(identity: Identity, shown: Sequence[CallKey]) -> bool:
     return bool(identity.owner) or all(len(call.id) >= UNGUESSABLE for call in shown)
 
 
@@ -106,14 +106,14 @@ class _Said:
     def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
         """The digest of the messages in front of `end`, which never goes back."""
         for message in messages[self._read : end]:
-            role, text = self._wire.said(message)
+            role, text = self._wire.role_and_text(message)
             if role not in _NOT_SAID and text:
                 self._digest.update(json.dumps([role, text]).encode())
         self._read = max(self._read, end)
         return self._digest.copy()
 
 
-def _session(said: hashlib.blake2b, shown: Sequence[ShownCall]) -> str:
+def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:
     """Name of a turn: a digest of what the caller has of it, in any wire format."""
     said.update(json.dumps([[call.id, call.name] for call in shown]).encode())
     return f"turn {said.hexdigest()}"

@@ -39,9 +39,9 @@ class BadStream(ValueError):
         self.error = error
 
 
-class ShownCall(msgspec.Struct, frozen=True):
-    """A call that the caller sees, for it is its own to run; or a signed thought of the model, which it sees and sends
-    back unchanged, with the signature as its id.
+class CallKey(msgspec.Struct, frozen=True):
+    """Id and name of a call that the caller gets: the key of a kept turn. Where an answer has none, a thought
+    stands in, by its signature (Anthropic) or item id (Responses).
     """
 
     id: str
@@ -49,15 +49,13 @@ class ShownCall(msgspec.Struct, frozen=True):
 
 
 class CallPlace(msgspec.Struct, frozen=True):
-    """Calls of one model's message among the messages of a request, or the thought in place of them by which a turn of
-    several rounds is kept.
-    """
+    """Range of messages of a request with one answer of the model, and the keys that its kept turn is found by."""
 
     start: int
     """Place of the first message that holds them."""
     end: int
     """Place behind the last one."""
-    calls: tuple[ShownCall, ...]
+    calls: tuple[CallKey, ...]
 
 
 class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
@@ -92,9 +90,9 @@ class WireRequest(Protocol):
     stream: bool
     own: Raw
     """The member `fairlead`: wishes for the gateway, which do not go out."""
-    plain: bool
-    """Whether no tools can be injected, such as where several answers are asked for."""
-    asked: Sequence[bytes | Raw]
+    no_injection: bool
+    """Whether the request takes no injected tools, such as with `n` > 1 or `functions`."""
+    client_messages: Sequence[bytes | Raw]
     """Messages as they came."""
     messages: Sequence[bytes | Raw]
     """Messages as they go out."""
@@ -112,8 +110,8 @@ class WireRequest(Protocol):
         """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
 
     @property
-    def restored(self) -> int:
-        """Bytes of messages that stand here and did not come with the request."""
+    def restored_bytes(self) -> int:
+        """Bytes that kept turns add to the messages of the client's request."""
 
     def body(
         self,
@@ -126,8 +124,8 @@ class WireRequest(Protocol):
         last: bool = False,
     ) -> bytes:
         """The request of one round to the provider: `more` messages behind the caller's, `injected` definitions behind
-        its tools. `usage`: ask a stream for its usage. After the `first` round a tool that the caller forces was called
-        already, and the model chooses; in the `last` one it may call none.
+        its tools. `usage`: ask a stream for its usage. `first`: a `tool_choice` of the caller's that forces a call
+        holds in this round only, and is `auto` later. `last`: the model must not call a tool.
         """
 
 
@@ -147,13 +145,15 @@ class WireAnswer(Protocol):
         """The message as it stands in the next request."""
 
     @property
-    def spoilt(self) -> bool:
-        """Whether the model failed at writing a call and said nothing else: it is asked once more."""
+    def malformed_call(self) -> bool:
+        """Whether the answer is nothing but a call that cannot be read (Gemini's `MALFORMED_FUNCTION_CALL`): the model
+        is asked once more.
+        """
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
-        """The last signed thought that the caller sees of a turn, behind the answers `before` this one, where the API
-        refuses thoughts of several rounds in one message: the turn has to be whole again when the caller comes back
-        with them. None where it has not.
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        """Key of a turn of several rounds that the API wants whole in the next request, such as with signed thoughts,
+        though no call of it waits for the caller. `before`: answers of the earlier rounds. None where it need not be
+        kept.
         """
 
     def written(
@@ -186,8 +186,8 @@ class WireStream(Protocol):
         """Whether the end of the current round was said."""
 
     @property
-    def spoilt(self) -> bool:
-        """As `WireAnswer.spoilt`, of the current round."""
+    def malformed_call(self) -> bool:
+        """As `WireAnswer.malformed_call`, of the current round."""
 
     @property
     def message(self) -> Mapping[str, Any]:
@@ -198,8 +198,8 @@ class WireStream(Protocol):
         """The message of the current round as it stands in the next request."""
 
     @property
-    def thought(self) -> ShownCall | None:
-        """The last signed thought of the turn so far, as `WireAnswer.thought`."""
+    def turn_key(self) -> CallKey | None:
+        """Key of the turn so far, as `WireAnswer.turn_key`."""
 
     def feed(self, data: bytes) -> bytes:
         """The client's part of one event, which may be nothing. Raises BadStream."""
@@ -256,14 +256,14 @@ class WireFormat(Protocol):
         """A whole answer of the provider to a request. Raises BadAnswer."""
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> WireStream:
-        """The client's stream for a request. `theirs`: names of the caller's own tools, whose calls it gets. None:
-        nothing is run here, and all passes.
+        """The client's stream for a request. `theirs`: names of tools whose calls the caller gets, more than its own
+        (`ToolLoop.theirs`). None: nothing is run here, and every event passes.
         """
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         """Calls of models among the messages of a request, in their order."""
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         """Role and text of a message of a request. Clients write JSON anew, so no bytes are compared."""
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:

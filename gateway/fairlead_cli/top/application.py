@@ -22,7 +22,7 @@ from fairlead_cli.top.dialogs import HELP, TextDialog
 from fairlead_cli.top.feed import RepeatedRequest, requested
 from fairlead_cli.top.rates import CallRates
 from fairlead_cli.top.reading import GatewayReading, read
-from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, rows_of, waiting
+from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, not_ready_total, rows_of
 from fairlead_cli.top.tables import WatchedTable
 
 THEME: Final = "ansi-dark"
@@ -176,7 +176,7 @@ class TopApp(App[None]):
         self._tools.show(shown.tools)
 
     def _summary(self) -> Text:
-        total, out = self._rows.total, waiting(self._rows.servers)
+        total, out = self._rows.total, not_ready_total(self._rows.servers)
         how = [f"by {self._key}", f"every {self._interval:g} s"]
         how += [f"with {printable(self._words)!r}"] if self._words else []
         how += ["PAUSED"] if self._paused else []
@@ -185,7 +185,7 @@ class TopApp(App[None]):
             f"{per_minute(total.errors_per_minute)} errors/min",
         ]
         figures += [f"{out} of {len(self._rows.servers)} servers not ready"] if out else []
-        figures += [f"{self._rates.origins} replicas"] if self._rates.origins > 1 else []
+        figures += [f"{self._rates.replicas} replicas"] if self._rates.replicas > 1 else []
         line = Text(printable(self._url), style="bold")
         line.append("  " + " · ".join(how), style="not bold")
         return line.append("\n" + " · ".join(figures), style="not bold")

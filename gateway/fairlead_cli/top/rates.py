@@ -10,9 +10,9 @@ from typing import Final
 from fairlead_cli.top.reading import CountedCalls, GatewayReading
 
 WINDOW: Final = 60.0
-"""Seconds that a rate is over, once there are readings for that long; a reading ago where readings are rarer."""
+"""Seconds that a rate is measured over; with rarer readings, the time between the last two."""
 SPACING: Final = 5.0
-"""Seconds that all kept readings but the newest are apart, or nearly: a window of ten thousand tools stays small."""
+"""Least seconds between kept readings, the newest excepted: a window of ten thousand tools stays small."""
 MOST_ORIGINS: Final = 32
 """Replicas behind one address whose counts are kept."""
 
@@ -35,7 +35,7 @@ class CallRates:
     """Rates of all tools by name, as readings arrive.
 
     Counts of different processes are never subtracted. Behind an address with several replicas, rates of those that
-    answered in the last minute, or were the last two to answer, are added up.
+    answered in the last minute are added up.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class CallRates:
         return self._summed()
 
     @property
-    def origins(self) -> int:
+    def replicas(self) -> int:
         """Processes that answered in the last minute."""
         return len(self._origins)
 

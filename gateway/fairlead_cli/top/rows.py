@@ -95,7 +95,7 @@ def arranged(rows: Iterable[Row], key: SortKey) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (*_ORDER[key](row.figures), row.name)))
 
 
-def waiting(servers: Sequence[WatchedServerRow]) -> int:
+def not_ready_total(servers: Sequence[WatchedServerRow]) -> int:
     """How many servers are not ready."""
     return sum(row.state != READY for row in servers)
 

@@ -313,7 +313,7 @@ def _addresses(host: str, gateway: Gateway, model: str) -> Addresses:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     scheme = "http" if gateway.settings.tls_cert is None else "https"
     root = f"{scheme}://{shown}:{gateway.port}"
-    models = f"{root}/v1" if gateway.models.now.providers else ""
+    models = f"{root}/v1" if gateway.models.current.providers else ""
     return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model)
 
 

@@ -24,7 +24,7 @@ from fairlead_llm.anthropic.blocks import (
 )
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -67,9 +67,9 @@ class AnthropicAnswer:
         """Ids of the calls that it makes."""
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
 
-    spoilt = False  # this API does not tell
+    malformed_call = False  # this API does not tell
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         if self.stop_reason in UNFINISHED:
             return None
         later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.wire import ShownCall
+from fairlead_llm.wire import CallKey
 
 TOOL_USE: Final = "tool_use"
 SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
@@ -119,10 +119,10 @@ def marked(signature: str, number: int) -> str:
     return f"{MARK}{number}.{signature}" if number > 1 and signature else signature
 
 
-def signed_thought(signature: str) -> ShownCall:
+def signed_thought(signature: str) -> CallKey:
     """The thought with that signature, marked or not, by which a turn is found again."""
     found = _MARKED.match(signature)
-    return ShownCall(signature if found is None else signature[found.end() :], "thinking")
+    return CallKey(signature if found is None else signature[found.end() :], "thinking")
 
 
 def new_id() -> str:

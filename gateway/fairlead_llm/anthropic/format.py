@@ -19,7 +19,7 @@ from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
@@ -58,7 +58,7 @@ class AnthropicFormat:
                 found.append(CallPlace(place, place + 1, known))
         return found
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         found = decoded(message)
         return str(found.get("role", "")), text_of(found.get("content"))
 
@@ -75,10 +75,10 @@ class AnthropicFormat:
         return error_in(body)
 
 
-def _known_by(content: object) -> tuple[ShownCall, ...]:
+def _known_by(content: object) -> tuple[CallKey, ...]:
     """Calls of a model's message; without one, its last thought of a later round."""
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    calls = tuple(ShownCall(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
+    calls = tuple(CallKey(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]

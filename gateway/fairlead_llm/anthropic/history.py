@@ -1,5 +1,5 @@
-"""Messages of a client's request as the API takes them: whole turns in place of what the client saw of them, thoughts
-in the message of their own answer, and calls that were shown as calls again. Pure module.
+"""Rewrites the messages of a client's request for the API: whole turns in place of the part that the client got,
+thinking blocks in the message of their own round, shown `mcp_tool_use` blocks as `tool_use` again. Pure module.
 
 Source: Anthropic's guides to tool use and extended thinking. All results of a message's calls stand first in the one
 next message of the user's; a message has thoughts of one answer only, unmodified. Thoughts of turns that are over may
@@ -45,8 +45,8 @@ def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> 
 
 
 def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
-    """The messages without what was put into them for the client. `calls`: whether the request has tools, so that its
-    messages may hold calls.
+    """The messages without marks on signatures, and with shown `mcp_tool_use` blocks as calls again. `calls`: whether
+    the request has tools, without which the API refuses messages with calls.
     """
     found: list[bytes | Raw] = []
     waiting: list[Block] = []

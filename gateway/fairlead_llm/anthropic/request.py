@@ -45,7 +45,7 @@ _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 class AnthropicRequest:
     """One request of a client."""
 
-    plain = False
+    no_injection = False
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
@@ -60,8 +60,8 @@ class AnthropicRequest:
         if not read.messages:
             raise BadRequest("messages: give at least one", "messages")
         self.model = read.model
-        self.asked: Sequence[bytes | Raw] = [*read.messages]
-        self.messages: Sequence[bytes | Raw] = self.asked
+        self.client_messages: Sequence[bytes | Raw] = [*read.messages]
+        self.messages: Sequence[bytes | Raw] = self.client_messages
         self._came = sum(map(len, map(bytes, read.messages)))
         self.stream = bool(read.stream)
         self.own = read.fairlead
@@ -79,7 +79,7 @@ class AnthropicRequest:
         return bytes(self._members.get("system", b"null"))
 
     @property
-    def restored(self) -> int:
+    def restored_bytes(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 
     def body(

@@ -29,7 +29,7 @@ from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -200,13 +200,13 @@ class AnthropicStream:
         return as_sent("assistant", [block.block() for block in self._blocks])
 
     @property
-    def thought(self) -> ShownCall | None:
+    def turn_key(self) -> CallKey | None:
         if self._thought is None or self.stop_reason in UNFINISHED:
             return None
         return signed_thought(self._thought)
 
     @property
-    def spoilt(self) -> bool:
+    def malformed_call(self) -> bool:
         return False  # this API does not tell
 
     @property

@@ -1,4 +1,4 @@
-"""A request in no family's form: what a reader of one wire format finds, and a writer of another writes. Pure module.
+"""Model request in a neutral form, which readers of wire formats produce and writers consume. Pure module.
 
 Calls and results are those of `fairlead_formats`. What only one family knows (signatures of thoughts, marks of caches,
 the provider's own tools) is not here: readers report it as lost.
@@ -118,12 +118,12 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool | None = None
     user: str | None = None
     output: OutputSchema | None = None
-    beyond: Mapping[str, Any] = _NOTHING
-    """Settings that both forms of OpenAI have, by name: `metadata`, `service_tier`, `store`, `verbosity`, ..."""
+    openai_only: Mapping[str, Any] = _NOTHING
+    """Settings that only Chat Completions and Responses have, by name: `metadata`, `service_tier`, `verbosity`, ..."""
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """One request."""
+class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Model request of no provider's format: messages, tools and settings."""
 
     model: str
     stream: bool
@@ -175,8 +175,8 @@ def as_effort(value: object) -> Effort | None:
 
 
 def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
-    """The turns with ids of calls that are different throughout, and with results in the order of the calls before
-    them, by whose ids they go. Formats without ids match by name and order.
+    """The turns with unique ids of calls, and with results in the order of the calls that they answer, under their ids.
+    Where a format has no ids, results are matched by name and order.
     """
     found: list[MessageTurn] = []
     taken: set[str] = set()

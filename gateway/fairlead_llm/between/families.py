@@ -19,7 +19,7 @@ from fairlead_llm.between.chat import answer as chat_answer
 from fairlead_llm.between.chat import events as chat_events
 from fairlead_llm.between.chat import messages as chat_messages
 from fairlead_llm.between.chat import request as chat_request
-from fairlead_llm.between.conversation import Conversation, MessageTurn, ToolChoice, WrittenTurns
+from fairlead_llm.between.conversation import MessageTurn, NeutralRequest, ToolChoice, WrittenTurns
 from fairlead_llm.between.gemini import answer as gemini_answer
 from fairlead_llm.between.gemini import events as gemini_events
 from fairlead_llm.between.gemini import messages as gemini_messages
@@ -40,19 +40,19 @@ class FamilyTranslation(msgspec.Struct, frozen=True, kw_only=True):
     errors: provider_errors.Family
     messages: str
     """Member of a request that holds its messages."""
-    read_request: Callable[[Mapping[str, Any], str | None, bool | None, TranslationLosses], Conversation]
+    read_request: Callable[[Mapping[str, Any], str | None, bool | None, TranslationLosses], NeutralRequest]
     """A client's request; model and stream are those of the path. Raises BadRequest."""
-    write_request: Callable[[Conversation, TranslatedTools, ToolChoice | None, TranslationLosses], dict[str, Any]]
+    write_request: Callable[[NeutralRequest, TranslatedTools, ToolChoice | None, TranslationLosses], dict[str, Any]]
     """A provider's request. Raises BadRequest."""
     settle: Callable[[dict[str, Raw], str, TranslationLosses], None]
     """Changes members of a provider's request by its model."""
     read_messages: Callable[[Sequence[object], TranslationLosses], tuple[MessageTurn, ...]]
     write_messages: Callable[[Sequence[MessageTurn], TranslationLosses], WrittenTurns]
     read_answer: Callable[[Mapping[str, Any], TranslationLosses], TranslatedAnswer]
-    write_answer: Callable[[TranslatedAnswer, ReportedUsage, Conversation, TranslationLosses], dict[str, Any]]
+    write_answer: Callable[[TranslatedAnswer, ReportedUsage, NeutralRequest, TranslationLosses], dict[str, Any]]
     read_usage: Callable[[Mapping[str, Any]], ReportedUsage]
     reader: Callable[[TranslationLosses], EventReader]
-    writer: Callable[[Conversation, int, TranslationLosses], EventWriter]
+    writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
     """Writer of a stream that answers a request, created at a time in seconds since 1970."""
 
 

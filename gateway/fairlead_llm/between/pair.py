@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.between.conversation import Conversation, with_names
+from fairlead_llm.between.conversation import NeutralRequest, with_names
 from fairlead_llm.between.families import FAMILIES, FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER, decoded_object
@@ -40,22 +40,22 @@ class TranslatedRequest:
     def __init__(
         self,
         inner: WireRequest,
-        asked: Conversation,
+        asked: NeutralRequest,
         own: Raw,
         names: TranslatedTools,
         family: FamilyTranslation,
         losses: TranslationLosses,
     ) -> None:
         self.inner = inner
-        self.asked_for = asked
+        self.neutral = asked
         self.own = own
         self.names = names
         self.losses = losses
         self._family = family
         self.model = asked.model
         self.stream = asked.stream
-        self.plain = inner.plain
-        self.asked = inner.asked
+        self.no_injection = inner.no_injection
+        self.client_messages = inner.client_messages
 
     @property
     def messages(self) -> Sequence[bytes | Raw]:
@@ -78,8 +78,8 @@ class TranslatedRequest:
         return self.inner.system
 
     @property
-    def restored(self) -> int:
-        return self.inner.restored
+    def restored_bytes(self) -> int:
+        return self.inner.restored_bytes
 
     def body(
         self,
@@ -132,21 +132,21 @@ class PairFormat:
         inner = self._provider.answer(body, asked)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses)
+        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
         asked = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
         inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
         return PairStream(
-            inner, self._client, self._family, asked.asked_for, asked.names.names, asked.losses, int(time.time())
+            inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses, int(time.time())
         )
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         return self._provider.places(messages)
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
-        return self._provider.said(message)
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
+        return self._provider.role_and_text(message)
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         return self._provider.restored(messages, turns)

@@ -18,13 +18,13 @@ from fairlead_llm.between.answers import (
     StreamStart,
     TranslatedAnswer,
 )
-from fairlead_llm.between.conversation import CallPart, Conversation
+from fairlead_llm.between.conversation import CallPart, NeutralRequest
 from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireAnswer, WireStream
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -41,7 +41,7 @@ class PairAnswer:
         inner: WireAnswer,
         client: FamilyTranslation,
         family: FamilyTranslation,
-        asked: Conversation,
+        asked: NeutralRequest,
         names: Mapping[str, str],
         losses: TranslationLosses,
     ) -> None:
@@ -62,14 +62,14 @@ class PairAnswer:
         return self.inner.usage
 
     @property
-    def spoilt(self) -> bool:
-        return self.inner.spoilt
+    def malformed_call(self) -> bool:
+        return self.inner.malformed_call
 
     @property
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
 
     def written(
@@ -110,7 +110,7 @@ class PairStream:
         inner: WireStream,
         client: FamilyTranslation,
         family: FamilyTranslation,
-        asked: Conversation,
+        asked: NeutralRequest,
         names: Mapping[str, str],
         losses: TranslationLosses,
         created: int,
@@ -146,15 +146,15 @@ class PairStream:
         return self._inner.message
 
     @property
-    def spoilt(self) -> bool:
-        return self._inner.spoilt
+    def malformed_call(self) -> bool:
+        return self._inner.malformed_call
 
     @property
     def in_request(self) -> Sequence[bytes]:
         return self._inner.in_request
 
     @property
-    def thought(self) -> ShownCall | None:
+    def turn_key(self) -> CallKey | None:
         return None
 
     def feed(self, data: bytes) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
-from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -41,7 +41,7 @@ class ChatAnswer:
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         content = self.message.get("content")
         self.text: str = content if isinstance(content, str) else ""
-        self.spoilt = False  # this API does not tell
+        self.malformed_call = False  # this API does not tell
         self._name_calls()
 
     def _name_calls(self) -> None:
@@ -64,7 +64,7 @@ class ChatAnswer:
         kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(kept)]
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
     def written(

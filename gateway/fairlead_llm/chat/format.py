@@ -18,7 +18,7 @@ from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 
 class ChatFormat:
@@ -49,12 +49,12 @@ class ChatFormat:
             if b'"tool_calls"' not in bytes(raw):
                 continue
             message = decoded(raw)
-            calls = tuple(ShownCall(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
+            calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
             if calls and message.get("role") == "assistant":
                 found.append(CallPlace(place, place + 1, calls))
         return found
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         found = decoded(message)
         return str(found.get("role", "")), text_of(found.get("content"))
 

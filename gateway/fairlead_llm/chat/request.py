@@ -67,13 +67,13 @@ class ChatRequest:
         if not read.messages:
             raise BadRequest("messages: give at least one", "messages")
         self.model = read.model
-        self.asked: Sequence[bytes | Raw] = [*read.messages]
-        self.messages: Sequence[bytes | Raw] = self.asked
+        self.client_messages: Sequence[bytes | Raw] = [*read.messages]
+        self.messages: Sequence[bytes | Raw] = self.client_messages
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.own = read.fairlead
         # `functions` is the form of before `tools`; of several answers none could be gone on with
-        self.plain = read.functions is not None or (read.n or 1) != 1
+        self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = tuple(_name(tool) for tool in read.tools or ())
         self._choice = read.tool_choice
@@ -88,8 +88,8 @@ class ChatRequest:
         return b"null"  # it is among the messages
 
     @property
-    def restored(self) -> int:
-        return 0 if self.messages is self.asked else _size(self.messages) - _size(self.asked)
+    def restored_bytes(self) -> int:
+        return 0 if self.messages is self.client_messages else _size(self.messages) - _size(self.client_messages)
 
     def body(
         self,

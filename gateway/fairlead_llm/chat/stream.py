@@ -19,7 +19,7 @@ from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -290,7 +290,7 @@ class ChatStream:
         return [_encode(self.message)]
 
     @property
-    def thought(self) -> ShownCall | None:
+    def turn_key(self) -> CallKey | None:
         return None
 
     @property
@@ -298,7 +298,7 @@ class ChatStream:
         return self.finish_reason is not None
 
     @property
-    def spoilt(self) -> bool:
+    def malformed_call(self) -> bool:
         return False  # this API does not tell
 
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:

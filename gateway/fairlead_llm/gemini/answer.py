@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
-from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
 
 
 class GeminiAnswer:
@@ -38,11 +38,11 @@ class GeminiAnswer:
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return called(self.parts)
 
     @property
-    def spoilt(self) -> bool:
+    def malformed_call(self) -> bool:
         return is_spoilt(self._said.finish_reason, self.parts)
 
     @property

@@ -50,7 +50,7 @@ class GeminiFormat:
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
         return kept_turns.places(messages)
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return kept_turns.said(message)
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import ShownCall
+from fairlead_llm.wire import CallKey
 
 CALL: Final = ("functionCall", "function_call")
 RESPONSE: Final = ("functionResponse", "function_response")
@@ -77,9 +77,9 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
     return [ContentPart(each) for each in _raws(members["parts"])] if is_list(members.get("parts")) else []
 
 
-def called(parts: Sequence[ContentPart]) -> ShownCall | None:
+def called(parts: Sequence[ContentPart]) -> CallKey | None:
     """The first call, by which a turn of several rounds is kept: the model would miss what it called before."""
-    return next((ShownCall(part.call_id, part.called) for part in parts if part.called is not None), None)
+    return next((CallKey(part.call_id, part.called) for part in parts if part.called is not None), None)
 
 
 def is_list(raw: Raw | None) -> bool:

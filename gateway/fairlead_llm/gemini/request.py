@@ -57,7 +57,9 @@ class GeminiRequest:
                 for spellings in (("tools",), _TOOL_CONFIG, _GENERATION)
             }
             contents = self._members.get("contents")
-            self.asked: Sequence[bytes | Raw] = _raws(contents) if contents is not None and is_list(contents) else ()
+            self.client_messages: Sequence[bytes | Raw] = (
+                _raws(contents) if contents is not None and is_list(contents) else ()
+            )
             tools = self._members.get("tools")
             self._tools: list[Raw] = _raws(tools) if tools is not None and is_list(tools) else []
         except msgspec.ValidationError as error:
@@ -66,16 +68,16 @@ class GeminiRequest:
             raise BadRequest(f"the body is not JSON: {error}") from error
         except RecursionError as error:
             raise BadRequest("the body is nested too deeply") from error
-        if not self.asked:
+        if not self.client_messages:
             raise BadRequest("contents: give a list of at least one", "contents")
         self.model = model
         self.stream = stream
         self.own = own
-        self.messages: Sequence[bytes | Raw] = self.asked
-        self._came = sum(map(len, map(bytes, self.asked)))
+        self.messages: Sequence[bytes | Raw] = self.client_messages
+        self._came = sum(map(len, map(bytes, self.client_messages)))
         declared = [member(tool, *_DECLARATIONS) for tool in items(self._read["tools"])]
         self.tool_names = [text_of(member(each, "name")) for functions in declared for each in items(functions)]
-        self.plain = not self._takes_functions()
+        self.no_injection = not self._takes_functions()
 
     @property
     def tools(self) -> bytes:
@@ -86,7 +88,7 @@ class GeminiRequest:
         return bytes(self._members.get(key_of(self._members, *_SYSTEM), _NULL))
 
     @property
-    def restored(self) -> int:
+    def restored_bytes(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 
     def body(

@@ -22,7 +22,7 @@ from fairlead_llm.gemini.errors import error_in, error_object
 from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall, ShownCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -116,7 +116,9 @@ class GeminiStream:
 
     def end_round(self) -> bytes:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
-        goes_on = self.spoilt or (self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts))
+        goes_on = self.malformed_call or (
+            self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts)
+        )
         out = b"".join(self._written(said, parts) for said, parts in self._held if parts) if goes_on else b""
         if goes_on:
             self._held = [(said, []) for said, _ in self._held if said.ended or said.tells]
@@ -130,7 +132,7 @@ class GeminiStream:
         self._begin()
 
     @property
-    def spoilt(self) -> bool:
+    def malformed_call(self) -> bool:
         return is_spoilt(self._finish_reason, self._parts)
 
     @property
@@ -138,7 +140,7 @@ class GeminiStream:
         return {"role": MODEL, "parts": [part.read for part in self._parts]}
 
     @property
-    def thought(self) -> ShownCall | None:
+    def turn_key(self) -> CallKey | None:
         return called(self._parts)
 
     @property

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_formats.messages.drafts import member, text_of
 from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, read_parts
 from fairlead_llm.raw_json import array, decoded
-from fairlead_llm.wire import CallPlace, KeptTurn, ShownCall
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -42,7 +42,7 @@ def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
         raws = list(run)
         end = start + len(raws)
         if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
-            calls = tuple(ShownCall(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
+            calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
             found += [CallPlace(start, end, calls)] if calls else []
         start = end
     return found

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_llm.responses.items import encode, identified, members_of, waiting
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
-from fairlead_llm.wire import BadAnswer, FinishedCall, ShownCall, WireAnswer, WireRequest
+from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer, WireRequest
 
 
 class ResponsesAnswer:
@@ -39,9 +39,9 @@ class ResponsesAnswer:
     def in_request(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
-    spoilt = False  # this API does not tell
+    malformed_call = False  # this API does not tell
 
-    def thought(self, before: Sequence[WireAnswer]) -> ShownCall | None:
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         rounds = [each.items for each in before if isinstance(each, ResponsesAnswer)]
         return last_thought(self._request, [*rounds, self.items])
 

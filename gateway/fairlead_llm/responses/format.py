@@ -19,7 +19,7 @@ from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
-from fairlead_llm.wire import EVENT_STREAM, CallPlace, KeptTurn, ShownCall, WireRequest
+from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 
 class ResponsesFormat:
@@ -56,7 +56,7 @@ class ResponsesFormat:
                 start = None
         return found
 
-    def said(self, message: bytes | Raw) -> tuple[str, str]:
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         item = decoded(message)
         if item.get("type", "message") != "message":
             return "tool", ""
@@ -85,12 +85,12 @@ class ResponsesFormat:
         return error_in(body)
 
 
-def marks(items: Sequence[bytes | Raw]) -> tuple[ShownCall, ...]:
+def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
     """Calls of an answer, by which its turn is found again; the last thought where it has none."""
     calls = waiting(items)
     if calls:
-        return tuple(ShownCall(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
-    return tuple(ShownCall(ident, THOUGHT) for ident in thoughts(items)[-1:])
+        return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
+    return tuple(CallKey(ident, THOUGHT) for ident in thoughts(items)[-1:])
 
 
 RESPONSES: Final = ResponsesFormat()

@@ -19,7 +19,7 @@ from fairlead_formats.registry import OPENAI_RESPONSES, message_format
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.continuation import ContinuedRequest, SaidResponse
+from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
 from fairlead_llm.errors import LlmError
 from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_llm.providers import ModelTarget
@@ -50,15 +50,15 @@ class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
     previous: str | None
     """Id of the answer in front of it, as the client knows it."""
     body: bytes
-    """As the client got it; empty: the provider's own is the same but for the id."""
+    """Response as the client got it; empty where the provider's own differs in its id alone."""
     asked: list[bytes]
     """Items of the request; none where the provider has them."""
     output: list[bytes]
     """Items of the answer behind them."""
-    pending: list[bytes]
-    """Results of calls that the provider's last answer waits for, and the client knows nothing of."""
-    waiting: list[bytes]
-    """Calls in it that wait for the client's approval."""
+    unsent_results: list[bytes]
+    """Outputs of calls that the client does not know of, which go in front of the next request's input."""
+    unapproved_calls: list[bytes]
+    """Calls of the last round that run after an `mcp_approval_response` of the client's."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -94,7 +94,7 @@ class KeptResponses:
         except ContextUnavailable as error:
             raise LlmError(503, f"the response cannot be deleted: {error}", "store_unavailable") from error
 
-    async def opened(
+    async def resolve(
         self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
         as_it_came = ContinuedRequest(read, body, targets)
@@ -108,7 +108,7 @@ class KeptResponses:
                         "conversation as `input`")  # fmt: skip
         there = [target for target in targets if target.provider == kept.provider]
         if kept.provider_ids and there:
-            return _continued(read, kept, kept.pending, kept.provider_ids[-1], there)
+            return _continued(read, kept, kept.unsent_results, kept.provider_ids[-1], there)
         if kept.provider_ids:
             raise _gone(f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
                         "its models, or send the whole conversation as `input`")  # fmt: skip
@@ -119,25 +119,25 @@ class KeptResponses:
     ) -> ContinuedRequest:
         """The request with the results that the conversation waits for."""
         kept = await self._found(identity, _conversation(read.conversation))
-        if kept is None or not (kept.pending or kept.waiting):
+        if kept is None or not (kept.unsent_results or kept.unapproved_calls):
             return as_it_came
-        heads = [*map(head_of, read.asked)]
+        heads = [*map(head_of, read.client_messages)]
         asks = {str(call.get("call_id")) for call in waiting(kept.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
-        return _continued(read, kept, kept.pending, None, as_it_came.targets)
+        return _continued(read, kept, kept.unsent_results, None, as_it_came.targets)
 
-    async def begun(self, loop: ToolLoop) -> RoundResults | None:
+    async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
         if not isinstance(request, ResponsesRequest) or not request.approved:
             return None
         calls = message_format(OPENAI_RESPONSES).parse_calls({"object": "response", "output": request.approved})
-        results = await loop.run(calls)
+        results = await loop.run(calls, approved=True)
         request.fill(results.messages)
         return results
 
-    async def keep(self, said: SaidResponse) -> None:
+    async def keep(self, said: FinishedResponse) -> None:
         asked = said.asked
         written = _response_in(said.written)
         if self._recorder.store is None or not isinstance(asked, ResponsesRequest) or written is None:
@@ -149,8 +149,8 @@ class KeptResponses:
         as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
         kept = KeptResponse(
             said.prepared.targets[0].provider, rounds.provider_ids if there else [], asked.previous,
-            b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.asked)],
-            [] if there else output, rounds.pending, rounds.waiting,
+            b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.client_messages)],
+            [] if there else output, rounds.unsent_results, rounds.unapproved_calls,
         )  # fmt: skip
         await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
@@ -170,7 +170,7 @@ class KeptResponses:
 class _Rounds:
     """Provider's part in an answer: its rounds, as far as it speaks Responses."""
 
-    def __init__(self, said: SaidResponse) -> None:
+    def __init__(self, said: FinishedResponse) -> None:
         rounds, request, offer = said.rounds, said.prepared.request, said.prepared.offer
         ids: list[str] = []
         self.last: Sequence[Raw] = ()
@@ -182,13 +182,15 @@ class _Rounds:
             ids = [each.provider_id for each in answers]
             self.last = answers[-1].items if answers else ()
         self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
-        first = offer.approved_first if offer is not None else frozenset()
+        first = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
-        theirs = frozenset(request.tool_names) | first if self.injected else None
+        theirs = first.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in said.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
-        self.pending = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
-        self.waiting = [bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first]
+        self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
+        self.unapproved_calls = [
+            bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first
+        ]
 
 
 def _continued(
@@ -200,7 +202,7 @@ def _continued(
 ) -> ContinuedRequest:
     body = read.continued(before, previous)
     found = RESPONSES.read(body)
-    found.resume(read.previous, kept.waiting if kept.provider_ids else ())
+    found.resume(read.previous, kept.unapproved_calls if kept.provider_ids else ())
     return ContinuedRequest(found, body, targets)
 
 

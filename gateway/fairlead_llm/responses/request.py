@@ -80,7 +80,7 @@ class ResponsesRequest:
             raise BadRequest("background: an answer in the background is not streamed; ask for it by its id", "stream")
         self.model = read.model
         self.stream = bool(read.stream)
-        self.plain = bool(read.background)  # nobody would be there for the rounds
+        self.no_injection = bool(read.background)  # nobody would be there for the rounds
         self.previous = read.previous_response_id
         """Id of the answer that is gone on from, as the client knows it."""
         found = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
@@ -134,10 +134,10 @@ class ResponsesRequest:
         """Calls of our tools that the client has approved now."""
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
         """Whether the client has a list of our tools already."""
-        self.asked: Sequence[bytes | Raw] = approvals.items
-        self.messages: Sequence[bytes | Raw] = self.asked
-        self._as_it_came = None if approvals.changed or len(items) < len(came) else self.asked
-        self._came = sum(map(len, map(bytes, self.asked)))
+        self.client_messages: Sequence[bytes | Raw] = approvals.items
+        self.messages: Sequence[bytes | Raw] = self.client_messages
+        self._as_it_came = None if approvals.changed or len(items) < len(came) else self.client_messages
+        self._came = sum(map(len, map(bytes, self.client_messages)))
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
         """Go on from an answer that the client knows as `previous`; `waiting` are its calls that wait for approval."""
@@ -148,7 +148,7 @@ class ResponsesRequest:
     def fill(self, results: Sequence[bytes]) -> None:
         """Put results of approved calls into their places."""
         by_id = {head_of(raw).call_id or "": raw for raw in results}
-        self.asked, self.messages = filled(self.asked, by_id), filled(self.messages, by_id)
+        self.client_messages, self.messages = filled(self.client_messages, by_id), filled(self.messages, by_id)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -169,7 +169,7 @@ class ResponsesRequest:
         return bytes(self._members.get("instructions", b"null"))
 
     @property
-    def restored(self) -> int:
+    def restored_bytes(self) -> int:
         return sum(map(len, map(bytes, self.messages))) - self._came
 
     def body(

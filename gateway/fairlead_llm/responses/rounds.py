@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
 from fairlead_llm.responses.own_servers import approval_request, call_item, list_item
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import FinishedCall, ShownCall, WireRequest
+from fairlead_llm.wire import CallKey, FinishedCall, WireRequest
 
 THOUGHT: Final = "reasoning"
 """Name under which a thought marks the place of a turn without calls."""
@@ -107,13 +107,13 @@ class ShownResponse:
         self._renamed = {}
 
 
-def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> ShownCall | None:
+def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> CallKey | None:
     """The last thought of a turn, where an earlier round had one: the client has it without the calls that it led to,
     unless it sees these too.
     """
     if not isinstance(request, ResponsesRequest) or request.shows_calls or not any(map(thoughts, rounds[:-1])):
         return None
-    return ShownCall([ident for items in rounds for ident in thoughts(items)][-1], THOUGHT)
+    return CallKey([ident for items in rounds for ident in thoughts(items)][-1], THOUGHT)
 
 
 def thoughts(items: Sequence[bytes | Raw]) -> list[str]:

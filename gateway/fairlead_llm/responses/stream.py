@@ -21,7 +21,7 @@ from fairlead_llm.responses.items import encode, head_of, identified, members_of
 from fairlead_llm.responses.own_servers import call_events, list_events
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, FinishedCall, ShownCall, WireRequest
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireRequest
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -224,11 +224,11 @@ class ResponsesStream:
         return [*map(bytes, self.items)]
 
     @property
-    def thought(self) -> ShownCall | None:
+    def turn_key(self) -> CallKey | None:
         return last_thought(self._request, [*self._before, self.items])
 
     @property
-    def spoilt(self) -> bool:
+    def malformed_call(self) -> bool:
         return False  # this API does not tell
 
     @property

@@ -11,6 +11,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, publish
 from llmworld import LlmWorld, chunks, llm_world, policy, theirs
+from responsesworld import events, respond, responses_world
 from restworld import post
 from waiting import eventually
 
@@ -95,3 +96,23 @@ async def test_a_policy_that_comes_while_the_model_thinks_holds_for_what_it_call
     assert not world.called
     assert answer.status == 200
     assert NONE in world.model.requests[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("approve", [False, True])
+async def test_a_pending_call_of_responses_waits_for_an_approval(
+    tmp_path: Path, *, approve: bool, stream: bool
+) -> None:
+    script = ScriptedTurn("", [ADD]), ScriptedTurn("So be it.")
+    async with responses_world(tmp_path, *script, policies=[policy(auto_run="None")]) as world:
+        first = await respond(world, "Add", stream=stream)
+        said = events(first)[-1]["response"] if stream else first.message
+        asked = said["output"][-1]
+        assert (asked["type"], asked["name"], world.called) == ("mcp_approval_request", "demo__add", [])
+        answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": approve}
+        last = await respond(world, [answer], previous_response_id=said["id"])
+    assert last.status == 200, last.body
+    outputs = [item for item in world.model.requests[1]["input"] if item.get("type") == "function_call_output"]
+    assert len(outputs) == 1
+    assert [each["name"] for each in world.called] == ["add"] * approve
+    assert (outputs[0]["output"] == "42") == approve

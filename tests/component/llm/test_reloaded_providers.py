@@ -114,7 +114,7 @@ async def test_a_mounted_config_map_is_swapped_by_its_link(tmp_path: Path) -> No
     try:
         (tmp_path / "..new").symlink_to("two")
         (tmp_path / "..new").rename(tmp_path / "..data")
-        await eventually(lambda: "r" in models.now.routes)
+        await eventually(lambda: "r" in models.current.routes)
     finally:
         await models.stop()
     assert models.reloads == 1
@@ -131,7 +131,7 @@ async def test_what_is_added_on_the_command_line_is_there_behind_each_change(tmp
         await eventually(lambda: models.reloads == 1)
     finally:
         await models.stop()
-    assert models.now.providers.targets("fairlead/r")[1] == [ModelTarget("url", "any")]
+    assert models.current.providers.targets("fairlead/r")[1] == [ModelTarget("url", "any")]
 
 
 class _Gated:

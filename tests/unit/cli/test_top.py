@@ -84,16 +84,16 @@ def test_rates_of_replicas_are_added_up_while_they_answer() -> None:
     for at in (0, 30):
         rates.take(reading(at, {"a": (at, 0)}, "one"))
         both = rates.take(reading(at + 1, {"a": (at // 2, 0)}, "two"))
-    assert (both["a"], rates.origins) == (CallRate(90, 0), 2)
+    assert (both["a"], rates.replicas) == (CallRate(90, 0), 2)
     later = rates.take(reading(100, {"a": (30, 0)}, "two"))
-    assert (rates.origins, later["a"].calls < 30) == (1, True)
+    assert (rates.replicas, later["a"].calls < 30) == (1, True)
 
 
 def test_ids_of_processes_are_bounded() -> None:
     rates, numbers = CallRates(), count()
     for number in range(MOST_ORIGINS * 3):
         rates.take(reading(number / 10, {"a": (next(numbers), 0)}, f"process {number}"))
-    assert rates.origins == MOST_ORIGINS
+    assert rates.replicas == MOST_ORIGINS
 
 
 def shown() -> WatchedRows:

@@ -109,7 +109,7 @@ def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:
         AnthropicAnswer(json.dumps({"content": [plain(number), TEXT], "stop_reason": "end_turn"}).encode())
         for number in (1, 2)
     )
-    named = second.thought([first])
+    named = second.turn_key([first])
     assert named is not None
     assert named.id == "sig2"
-    assert first.thought([]) is None
+    assert first.turn_key([]) is None

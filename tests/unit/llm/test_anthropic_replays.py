@@ -52,7 +52,7 @@ class Turn:
             ran += finished
             streamed += self.stream.ran(finished) if shows else b""
         last, before = self.answers[-1], self.answers[:-1]
-        self.thought = last.thought(before)
+        self.thought = last.turn_key(before)
         self.content = json.loads(last.written(before, {}, {"theirs"}, ran if shows else (), {}))["content"]
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
 
@@ -122,4 +122,4 @@ def test_blocks_of_a_stream_are_those_of_the_whole_answer(last: str, shows: bool
         assert [block["type"] for block in begun] == [block["type"] for block in turn.content]
         signatures = [each["delta"].get("signature") for each in turn.streamed if each["type"] == "content_block_delta"]
         assert [each for each in signatures if each] == [b["signature"] for b in turn.content if "signature" in b]
-        assert turn.stream.thought == turn.thought
+        assert turn.stream.turn_key == turn.thought

@@ -98,8 +98,8 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     out = fed(stream, [START, *THINKING, redacted, *ended("end_turn")])
     assert out[2]["delta"]["signature"] == "fairlead.2.Sig+/="
     assert out[4]["content_block"]["data"] == "fairlead.2.D"
-    assert stream.thought is not None
-    assert stream.thought.id == "D"
+    assert stream.turn_key is not None
+    assert stream.turn_key.id == "D"
     said = json.loads(stream.in_request[0])["content"]
     assert said == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="}, {"type": "redacted_thinking", "data": "D"}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from fairlead_llm.between.answers import ReportedUsage, StopReason, TranslatedAnswer
-from fairlead_llm.between.conversation import BUDGETS, Conversation
+from fairlead_llm.between.conversation import BUDGETS, NeutralRequest
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.provider_errors import ErrorKind, Family, ProviderRefusal, error_of
@@ -130,7 +130,7 @@ def requests() -> list[str]:
 
 def stops() -> list[str]:
     """Rows of stop reasons, as each family's clients read them."""
-    asked = Conversation(model="m", stream=False, system=(), turns=())
+    asked = NeutralRequest(model="m", stream=False, system=(), turns=())
     rows = []
     for stop in get_args(StopReason):
         answer = TranslatedAnswer("a", "m", 0, (), stop)

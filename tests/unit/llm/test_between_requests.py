@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fairlead_formats.messages.call import ModelCall
 from fairlead_llm.between.conversation import (
     CallPart,
-    Conversation,
     MediaPart,
     MessageTurn,
+    NeutralRequest,
     OutputSchema,
     ResultPart,
     SamplingSettings,
@@ -43,7 +43,7 @@ pdfs = st.just(MediaPart("document", "application/pdf", data="JVBERi0=", name="a
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> Conversation:
+def conversations(draw: st.DrawFn) -> NeutralRequest:
     """Such as all families hold: what a side says, with calls and their results."""
     turns: list[MessageTurn] = []
     numbers = itertools.count()
@@ -72,13 +72,13 @@ def conversations(draw: st.DrawFn) -> Conversation:
     choice = draw(
         st.sampled_from([None, ToolChoice("auto"), ToolChoice("required"), ToolChoice("required", ("find",))])
     )
-    return Conversation(
+    return NeutralRequest(
         model="m", stream=False, system=tuple(draw(st.lists(words, max_size=1))), turns=tuple(turns), tools=[TOOL],
         choice=choice, settings=settings,
     )  # fmt: skip
 
 
-def _written(asked: Conversation, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
+def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
     tools = translated_tools(asked.tools, source, target, losses)
     choice = translated_choice(asked.choice, tools, losses)
     body = FAMILIES[target].write_request(asked, tools, choice, losses)
@@ -86,11 +86,11 @@ def _written(asked: Conversation, source: str, target: str, losses: TranslationL
     return found
 
 
-def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> Conversation:
+def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> NeutralRequest:
     return FAMILIES[name].read_request(body, "m", False, losses)
 
 
-def _alike(one: Conversation, other: Conversation) -> None:
+def _alike(one: NeutralRequest, other: NeutralRequest) -> None:
     assert one.turns == other.turns
     assert one.system == other.system
     assert one.choice == other.choice
@@ -100,7 +100,7 @@ def _alike(one: Conversation, other: Conversation) -> None:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(conversations())
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_a_conversation_survives_another_family_and_comes_back(one: str, other: str, asked: Conversation) -> None:
+def test_a_conversation_survives_another_family_and_comes_back(one: str, other: str, asked: NeutralRequest) -> None:
     losses = TranslationLosses()
     first = _written(asked, "openai-chat", one, losses)
     read = _read(first, one, losses)

@@ -179,7 +179,7 @@ def test_text_beside_a_call_that_nobody_can_read_is_the_answer() -> None:
     stream = GeminiStream(set())
     stream.feed(response({"text": "Well"}))
     stream.feed(response(reason="MALFORMED_FUNCTION_CALL"))
-    assert not stream.spoilt
+    assert not stream.malformed_call
     stream = GeminiStream(set())
     stream.feed(response({"text": "Hm", "thought": True}, reason="MALFORMED_FUNCTION_CALL"))
-    assert stream.spoilt
+    assert stream.malformed_call

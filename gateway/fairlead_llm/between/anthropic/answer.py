@@ -12,7 +12,7 @@ from fairlead_llm.between.answers import AnswerPart, ReportedUsage, StopReason, 
 from fairlead_llm.between.anthropic.messages import FORMAT
 from fairlead_llm.between.conversation import (
     CallPart,
-    Conversation,
+    NeutralRequest,
     RefusalPart,
     TextPart,
     ThinkingPart,
@@ -81,7 +81,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     content: list[dict[str, Any]] = []

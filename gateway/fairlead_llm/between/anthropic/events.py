@@ -22,7 +22,7 @@ from fairlead_llm.between.answers import (
     sse,
 )
 from fairlead_llm.between.anthropic.answer import WRITTEN_STOP, message_id, read_stop, written_usage
-from fairlead_llm.between.conversation import Conversation
+from fairlead_llm.between.conversation import NeutralRequest
 from fairlead_llm.between.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -90,7 +90,7 @@ class AnthropicEventReader:
 class AnthropicEventWriter:
     """Writes events: one block behind the other, by whatever comes."""
 
-    def __init__(self, asked: Conversation, created: int, losses: TranslationLosses) -> None:
+    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._model = asked.model
         self._index = -1
         self._open = ""

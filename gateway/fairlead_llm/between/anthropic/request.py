@@ -13,7 +13,7 @@ from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_llm.between.anthropic.messages import read_messages, write_messages
 from fairlead_llm.between.conversation import (
-    Conversation,
+    NeutralRequest,
     OutputSchema,
     ResultPart,
     SamplingSettings,
@@ -41,7 +41,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
-) -> Conversation:
+) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.text("model")
@@ -55,7 +55,7 @@ def read_request(
     settings = _settings(members, given)
     streams = bool(members.flag("stream"))
     members.report_rest()
-    return Conversation(
+    return NeutralRequest(
         model=named, stream=streams, system=system, turns=turns, tools=tools, choice=_choice(given), settings=settings
     )
 
@@ -103,7 +103,7 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: Conversation, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider; `settle` adds what the model decides."""
     settings, written = asked.settings, write_messages(asked.turns, losses)
@@ -142,7 +142,7 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(settings, name):
             losses.add(name)
-    for name in settings.beyond:
+    for name in settings.openai_only:
         losses.add(name)
     for name in ("temperature", "top_p", "top_k"):
         value = getattr(settings, name)
@@ -175,7 +175,7 @@ def _written_choice(
     return None if choice is None and parallel is not False else found
 
 
-def _thinking(asked: Conversation, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
+def _thinking(asked: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
     """Thinking as far as the API takes it: not with a forced choice, nor amid the calls of a turn whose own thoughts
     are lost.
     """

@@ -17,7 +17,7 @@ from fairlead_llm.between.answers import (
     thinking_text,
 )
 from fairlead_llm.between.chat.messages import FORMAT
-from fairlead_llm.between.conversation import CallPart, Conversation, RefusalPart, TextPart, ThinkingPart, valid_call
+from fairlead_llm.between.conversation import CallPart, NeutralRequest, RefusalPart, TextPart, ThinkingPart, valid_call
 from fairlead_llm.between.losses import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
@@ -103,7 +103,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     calls = [part.call for part in answer.parts if isinstance(part, CallPart)]

@@ -20,7 +20,7 @@ from fairlead_llm.between.answers import (
     sse,
 )
 from fairlead_llm.between.chat.answer import THOUGHTS, chat_id, read_stop, written_stop, written_usage
-from fairlead_llm.between.conversation import Conversation
+from fairlead_llm.between.conversation import NeutralRequest
 from fairlead_llm.between.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -80,7 +80,7 @@ class ChatEventReader:
 class ChatEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: Conversation, created: int, losses: TranslationLosses) -> None:
+    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._include_usage = asked.include_usage
         self._head: dict[str, Any] = {
             "id": "", "object": "chat.completion.chunk", "created": created, "model": asked.model

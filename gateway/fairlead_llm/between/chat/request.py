@@ -11,8 +11,8 @@ from msgspec import Raw
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.between.chat.messages import read_messages, write_messages
 from fairlead_llm.between.conversation import (
-    Conversation,
     MessageTurn,
+    NeutralRequest,
     OutputSchema,
     SamplingSettings,
     TextPart,
@@ -34,7 +34,7 @@ _MAX: Final = "max_tokens"
 
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
-) -> Conversation:
+) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.text("model")
@@ -51,7 +51,7 @@ def read_request(
     tools, choice = members.any("tools"), _choice(members.any("tool_choice"))
     settings = _settings(members)
     members.report_rest()
-    return Conversation(
+    return NeutralRequest(
         model=named, stream=streams, system=tuple(map(_text, turns[:leading])), turns=turns[leading:], tools=tools,
         choice=choice, settings=settings, include_usage=include_usage,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def _text(turn: MessageTurn) -> str:
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
-    beyond = members.named(*SHARED, "verbosity")
+    openai_only = members.named(*SHARED, "verbosity")
     return SamplingSettings(
         max_tokens=members.whole("max_completion_tokens", _MAX),
         temperature=members.number("temperature"),
@@ -75,7 +75,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
         output=_output(members.any("response_format")),
-        beyond=beyond,
+        openai_only=openai_only,
     )
 
 
@@ -105,7 +105,7 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: Conversation, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
     settings = asked.settings
@@ -128,7 +128,7 @@ def write_request(
         "response_format": _written_output(settings.output),
     }  # fmt: skip
     body |= {name: value for name, value in known.items() if value is not None}
-    body |= settings.beyond
+    body |= settings.openai_only
     if settings.top_k is not None:
         losses.add("top_k")
     return body

@@ -18,7 +18,7 @@ from fairlead_llm.between.answers import (
 )
 from fairlead_llm.between.conversation import (
     CallPart,
-    Conversation,
+    NeutralRequest,
     RefusalPart,
     TextPart,
     ThinkingPart,
@@ -108,7 +108,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     parts: list[dict[str, Any]] = []

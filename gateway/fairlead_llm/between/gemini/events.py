@@ -22,7 +22,7 @@ from fairlead_llm.between.answers import (
     TextDelta,
     sse,
 )
-from fairlead_llm.between.conversation import CallPart, Conversation, TextPart, ThinkingPart, valid_call
+from fairlead_llm.between.conversation import CallPart, NeutralRequest, TextPart, ThinkingPart, valid_call
 from fairlead_llm.between.gemini.answer import (
     WRITTEN_STOP,
     first_candidate,
@@ -76,7 +76,7 @@ class GeminiEventReader:
 class GeminiEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: Conversation, created: int, losses: TranslationLosses) -> None:
+    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._head = {"responseId": "", "modelVersion": asked.model}
         self._losses = losses
         self._call = CallBegin("", "")

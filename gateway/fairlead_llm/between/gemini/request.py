@@ -13,7 +13,7 @@ from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.schema.budget import TooMuch
 from fairlead_formats.schema.openapi import from_openapi
 from fairlead_llm.between.conversation import (
-    Conversation,
+    NeutralRequest,
     OutputSchema,
     SamplingSettings,
     ToolChoice,
@@ -41,7 +41,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
-) -> Conversation:
+) -> NeutralRequest:
     """A request; `model` and `stream` are in its path. Raises BadRequest."""
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "a provider of another kind does not hold it")
@@ -58,7 +58,7 @@ def read_request(
     tools = members.any("tools")
     members.report_rest()
     texts = tuple(text for text in (text_of(member(part, "text")) for part in parts) if text)
-    return Conversation(
+    return NeutralRequest(
         model=model or "", stream=bool(stream), system=texts, turns=turns, tools=tools, choice=choice, settings=settings
     )
 
@@ -114,7 +114,7 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: Conversation, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
     settings, written = asked.settings, write_messages(asked.turns, losses)
@@ -132,7 +132,7 @@ def write_request(
         losses.add("parallel_tool_calls")
     if settings.user is not None:
         losses.add("user")
-    for name in settings.beyond:
+    for name in settings.openai_only:
         losses.add(name)
     config = _config(settings)
     if config:

@@ -18,7 +18,7 @@ from fairlead_llm.between.answers import (
 )
 from fairlead_llm.between.conversation import (
     CallPart,
-    Conversation,
+    NeutralRequest,
     RefusalPart,
     TextPart,
     ThinkingPart,
@@ -115,7 +115,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def response_head(model: str, created: int, asked: Conversation) -> dict[str, Any]:
+def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, Any]:
     """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
     providers' ids need not be: what it said is found by it.
     """
@@ -149,7 +149,7 @@ def reasoning_item(ident: str, text: str) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: Conversation, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     found = response_head(answer.model, answer.created, asked)

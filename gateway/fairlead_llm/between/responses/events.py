@@ -20,7 +20,7 @@ from fairlead_llm.between.answers import (
     TextDelta,
     sse,
 )
-from fairlead_llm.between.conversation import Conversation
+from fairlead_llm.between.conversation import NeutralRequest
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.responses.answer import (
     item_id,
@@ -101,7 +101,7 @@ class ResponsesEventReader:
 class ResponsesEventWriter:
     """Writes events: one item behind the other, by whatever comes."""
 
-    def __init__(self, asked: Conversation, created: int, losses: TranslationLosses) -> None:
+    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._asked = asked
         self._created = created
         self._head: dict[str, Any] = {}

@@ -10,8 +10,8 @@ from msgspec import Raw
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.between.chat.request import SHARED, plain_model
 from fairlead_llm.between.conversation import (
-    Conversation,
     MessageTurn,
+    NeutralRequest,
     OutputSchema,
     SamplingSettings,
     TextPart,
@@ -36,7 +36,7 @@ _NOT_HELD: Final = "a provider of another kind does not hold it; send the whole 
 
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
-) -> Conversation:
+) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.text("model")
@@ -58,7 +58,7 @@ def read_request(
     choice = _choice(members.any("tool_choice"))
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
-    return Conversation(
+    return NeutralRequest(
         model=named, stream=streams, system=tuple([instructions, *system] if instructions else system),
         turns=turns[leading:], tools=tools, choice=choice, settings=settings,
         echo={name: body[name] for name in ECHOED if body.get(name) is not None},
@@ -72,9 +72,9 @@ def _of_gateway(tool: object) -> bool:
 
 def _settings(members: RequestMembers) -> SamplingSettings:
     reasoning, text = members.any("reasoning"), members.any("text")
-    beyond = members.named(*SHARED)
+    openai_only = members.named(*SHARED)
     if member(text, "verbosity") is not None:
-        beyond["verbosity"] = member(text, "verbosity")
+        openai_only["verbosity"] = member(text, "verbosity")
     return SamplingSettings(
         max_tokens=members.whole("max_output_tokens"),
         temperature=members.number("temperature"),
@@ -84,7 +84,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
         output=_output(member(text, "format")),
-        beyond=beyond,
+        openai_only=openai_only,
     )
 
 
@@ -110,7 +110,7 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: Conversation, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
     settings = asked.settings
@@ -129,8 +129,8 @@ def write_request(
             body["parallel_tool_calls"] = settings.parallel
     if choice is not None:
         body["tool_choice"] = _written_choice(choice)
-    beyond = dict(settings.beyond)
-    text = {"format": _written_output(settings.output), "verbosity": beyond.pop("verbosity", None)}
+    openai_only = dict(settings.openai_only)
+    text = {"format": _written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
     known = {
         "temperature": settings.temperature, "top_p": settings.top_p, "user": settings.user, "text": text or None,
@@ -142,7 +142,7 @@ def write_request(
     for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "stop"):
         if getattr(settings, name):
             losses.add(name)
-    return body | beyond
+    return body | openai_only
 
 
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
