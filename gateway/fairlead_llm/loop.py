@@ -8,7 +8,6 @@ here knows a wire format but by its protocol.
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final

@@ -64,6 +64,7 @@ RUN_BY = {
 }
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
+    "docs/llm-performance.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
     "CONTRIBUTING.md": "`.ci/run` runs the same lines",
     "docs/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares the page with the code",
     "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
