@@ -14,7 +14,6 @@ from typing import Any
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
-from fairlead_gateway.configuration import Models
 from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
@@ -33,7 +32,7 @@ async def gateway_on(
     resolve: Resolve | None = None,
     kubeconfig: Path | None = None,
     hold: float = HOLD_SECONDS,
-    models: Models = NO_MODELS,
+    models: ConfiguredModels | None = None,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
@@ -45,7 +44,7 @@ async def gateway_on(
             source=KubeSource(kube, namespace, hold=hold),
             credentials=KubeCredentials(kube, namespace, set_up.credentials),
             resolve=resolve_by_dns if resolve is None else resolve,
-            models=ConfiguredModels(models),
+            models=models or ConfiguredModels(NO_MODELS),
         )
         await gateway.start()
         try:

@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ class Layer:
     def size(self) -> int:
         """Bytes, not compressed."""
         return self.tar.stat().st_size
+
+    @property
+    def compressed(self) -> int:
+        """Bytes as a registry has them, with gzip but for its header."""
+        return len(zlib.compress(self.tar.read_bytes(), 6))
 
     def names(self) -> set[str]:
         """Paths of what it adds, without a slash in front."""
@@ -116,21 +122,27 @@ def is_static(program: Path) -> bool:
 
 @contextmanager
 def in_pod(image: Image, root: Path, *command: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """`command` as a restricted pod runs it: the image's user, a root that is read-only, a /tmp; ended afterwards.
+    """`command` as a restricted pod runs it: the image's user, a root that is read-only, a /dev and a /tmp that the
+    runtime makes; ended afterwards.
 
     On the network of this machine. Output is piped.
     """
     script = (
-        'mount --bind "$0" "$0" && mount -t tmpfs -o mode=1777 none "$0/tmp" && mount --bind /dev "$0/dev" &&'
-        ' mount -o remount,ro,bind "$0" && exec chroot --userspec="$1" "$0" env -i "${@:2}"'
+        'mkdir -p "$0/dev" && mount --bind "$0" "$0" && mount -t tmpfs -o mode=1777 none "$0/tmp" &&'
+        ' mount --bind /dev "$0/dev" && mount -o remount,ro,bind "$0" && exec env -i "$@"'
     )
     variables = [*image.config["Env"], *(f"{name}={value}" for name, value in environment.items())]
+    chroot = shutil.which(
+        "chroot", path="/usr/sbin:/usr/bin"
+    )  # the root itself need not have one, nor any other program
+    assert chroot is not None
     process = subprocess.Popen(
-        ["unshare", "--mount", "bash", "-c", script, str(root), image.config["User"], *variables, *command],
+        ["unshare", "--mount", "bash", "-c", script, str(root), *variables,
+         chroot, f"--userspec={image.config['User']}", str(root), *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    )  # fmt: skip
     try:
         yield process
     finally:

@@ -23,10 +23,8 @@ from starlette.types import Receive, Scope, Send
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
-from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.configuration import Models
-from fairlead_llm.providers import read_providers
+from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
@@ -162,15 +160,23 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
         yield
 
 
-def serving(world: World, ports: Ports, proxy: ApiProxy, model: int) -> contextlib.AbstractAsyncContextManager[Gateway]:
-    """A gateway that is to share its limits over a Redis that there is not, with a model on a port."""
+def serving(
+    world: World, ports: Ports, proxy: ApiProxy, models: Path
+) -> contextlib.AbstractAsyncContextManager[Gateway]:
+    """A gateway that is to share its limits over a Redis that there is not, with a file of models."""
     redis = f"redis://127.0.0.1:{free_port()}"
-    providers = {"scripted": {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["gpt"]}}
-    models = Models(providers=read_providers(providers, {}), prices={"gpt": ModelPrice(input=1, output=2)})
     return gateway_on(
         world.plane, world.release, resolve=world.hosts.resolve, kubeconfig=proxy.kubeconfig,
-        metrics_port=ports.gateway, redis=redis, models=models,
+        metrics_port=ports.gateway, redis=redis, models=ConfiguredModels.of_file(models),
     )  # fmt: skip
+
+
+def provided(model: int) -> str:
+    """The file of a model on a port, with its price."""
+    providers = {"scripted": {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["gpt"]}}
+    return json.dumps(
+        {"providers": providers, "models": {"gpt": {"context": 128000, "price": {"input": 1, "output": 2}}}}
+    )
 
 
 def scraped(port: int) -> set[str]:
@@ -217,7 +223,9 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
             world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
         world.create("pinned", {"url": (await enter(raw_server(pinned))).url, "pin": True})
         model = SwitchedModel(ScriptedTurn("", [ScriptedCall("shop__splice")]))
-        gateway = await enter(serving(world, ports, gateways_way, await enter(serve_asgi(model))))
+        models = tmp_path / "models.yaml"
+        models.write_text(usable := provided(await enter(serve_asgi(model))))
+        gateway = await enter(serving(world, ports, gateways_way, models))
         async with contextlib.AsyncExitStack() as operator:
             await operator.enter_async_context(operating(world, ports, operators_way))
             async with asyncio.TaskGroup() as group:
@@ -230,6 +238,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
 
                 # everything breaks
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True
+                models.write_text("providers: [")
                 useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
                 one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
@@ -243,6 +252,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                     "FairleadServerDown", "FairleadBreakerOpen", "FairleadModelBreakerOpen",
                     "FairleadCallsFail", "FairleadBudgetBreaches", "FairleadToolLeftTier", "FairleadToolDegraded",
                     "FairleadCallsQueue", "FairleadServersNotReady", "FairleadProbesFail", "FairleadDefinitionsHeld",
+                    "FairleadConfigReloadFailed",
                 ])  # fmt: skip
                 assert await panels_without_data(watch) == []
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
@@ -274,6 +284,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
         pinned.tools, model.down = [tool("plait")], False
+        models.write_text(usable)
         await enter(operating(world, ports, operators_way))
         async with asyncio.TaskGroup() as group:
             traffic = Traffic(gateway, group)
