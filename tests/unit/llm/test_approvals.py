@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from fairlead_llm.responses import approvals
 from fairlead_llm.responses.approvals import MOST_APPROVALS, Approvals
+from fairlead_llm.responses.items import ItemHead, head_of
 from fairlead_llm.responses.own_servers import APPROVAL_ID
 from fairlead_llm.wire import BadRequest
 
@@ -34,9 +34,13 @@ def test_a_call_that_is_approved_twice_runs_once() -> None:
 
 
 def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    real = approvals.head_of
-    monkeypatch.setattr(approvals, "head_of", lambda raw: read.append(raw) or real(raw))  # type: ignore[func-returns-value] # append gives None
+    read: list[object] = []
+
+    def counted(raw: bytes | Raw) -> ItemHead:
+        read.append(raw)
+        return head_of(raw)
+
+    monkeypatch.setattr("fairlead_llm.responses.approvals.head_of", counted)
     Approvals(_items(_asked(1), *[_yes(1)] * 200))
     assert len(read) < 1000
 
