@@ -18,7 +18,7 @@ from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.credentials import PROVIDER_KEY
-from fairlead_llm.errors import LlmError, of_problem
+from fairlead_llm.errors import LlmError, of_problem, over_budget
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
@@ -86,6 +86,8 @@ class LlmEndpoint:
         self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
     ) -> Response:
         asked, loop = await self._begun(request, record, body, model, stream)
+        if (refused := record.refusal()) is not None:
+            raise over_budget(refused)
         try:
             async with asyncio.timeout(loop.seconds_left()):
                 approved = None if self._kept is None else await self._kept.run_approved(loop)

@@ -20,7 +20,7 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
-from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
+from fairlead_llm.errors import NO_RETRY, LlmError, unavailable
 from fairlead_llm.offered_calls import offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
@@ -164,11 +164,10 @@ class ToolLoop:
         """The answer of the next round. Before anything was said, the next model is asked where one fails. Raises
         LlmError where none can be reached.
         """
-        if not self._rounds and (refused := self.record.refusal()) is not None:
-            raise over_budget(refused)
         while True:
             self.tools_disabled = self.limits_reached
-            spare = len(self.prepared.targets) > 1 and not self._rounds
+            # another model's request is read anew, without the results of calls that ran: it would order them again
+            spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
             try:
                 answer = await self._attempted()
             except LlmError:

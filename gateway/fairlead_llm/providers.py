@@ -172,6 +172,10 @@ class Providers:
             raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
         return route, self._taking([self.target(model_of(choice)) for choice in route.models], keyed)
 
+    def check_key(self, name: str, *, keyed: bool) -> None:
+        """Check that a provider takes a request with, or without, a key of its own. Raises ProviderKeyRefused."""
+        self._taking([ModelTarget(name, "")], keyed)
+
     def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
         """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
         unfit = "Refuse" if keyed else "Require"

@@ -10,7 +10,10 @@ from msgspec import Raw
 from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.items import CALL, OUTPUT, head_of
 from fairlead_llm.responses.own_servers import APPROVAL_ID, CALL_ID, as_called, output_item
+from fairlead_llm.wire import BadRequest
 
+MOST_APPROVALS: Final = 128
+"""Approvals in one request."""
 _DENIED: Final = "The user did not approve this call"
 _LOST: Final = "The result of this call is not known any more"
 
@@ -19,7 +22,9 @@ class Approvals:
     """The items of a request as the provider knows them, and the calls among them that were approved just now."""
 
     def __init__(self, items: Sequence[Raw], known: Sequence[bytes] = ()) -> None:
-        """`known`: calls of an earlier answer that waits for approvals, where the provider keeps that."""
+        """`known`: calls of an earlier answer that waits for approvals, where the provider keeps that.
+        Raises BadRequest for too many approvals.
+        """
         self.calls: list[dict[str, Any]] = []
         """To be run before the model is asked."""
         self.changed = False
@@ -29,6 +34,8 @@ class Approvals:
             return
         shown = {(head_of(item).id or "").removeprefix(CALL_ID) for item in items if b'"mcp_call"' in bytes(item)}
         calls = {str(call.get("call_id")): call for call in map(decoded, known)}
+        last = max((place for place, item in enumerate(items) if head_of(item).of_model), default=-1)
+        heard: set[str] = set()
         self.items = []
         for place, raw in enumerate(items):
             head = head_of(raw)
@@ -37,8 +44,9 @@ class Approvals:
                 ident = str(said.get("approval_request_id", ""))
                 call_id = ident.removeprefix(APPROVAL_ID)
                 if call_id in shown or (call_id in calls and ident != call_id):
-                    over = any(head_of(each).of_model for each in items[place + 1 :])
-                    self.items += [] if call_id in shown else [self._answered(calls[call_id], said, over=over)]
+                    if call_id not in shown and call_id not in heard:  # a second one would run the call again
+                        heard.add(call_id)
+                        self.items.append(self._answered(calls[call_id], said, over=place < last))
                     continue
             if head.kind == "mcp_approval_request" and (head.id or "").removeprefix(APPROVAL_ID) in shown:
                 continue
@@ -57,6 +65,8 @@ class Approvals:
             return output_item(call_id, f"{_DENIED}: {reason}" if reason else f"{_DENIED}.")
         if over:
             return output_item(call_id, f"{_LOST}.")
+        if len(self.calls) == MOST_APPROVALS:
+            raise BadRequest(f"input: more than {MOST_APPROVALS} calls are approved: approve fewer at a time", "input")
         self.calls.append(call)
         return output_item(call_id, "")
 

@@ -72,7 +72,9 @@ class KeptResponses:
         self._recorder = recorder
 
     async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
-        """An answer of the principal's; None where it has none of that id, or has it no more."""
+        """An answer of the principal's; None where it has none of that id, or has it no more. Raises LlmError where
+        the store is out.
+        """
         return await self._found(identity, _response(ident))
 
     async def _found(self, identity: Identity, session: str) -> KeptResponse | None:
@@ -82,7 +84,9 @@ class KeptResponses:
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             return _decode(entries[-1]) if entries else None
-        except (ContextUnavailable, msgspec.MsgspecError):
+        except ContextUnavailable as error:
+            raise LlmError(503, f"the response cannot be looked up: {error}", "store_unavailable") from error
+        except msgspec.MsgspecError:
             return None
 
     async def forget(self, identity: Identity, ident: str) -> None:

@@ -17,9 +17,9 @@ from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.errors import LlmError
 from fairlead_llm.llm_endpoint import caller_key
-from fairlead_llm.providers import Providers
+from fairlead_llm.providers import ProviderKeyRefused, Providers
 from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.responses.items import encode, members_of
+from fairlead_llm.responses.items import encode, head_of, members_of
 from fairlead_llm.responses.kept import KeptResponse, KeptResponses
 from fairlead_llm.upstream import ProviderClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON
@@ -98,9 +98,14 @@ class StoredResponses:
             raise LlmError(
                 404, f"the provider {kept.provider} of this response is not configured any more", "not_found"
             )
+        key = caller_key(request)
+        try:
+            self._providers.check_key(kept.provider, keyed=bool(key))
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
         query = request.url.query
         path = f"/responses/{quote(what, safe='/')}" + (f"?{query}" if query else "")
-        client = self._client.of_caller(caller_key(request))
+        client = self._client.of_caller(key)
         try:
             answer = await client.send(provider, path, b"", {}, RESPONSES.answer_headers, method)
             try:
@@ -131,9 +136,10 @@ def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
     """A page of items, each with an id by its place where it came without one; the last one first by default."""
     query = request.query_params
     given = query.get("limit", str(_LISTED))
-    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:4]) <= MOST_LISTED:
+    short = given.isascii() and given.isdecimal() and len(given) <= len(str(MOST_LISTED))
+    if not short or not 1 <= int(given) <= MOST_LISTED:
         raise LlmError(400, f"limit: from 1 to {MOST_LISTED}", "invalid_request", param="limit")
-    listed = [_with_id(raw, place) for place, raw in enumerate(items)]
+    listed = [item for place, raw in enumerate(items) if (item := _with_id(raw, place))]
     if query.get("order", "desc") != "asc":
         listed.reverse()
     ids = [msgspec.json.decode(each["id"]) for each in listed]
@@ -146,5 +152,9 @@ def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
 
 
 def _with_id(raw: bytes, place: int) -> dict[str, Raw]:
-    members = members_of(raw)
-    return members if "id" in members else {"id": Raw(encode(f"item_{place}")), **members}
+    """Members of an item, with an id by its place where it has none that is a text; none of what is no object."""
+    try:
+        members = members_of(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return members if head_of(raw).id is not None else {**members, "id": Raw(encode(f"item_{place}"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,52 @@ async def test_another_replica_goes_on_from_an_answer(tmp_path: Path) -> None:
     assert answer.message["output"][0]["content"][0]["text"] == "Done."
     outputs = [item["output"] for item in other.model.requests[0]["input"] if "output" in item]
     assert outputs == ["42", "1"]
+
+
+async def test_a_key_that_the_provider_takes_from_nobody_is_not_sent(tmp_path: Path) -> None:
+    async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
+        path = f"{PATH}/{(await respond(world, 'Hi', **PLAIN)).message['id']}"
+        refused = await get(world.gateway, path, **{"x-fairlead-provider-key": "sk-own"})
+    assert (refused.status, refused.message["error"]["code"]) == (403, "provider_key")
+    assert not world.model.about_kept
+
+
+async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_path: Path) -> None:
+    async with responses_world(tmp_path, ScriptedTurn("Hi"), provider={"callerKey": "Require"}) as world:
+        headers = {"x-fairlead-provider-key": "sk-own"}
+        path = f"{PATH}/{(await respond(world, 'Hi', headers=headers, **PLAIN)).message['id']}"
+        refused = await get(world.gateway, path)
+        found = await get(world.gateway, path, **headers)
+    assert (refused.status, found.status) == (401, 200)
+    assert len(world.model.about_kept) == 1
+
+
+async def test_an_outage_of_the_store_is_no_absent_response(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        redis = await stack.enter_async_context(redis_server(tmp_path))
+        (folder := tmp_path / "gateway").mkdir()
+        async with responses_world(folder, ScriptedTurn("Hi"), redis=redis.url, redis_timeout=10.0) as world:
+            ident = (await respond(world, "Hi", **PLAIN)).message["id"]
+            await stack.aclose()
+            found = await get(world.gateway, f"{PATH}/{ident}")
+            more = await respond(world, "And?", previous_response_id=ident)
+    for answer in (found, more):
+        assert (answer.status, answer.message["error"]["code"]) == (503, "store_unavailable")
+        assert "cannot be looked up" in answer.message["error"]["message"]
+
+
+@pytest.mark.parametrize("limit", ["0001" + "0" * 5000, "00019999", "0", "101"])
+async def test_a_page_has_at_most_a_hundred_items(tmp_path: Path, limit: str) -> None:
+    async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
+        here = (await respond(world, "Hi", store=False, **PLAIN)).message["id"]
+        refused = await get(world.gateway, f"{PATH}/{here}/input_items?limit={limit}")
+    assert (refused.status, refused.message["error"]["param"]) == (400, "limit")
+
+
+async def test_items_that_are_no_objects_are_not_listed(tmp_path: Path) -> None:
+    given: Any = [{"role": "user", "content": "Hi"}, 7]
+    async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
+        said = await respond(world, given, store=False, **PLAIN)
+        assert said.status == 200, said.body
+        found = await get(world.gateway, f"{PATH}/{said.message['id']}/input_items")
+    assert [item["content"] for item in found.message["data"]] == ["Hi"]
