@@ -107,7 +107,8 @@ class LlmEndpoints:
             GeminiEndpoint(services),
         )
         responses = LlmEndpoint(services, RESPONSES, self._kept)
-        stored, counts = StoredResponses(self._kept, providers, self._client), TokenCountEndpoint(services, COUNTING)
+        stored = StoredResponses(self._kept, providers, self._client, self._limits.timeout_s)
+        counts = TokenCountEndpoint(services, COUNTING)
         one = f"{RESPONSES_PATH}/{{response_id}}"
         routes: dict[ProviderKind, list[Route]] = {
             "openai": [

@@ -5,6 +5,7 @@ Source: OpenAI's API reference, Responses. An answer is found by the gateway's o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -32,7 +33,9 @@ _LISTED: Final = 20
 class StoredResponses:
     """Endpoints for answers that are kept. One per gateway."""
 
-    def __init__(self, kept: KeptResponses, providers: Providers, client: ProviderClient) -> None:
+    def __init__(self, kept: KeptResponses, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
+        """`timeout_s` bounds one request."""
+        self._timeout_s = timeout_s
         self._kept = kept
         self._providers = providers
         self._client = client
@@ -61,7 +64,11 @@ class StoredResponses:
             kept = await self._kept.found(request.scope[IDENTITY], ident)
             if kept is None:
                 raise LlmError(404, f"there is no response {ident[:128]!r} of yours, or not any more", "not_found")
-            return await work(request, ident, kept)
+            async with asyncio.timeout(self._timeout_s):
+                return await work(request, ident, kept)
+        except TimeoutError:
+            error = LlmError(504, "the time for this request is over", "timeout")
+            return Response(error_body(error), error.status, error.headers, JSON)
         except LlmError as error:
             return Response(error_body(error), error.status, error.headers, JSON)
 
