@@ -15,6 +15,7 @@ from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest
+from fairlead_llm.refused_keys import key_refused, tells_of_key
 from fairlead_llm.request_record import CLIENT_CLOSED
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
@@ -181,6 +182,8 @@ class StreamedAnswer(Response):
 
     async def _fail(self, error: LlmError, raw: bytes | None = None) -> None:
         """Say in the stream that it is broken; there is no other end then."""
+        if raw is not None and tells_of_key(raw):
+            error, raw = key_refused(), None
         code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
         self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)

@@ -19,6 +19,7 @@ from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
+from fairlead_llm.refused_keys import without_key
 from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 MESSAGES: Final = "/v1/messages"
@@ -69,7 +70,7 @@ class AnthropicFormat:
         return error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return status, body
+        return without_key(status, body, error_body)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

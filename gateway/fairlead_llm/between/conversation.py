@@ -185,7 +185,9 @@ def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
         if turn.role == "assistant":
             named = [_renamed(part, taken, len(found)) for part in turn.parts]
             new = [part.call for part in named if isinstance(part, CallPart)]
-            calls = [*calls, *new] if found and found[-1].role == "assistant" else new
+            if not found or found[-1].role != "assistant":
+                calls = []
+            calls += new
             found.append(MessageTurn(turn.role, tuple(named)))
         else:
             found.append(MessageTurn(turn.role, _matched(turn.parts, calls)) if calls else turn)

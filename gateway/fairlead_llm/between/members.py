@@ -11,6 +11,8 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.wire import BadRequest
 
 OWN_MEMBER: Final = "fairlead"
+MOST_ENTRIES: Final = 20_000
+"""Messages or items of a request that is translated."""
 _decode: Final = msgspec.json.Decoder().decode
 _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
@@ -96,10 +98,12 @@ def report_extras(found: object, losses: TranslationLosses, *known: str) -> None
 
 
 def required_list(members: RequestMembers, name: str) -> list[Any]:
-    """A list with at least one entry. Raises BadRequest."""
+    """A list of one entry to `MOST_ENTRIES`. Raises BadRequest."""
     value = members.any(name)
     if not isinstance(value, list) or not value:
         raise BadRequest(f"{name}: give at least one", name)
+    if len(value) > MOST_ENTRIES:
+        raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MOST_ENTRIES}", name)
     return value
 
 

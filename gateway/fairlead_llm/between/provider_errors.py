@@ -28,7 +28,8 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
 _BY_WORD: Final[Mapping[str, ErrorKind]] = {
     "context_length_exceeded": "too_large", "request_too_large": "too_large", "insufficient_quota": "billing",
     "billing_error": "billing", "overloaded_error": "overloaded", "overloaded": "overloaded",
-    "authentication_error": "authentication", "permission_error": "permission", "not_found_error": "not_found",
+    "authentication_error": "authentication", "invalid_api_key": "authentication",
+    "permission_error": "permission", "not_found_error": "not_found",
     "model_not_found": "not_found", "conflict_error": "conflict", "rate_limit_error": "rate_limit",
     "rate_limit_exceeded": "rate_limit", "timeout_error": "timeout", "invalid_request_error": "invalid",
     "api_error": "api", "server_error": "api", "invalid_argument": "invalid", "failed_precondition": "invalid",

@@ -18,6 +18,7 @@ from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
+from fairlead_llm.refused_keys import without_key
 from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 
@@ -78,7 +79,7 @@ class ChatFormat:
         return error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return status, body
+        return without_key(status, body, error_body)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

@@ -18,6 +18,7 @@ from fairlead_llm.gemini.errors import error_body, error_in
 from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.stream import GeminiStream
+from fairlead_llm.refused_keys import without_key
 from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
 
 
@@ -60,7 +61,7 @@ class GeminiFormat:
         return error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return status, body
+        return without_key(status, body, error_body)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

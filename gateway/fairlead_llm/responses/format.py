@@ -14,6 +14,7 @@ from fairlead_formats.registry import OPENAI_RESPONSES
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in
+from fairlead_llm.refused_keys import without_key
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
@@ -79,7 +80,7 @@ class ResponsesFormat:
         return error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return status, body
+        return without_key(status, body, error_body)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

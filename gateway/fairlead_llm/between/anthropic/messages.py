@@ -113,16 +113,14 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             continue
         blocks = _said(turn.parts) if turn.role == "assistant" else _asked(turn.parts, known, losses)
         if blocks and messages and messages[-1]["role"] == turn.role:
-            messages[-1]["content"] = _results_first([*messages[-1]["content"], *blocks])
+            messages[-1]["content"] += blocks
         elif blocks:
             messages.append({"role": turn.role, "content": blocks})
+    for message in messages:
+        message["content"].sort(key=lambda block: block["type"] != "tool_result")
     if messages and messages[-1]["role"] == "assistant":
         _strip_end(messages[-1]["content"])
     return WrittenTurns(tuple(system), [message for message in messages if message["content"]])
-
-
-def _results_first(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(blocks, key=lambda block: block["type"] != "tool_result")
 
 
 def _strip_end(blocks: list[dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
+    Role,
     TextPart,
     WrittenTurns,
     call_of,
@@ -35,26 +36,26 @@ _SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of messages."""
-    turns: list[MessageTurn] = []
+    runs: list[tuple[Role, list[Part]]] = []
+    results: list[Part] | None = None
     for message in messages:
         role = text_of(member(message, "role"))
-        if role in ("system", "developer"):
-            turns.append(MessageTurn("system", tuple(_content(member(message, "content"), losses))))
-        elif role == "assistant":
-            turns.append(MessageTurn("assistant", tuple(_assistant(message, losses))))
-        elif role in ("tool", "function"):
-            results = [ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results(message)]
+        if role in ("tool", "function"):
+            if results is None:
+                results = []
+                runs.append(("user", results))
             report_extras(message, losses, "role", "content", "tool_call_id", "name")
-            behind = turns.pop().parts if turns and _holds_results(turns[-1]) else ()
-            turns.append(MessageTurn("user", (*behind, *results)))
+            results += [ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results(message)]
+            continue
+        results = None
+        if role in ("system", "developer"):
+            runs.append(("system", list(_content(member(message, "content"), losses))))
+        elif role == "assistant":
+            runs.append(("assistant", list(_assistant(message, losses))))
         else:
             report_extras(message, losses, "role", "content")
-            turns.append(MessageTurn("user", tuple(_content(member(message, "content"), losses))))
-    return linked(turns)
-
-
-def _holds_results(turn: MessageTurn) -> bool:
-    return any(isinstance(part, ResultPart) for part in turn.parts)
+            runs.append(("user", list(_content(member(message, "content"), losses))))
+    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs])
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:

@@ -16,6 +16,7 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
+    Role,
     TextPart,
     WrittenTurns,
     call_of,
@@ -36,19 +37,16 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of contents."""
-    turns: list[MessageTurn] = []
+    runs: list[tuple[Role, list[Part]]] = []
     for content in contents:
         parts = items(member(content, "parts"))
         if member(content, "role") == "model":
-            turns.append(MessageTurn("assistant", tuple(read_said(parts, losses))))
-            continue
-        found = tuple(_user(parts, losses))
-        last = turns[-1] if turns else None
-        if last is not None and last.role == "user":
-            turns[-1] = MessageTurn("user", (*last.parts, *found))
+            runs.append(("assistant", list(read_said(parts, losses))))
+        elif runs and runs[-1][0] == "user":
+            runs[-1][1].extend(_user(parts, losses))
         else:
-            turns.append(MessageTurn("user", found))
-    return linked(turns)
+            runs.append(("user", list(_user(parts, losses))))
+    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs])
 
 
 def read_said(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:

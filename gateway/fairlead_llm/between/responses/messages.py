@@ -17,6 +17,7 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
+    Role,
     TextPart,
     WrittenTurns,
     call_of,
@@ -35,15 +36,14 @@ FORMAT: Final = message_format(OPENAI_RESPONSES)
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of items: neighbours of one side are one turn. Raises BadRequest."""
-    turns: list[MessageTurn] = []
+    runs: list[tuple[Role, list[Part]]] = []
     for item in entries:
         turn = _turn(item, losses)
-        last = turns[-1] if turns else None
-        if last is None or last.role != turn.role or turn.role == "system":
-            turns.append(turn)
-        elif turn.parts:
-            turns[-1] = MessageTurn(turn.role, (*last.parts, *turn.parts))
-    return linked([turn for turn in turns if turn.parts])
+        if not runs or runs[-1][0] != turn.role or turn.role == "system":
+            runs.append((turn.role, list(turn.parts)))
+        else:
+            runs[-1][1].extend(turn.parts)
+    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs if parts])
 
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
