@@ -20,7 +20,7 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
-from fairlead_llm.errors import NO_RETRY, LlmError, unavailable
+from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_llm.offered_calls import offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
@@ -28,7 +28,7 @@ from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import CallKey, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -168,17 +168,40 @@ class ToolLoop:
             self.tools_disabled = self.limits_reached
             # another model's request is read anew, without the results of calls that ran: it would order them again
             spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
+            answer, failure = None, None
             try:
                 answer = await self._attempted()
-            except LlmError:
+            except LlmError as error:
                 if not spare or not self.seconds_left():
                     raise
-            else:
-                if not spare or (answer.status < 500 and answer.status not in _TRY_NEXT):
-                    self._rounds += answer.status == 200
-                    return answer
-                answer.close()
-            self.prepared = await self._prepare(self.prepared.targets[1:])
+                failure = error
+            if answer is not None and (not spare or (answer.status < 500 and answer.status not in _TRY_NEXT)):
+                self._rounds += answer.status == 200
+                return answer
+            following = await self._following()
+            if following is not None:
+                self.prepared = following
+                if answer is not None:
+                    answer.close()
+                self._open_budget()
+            elif answer is not None:
+                return answer
+            elif failure is not None:
+                raise failure
+
+    async def _following(self) -> PreparedRequest | None:
+        """The request for the models that are left; None where it holds something that none of their APIs has."""
+        try:
+            return await self._prepare(self.prepared.targets[1:])
+        except BadRequest:
+            return None
+
+    def _open_budget(self) -> None:
+        """Have the tools of another offer bound by the limits of their own namespaces. Raises LlmError."""
+        self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
+        refused = self.record.refusal()
+        if refused is not None:
+            raise over_budget(refused)
 
     async def _attempted(self) -> ProviderAnswer:
         """The answer of the model whose turn it is, unless its breaker is open. Raises LlmError."""
@@ -258,7 +281,10 @@ class ToolLoop:
         """Calls of a message, by who runs them."""
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
-        theirs = [call for call in calls if names is None or call.wire_name in names]
+        ours: list[ModelCall] = []
+        theirs: list[ModelCall] = []
+        for call in calls:
+            (theirs if names is None or call.wire_name in names else ours).append(call)
         manual = self.offer.manual if self.offer is not None else {}
         self._pending = [
             PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
@@ -266,7 +292,7 @@ class ToolLoop:
             if call.wire_name in manual
         ]
         shown = [CallKey(call.id, call.wire_name) for call in theirs]
-        return RoundCalls([call for call in calls if call not in theirs], shown)
+        return RoundCalls(ours, shown)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""

@@ -17,7 +17,7 @@ from fairlead_llm.offer_memory import OfferMemory
 from fairlead_llm.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.wire import WireFormat, WireRequest
+from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
@@ -73,19 +73,25 @@ class RequestPreparation:
         self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
         """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
-        that can call the most tools. Raises BadRequest, Problem.
+        that can call the most tools. Models whose API lacks something that the request holds are passed over. Raises
+        BadRequest where all are, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
             wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
             alike = self._alike(asked.format, wire, targets)
-            found = await self._made(asked, wire, get_catalog, targets, alike)
-            offer = found.offer
-            if offer is None or offer.whole:
-                return found
-            if best is None or offer.callable_total > best[0]:
-                best = offer.callable_total, found
-            if alike == len(targets):
+            try:
+                found = await self._made(asked, wire, get_catalog, targets, alike)
+            except BadRequest:
+                if best is None and alike == len(targets):
+                    raise
+            else:
+                offer = found.offer
+                if offer is None or offer.whole:
+                    return found
+                if best is None or offer.callable_total > best[0]:
+                    best = offer.callable_total, found
+            if alike == len(targets) and best is not None:
                 return best[1]
             targets = targets[alike:]
 

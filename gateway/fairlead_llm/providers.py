@@ -22,6 +22,8 @@ from msgspec import Meta
 
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 
+MAX_NAME: Final = 256
+"""Characters of a model's name in a request."""
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
 OPENAI_HOST: Final = "api.openai.com"
@@ -164,6 +166,8 @@ class Providers:
         are tried. A plain name is a route of that one model. `keyed`: the request brings a provider's key; providers
         that do not take it, or need one, are left out. Raises UnknownModel, and ProviderKeyRefused where none is left.
         """
+        if len(wanted) > MAX_NAME:  # caches of tools and breakers have it in their keys
+            raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name is over {MAX_NAME} characters")
         if not wanted.startswith(ROUTE_PREFIX):
             return ModelRoute((wanted,), reserved_output_tokens=0), self._taking([self.target(wanted)], keyed)
         route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))

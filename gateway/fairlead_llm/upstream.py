@@ -202,7 +202,7 @@ def seconds_until(headers: Mapping[str, str]) -> float | None:
         return float(after)
     try:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (TypeError, ValueError):  # also of a date without a zone
+    except (TypeError, ValueError, OverflowError):  # also of a date without a zone, or of no calendar
         return None
 
 

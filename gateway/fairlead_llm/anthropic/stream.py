@@ -108,7 +108,7 @@ class AnthropicStream:
     def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
-            return b"" if self._theirs is not None else _framed(event.type, data)
+            return _framed(event.type, data) if self._theirs is None and self.ended else b""
         if event.type == "message_delta":
             return self._end(data, event)
         if event.type == "message_start":

@@ -25,6 +25,8 @@ DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
+MAX_NAME: Final = 1024
+"""Characters of a called tool's name."""
 MAX_CALLS: Final = 128
 """Calls of one round."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -148,7 +150,7 @@ class ChatStream:
     def feed(self, data: bytes) -> bytes:
         if data.startswith(b"[DONE]"):
             self.done = True
-            return b"" if self._theirs is not None else DONE
+            return DONE if self._theirs is None and self.ended else b""
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
@@ -222,6 +224,8 @@ class ChatStream:
         if function is not None:
             if function.name and function.name != call.name:
                 call.name += function.name
+                if len(call.name) > MAX_NAME:
+                    raise BadStream(f"the provider's answer calls a tool whose name is over {MAX_NAME} characters")
             said = function.input if delta.custom is not None else function.arguments
             if said:
                 call.pieces.append(said if isinstance(said, str) else _encode(said).decode())

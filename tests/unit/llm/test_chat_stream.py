@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 from typing import Any
 
@@ -197,3 +198,22 @@ def test_arguments_that_come_as_an_empty_object_are_one() -> None:
     entry = {"index": 0, "id": "a", "type": "function", "function": {"name": "theirs", "arguments": {}}}
     out = stream.feed(chunk({"tool_calls": [entry]})) + stream.end_round()
     assert "".join(each["function"]["arguments"] for each in calls_in(out)) == "{}"
+
+
+def test_an_end_without_a_reason_is_not_passed_on() -> None:
+    stream = ChatStream(None, include_usage=True)
+    stream.feed(chunk({"content": "Half"}))
+    assert (stream.feed(b"[DONE]"), stream.ended) == (b"", False)
+
+
+def test_an_end_with_a_reason_passes_where_nothing_is_run_here() -> None:
+    stream = ChatStream(None, include_usage=True)
+    stream.feed(chunk({}, "stop"))
+    assert stream.feed(b"[DONE]") == b"data: [DONE]\n\n"
+
+
+def test_a_name_without_end_is_an_error() -> None:
+    stream = ChatStream({"theirs"}, include_usage=True)
+    pieces = (chunk(call(f"name_{number:04}", "")) for number in range(200))
+    with pytest.raises(BadStream, match="over 1024 characters"):
+        collections.deque(map(stream.feed, pieces), maxlen=0)

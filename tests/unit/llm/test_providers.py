@@ -128,3 +128,9 @@ def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keye
     providers = read_providers({"openai": OPENAI, "vllm": {**VLLM, "callerKey": "Require"}}, ROUTES)
     expected = ModelTarget("vllm", "qwen") if keyed else ModelTarget("openai", "gpt-5-mini")
     assert providers.targets("fairlead/default", keyed=keyed)[1] == [expected]
+
+
+@pytest.mark.parametrize("wanted", ["gpt-" + "a" * 300, "openai/" + "a" * 300, "fairlead/" + "a" * 300])
+def test_a_name_over_256_characters_is_no_model(wanted: str) -> None:
+    with pytest.raises(UnknownModel, match="over 256 characters"):
+        read_providers({"openai": OPENAI}, {}).targets(wanted)
