@@ -32,7 +32,7 @@ async def gateway_on(
     resolve: Resolve | None = None,
     kubeconfig: Path | None = None,
     hold: float = HOLD_SECONDS,
-    models: ConfiguredModels | None = None,
+    models: Models | ConfiguredModels = NO_MODELS,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
@@ -44,7 +44,7 @@ async def gateway_on(
             source=KubeSource(kube, namespace, hold=hold),
             credentials=KubeCredentials(kube, namespace, set_up.credentials),
             resolve=resolve_by_dns if resolve is None else resolve,
-            models=models or ConfiguredModels(NO_MODELS),
+            models=models if isinstance(models, ConfiguredModels) else ConfiguredModels(models),
         )
         await gateway.start()
         try:
