@@ -14,6 +14,7 @@ from typing import Any
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
+from fairlead_gateway.configuration import Models
 from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
