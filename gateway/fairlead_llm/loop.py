@@ -37,6 +37,8 @@ from fairlead_rest.tool_runs import result_for, run_calls
 
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
+LAST_WORDS: Final = 30.0
+"""Seconds at most for a client to take the end of a stream whose time is over."""
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 LOSSES: Final = "x-fairlead-losses"
@@ -254,6 +256,11 @@ class ToolLoop:
         self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
+
+    @property
+    def last_words_s(self) -> float:
+        """Seconds for a client to take the end of a stream whose time is over."""
+        return min(self._limits.timeout_s, LAST_WORDS)
 
     def seconds_left(self) -> float:
         """Seconds until the time for all of it is over."""

@@ -64,7 +64,9 @@ class StreamedAnswer(Response):
         pump = asyncio.ensure_future(self._pump())
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
-            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            # a client that does not read keeps the last words from being written, and its connection open
+            most = self._loop.seconds_left() + self._loop.last_words_s
+            await asyncio.wait({pump, gone}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
         except Exception:
