@@ -28,7 +28,7 @@ _PUBLIC: Final = (STATIC, SIGN_IN)
 
 
 class ConsolePages(Protocol):
-    """What answers an admitted request."""
+    """Application that answers admitted requests."""
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer it."""

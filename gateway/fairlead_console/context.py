@@ -41,7 +41,7 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
 
 class ConsoleContext:
-    """What all pages share."""
+    """Services of all pages."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConsoleContext:
 
     def rates(self, origin: str, tools: Sequence[Any]) -> Mapping[str, CallRate]:
         """Calls and errors per minute by tool, from the counts of this reading and those before. In the loop."""
-        reading: CountReading = _Reading(self._clock(), origin, tools)
+        reading: CountReading = _CountedTools(self._clock(), origin, tools)
         return self._rates.take(reading)
 
     def visit(self, request: Request) -> Visit:
@@ -137,7 +137,7 @@ async def read_form(request: Request) -> dict[str, str]:
         raise Problem(INVALID_ARGUMENTS, "the form cannot be read") from error
 
 
-class _Reading(msgspec.Struct, frozen=True):
+class _CountedTools(msgspec.Struct, frozen=True):
     at: float
     origin: str
     tools: Sequence[Any]

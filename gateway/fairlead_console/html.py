@@ -28,7 +28,7 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-"""Of every answer. There is no inline script or style, not even with a nonce."""
+"""Header fields of every answer. There is no inline script or style, not even with a nonce."""
 _COMPRESSED_FROM: Final = 1024
 """Bytes from which an answer is compressed."""
 

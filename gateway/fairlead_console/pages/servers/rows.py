@@ -18,7 +18,7 @@ from fairlead_rest.resources.servers import ServerDocument
 from fairlead_tools.call_rates import CallRate
 
 _ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, READY: 3}
-"""What needs a person comes first; servers on the way stand before ready ones."""
+"""Rank of a state: servers that need a person first, ready ones last."""
 _ON_THE_WAY: Final = 2
 
 
@@ -30,7 +30,7 @@ class CallSums(msgspec.Struct, frozen=True):
     per_minute: float | None = None
     errors_per_minute: float | None = None
     p50_ms: float | None = None
-    """Of the slowest tool, as is `p95_ms`."""
+    """Median of the slowest tool; `p95_ms` is of the same tool."""
     p95_ms: float | None = None
 
     @property
