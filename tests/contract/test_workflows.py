@@ -83,3 +83,27 @@ def test_scripts_that_are_run_are_there() -> None:
 def test_an_unknown_scope_is_refused_before_anything_is_installed() -> None:
     done = subprocess.run([SCRIPT], env={"CI_SCOPE": "all"}, capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout) == (2, "CI_SCOPE=all: pr, merge or nightly\n")
+
+
+def updated(ecosystem: str) -> set[str]:
+    """Folders that Dependabot looks into, without their leading slash."""
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    (found,) = [one for one in updates if one["package-ecosystem"] == ecosystem]
+    return {folder.strip("/") for folder in found.get("directories", [found.get("directory")])}
+
+
+@pytest.mark.parametrize(
+    ("ecosystem", "file", "left_out"),
+    [("docker", "Dockerfile", set()), ("gomod", "go.mod", {"tests/support/foreign_readers/go"})],
+)
+def test_dependencies_of_every_image_and_go_module_are_kept_new(ecosystem: str, file: str, left_out: set[str]) -> None:
+    listed = subprocess.run(["git", "ls-files", f"**/{file}"], cwd=ROOT, capture_output=True, text=True, check=True)
+    folders = {path.rpartition("/")[0] for path in listed.stdout.split()} - left_out
+    assert folders
+    assert {one for one in folders if not any(Path(one).match(pattern) for pattern in updated(ecosystem))} == set()
+
+
+def test_each_line_of_owners_names_what_is_there() -> None:
+    lines = [line.split() for line in (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()]
+    paths = [words[0] for words in lines if words and not words[0].startswith("#")]
+    assert [path for path in paths if path != "*" and not (ROOT / path.strip("/")).exists()] == []
