@@ -10,7 +10,7 @@ from controlplane import ControlPlane, find_assets
 from document_pictures import differences
 from random_operations import chaos, compared
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos, pytest.mark.heavy]
 
 SEEDS = (0, 4)
 """Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs others by night."""

@@ -55,7 +55,7 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
 def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_chaos(repository: Path) -> None:
     (only,) = runs(repository, "--scope", "pr")
     assert only.startswith("compiled newest -m pytest")
-    assert "-m not e2e and not network and not chaos and not timing" in only
+    assert "-m not e2e and not nightly and not network and not chaos and not timing" in only
     assert only.endswith("--dist worksteal tests")
 
 
@@ -65,8 +65,8 @@ def test_at_a_merge_each_test_runs_once_and_the_path_of_a_call_compiled(reposito
     assert path.endswith(" ".join(PATH_OF_A_CALL))
     assert others.startswith("newest ")
     assert others.endswith(" ".join(f"--ignore={folder}" for folder in PATH_OF_A_CALL))
-    assert all("-m not e2e and not network and not timing" in run for run in (path, others))
-    assert "-m timing and not e2e and not network" in timed
+    assert all("-m not e2e and not nightly and not timing" in run for run in (path, others))
+    assert "-m timing and not e2e and not nightly" in timed
     assert oldest.startswith("oldest ")
 
 
