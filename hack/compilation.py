@@ -23,6 +23,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
 PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
+GROUP: Final = "fairlead_path"
+"""Name of the extension that holds the code of all MODULES: `GROUP__mypyc`, at the top of site-packages."""
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
     "fairlead_gateway/calls/attempts.py",
@@ -140,10 +142,11 @@ def _compile(target: Path) -> None:
             "follow_imports = silent\nignore_missing_imports = True\n"
         )
         words = ["--config-file", str(config), *MODULES]
-        extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c")
-        for extension in extensions:
-            # else every call from one function to another goes through a table, and none is inlined
-            extension.extra_compile_args.append("-fno-semantic-interposition")
+        extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c", group_name=GROUP)
+        if sys.platform == "linux":  # a flag for ELF: other formats have no table to go round
+            for extension in extensions:
+                # else every call from one function to another goes through a table, and none is inlined
+                extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
             name="fairlead", ext_modules=extensions,
             script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],
