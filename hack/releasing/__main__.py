@@ -17,12 +17,14 @@ from releasing import chart
 from releasing.artefacts import Artefact, file_artefact, table
 from releasing.cluster import cluster
 from releasing.faults import Fault
-from releasing.images import images, sboms
+from releasing.images import image_sbom, images, sboms, told
 from releasing.packages import installation, wheels
 from releasing.registry import CHARTS, publish, registry
 from releasing.versions import UNRELEASED, Version, agreed, changelog_section
 from releasing.workplace import GO_PROGRAMS, ROOT, Workplace, elapsed, go_program
 
+REGISTRY: Final = "FAIRLEAD_REGISTRY"
+"""Variable with the prefix of images and chart, which hack/place.env sets for all."""
 STEPS: Final = ("tree", "wheels", "install", "image", "sbom", "registry", "cluster", "docs", "table")
 
 
@@ -119,11 +121,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--only", metavar="STEP")
     parser.add_argument("--from", dest="first", metavar="STEP")
-    parser.add_argument("verb", nargs="?", choices=["version", "notes", "chart", "tool"])
+    parser.add_argument("verb", nargs="?", choices=["version", "notes", "chart", "sbom", "tool"])
     parser.add_argument("word", nargs="?")
     options = parser.parse_args(words)
-    if options.dry_run == bool(options.verb) or (options.verb in ("chart", "tool") and not options.word):
-        parser.error("give --dry-run, or one of: version [TAG], notes [TAG], chart FOLDER, tool NAME")
+    if options.dry_run == bool(options.verb) or (options.verb in ("chart", "sbom", "tool") and not options.word):
+        parser.error("give --dry-run, or one of: version [TAG], notes [TAG], chart FOLDER, sbom ARCHIVE, tool NAME")
     return options
 
 
@@ -134,12 +136,17 @@ def verb(name: str, word: str | None, place: Workplace) -> str:
             raise Fault(f"there is no tool {word}; there are {', '.join(GO_PROGRAMS)}")
         return str(go_program(place, word))
     if name == "chart":
-        address = os.environ.get("REGISTRY")
+        address = os.environ.get(REGISTRY)
         if not address:
-            raise Fault("REGISTRY is not set: it names where images are published, as in registry.example.com/team")
+            raise Fault(
+                f"{REGISTRY} is not set, neither here nor in hack/place.env: it names where images are published"
+            )
         into = Path(word or ".").resolve()
         into.mkdir(parents=True, exist_ok=True)
         return str(chart.package(place, address, version_of(None), into))
+    if name == "sbom":
+        into = place.folder("sbom") / "fairlead-image.cdx.json"
+        return told(image_sbom(place, Path(word or "").resolve(), into))
     version = version_of(word)
     return version.chart if name == "version" else notes(version, tagged=word is not None).rstrip()
 

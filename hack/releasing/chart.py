@@ -35,7 +35,16 @@ def package(place: Workplace, registry: str, version: Version, into: Path) -> Pa
             text = path.read_text(encoding="utf-8")
             path.write_text(published(text, registry), encoding="utf-8")
             os.utime(path, (moment, moment))  # helm package writes it into the archive
-    words: list[str | Path] = ["package", source / CHART, "-d", into, "--version", version.chart, "--app-version", version.chart]
+    words: list[str | Path] = [
+        "package",
+        source / CHART,
+        "-d",
+        into,
+        "--version",
+        version.chart,
+        "--app-version",
+        version.chart,
+    ]
     place.run(helm(place), *words)
     made = into / f"fairlead-{version.chart}.tgz"
     if not made.exists():

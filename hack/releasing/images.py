@@ -66,20 +66,35 @@ def sboms(place: Workplace) -> list[str]:
     """Write the SBOMs (CycloneDX 1.6) of the environment of the step `install` and of the image. Raises Fault."""
     folder = place.folder("sbom", empty=True)
     venv = place.artefact("venv/bin", "python")
-    root = place.folder("root", empty=True)
-    for inner in _layers(place.artefact("images", "fairlead.tar")):
-        inner.extractall(root, filter="tar")
     package = describe(place, venv, folder / "fairlead.cdx.json")
-    image = describe(place, path_of(root, place.folder("log")), folder / "fairlead-image.cdx.json")
-    image["components"] += debian(root)
-    (folder / "fairlead-image.cdx.json").write_text(json.dumps(image, indent=2) + "\n")
+    image = image_sbom(place, place.artefact("images", "fairlead.tar"), folder / "fairlead-image.cdx.json")
     return [f"{name}: {told(sbom)}" for name, sbom in (("package", package), ("image", image))]
+
+
+def image_sbom(place: Workplace, archive: Path, into: Path) -> dict[str, Any]:
+    """SBOM of a docker-archive: its Python packages, and the Debian packages of its libraries. Raises Fault."""
+    root = place.folder("root", empty=True)
+    for inner in _layers(archive):
+        inner.extractall(root, filter="tar")
+    sbom = describe(place, path_of(root, place.folder("log")), into)
+    sbom["components"] += debian(root)
+    into.write_text(json.dumps(sbom, indent=2) + "\n")
+    return sbom
 
 
 def describe(place: Workplace, python: Path, into: Path) -> dict[str, Any]:
     """SBOM of what an interpreter imports from, as cyclonedx-py writes it. Raises Fault."""
     program = environment(place, "release").with_name("cyclonedx-py")
-    words: list[str | Path] = ["environment", "--pyproject", ROOT / "pyproject.toml", "--of", "JSON", "--output-reproducible", "-o", into]
+    words: list[str | Path] = [
+        "environment",
+        "--pyproject",
+        ROOT / "pyproject.toml",
+        "--of",
+        "JSON",
+        "--output-reproducible",
+        "-o",
+        into,
+    ]
     place.run(program, *words, python)
     sbom: dict[str, Any] = json.loads(into.read_text())
     return sbom

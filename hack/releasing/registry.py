@@ -88,7 +88,15 @@ class Signer:
 
     def attest(self, reference: str, sbom: Path) -> None:
         """Attach an SBOM. Raises Fault."""
-        words: list[str | Path] = ["--type", "cyclonedx", "--predicate", sbom, "--allow-insecure-registry", "--yes", reference]
+        words: list[str | Path] = [
+            "--type",
+            "cyclonedx",
+            "--predicate",
+            sbom,
+            "--allow-insecure-registry",
+            "--yes",
+            reference,
+        ]
         self.run("attest", *self._with_key(), *words)
 
     def verifies(self, reference: str, key: str = "own") -> bool:

@@ -26,6 +26,8 @@ GO_PROGRAMS: Final = {
 }
 """Folder below MODULES whose go.mod pins a program, and its package."""
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+LOCKED: Final = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+"""Options of pip for the lists of requirements/: their hashes and nothing else, from wheels alone."""
 COMMAND_SECONDS: Final = 3600
 QUIET: Final = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -93,7 +95,7 @@ def environment(place: Workplace, *lists: str) -> Path:
 
 def install(place: Workplace, python: Path, *words: str | Path) -> None:
     """Install from a list with hashes, from wheels alone. Raises Fault."""
-    place.run(python, "-m", "pip", "install", "-q", "--require-hashes", "--no-deps", "--only-binary", ":all:", *words)
+    place.run(python, "-m", "pip", "install", "-q", "--no-compile", *LOCKED, *words)
 
 
 def kept(name: str, *made_of: bytes) -> Path:
