@@ -8,13 +8,12 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from helmschemas import write_schemas
 from releasing import chart
 from releasing.faults import Fault
 from releasing.registry import CHARTS, Registry, registry
 from releasing.versions import Version
 from releasing.workplace import ROOT, Workplace, helm
-
-from helmschemas import write_schemas
 
 RELEASE: Final = "release-check"
 NAMESPACE: Final = "fairlead-release-check"

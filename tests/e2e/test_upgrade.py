@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releasing.versions import newest
 
 from cluster_questions import ready
 from installation import CHART, IMAGES, NAMESPACE, RELEASE, REPOSITORY, kubectl, load_images, program, run
+from releasing.versions import newest
 from waiting import until
 
 pytestmark = pytest.mark.timeout(1800, func_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 from locking import LOCKS, addresses, blocks, build_requirements, without
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 NAME = re.compile(r"^[A-Za-z0-9._-]+")
 TWO = (

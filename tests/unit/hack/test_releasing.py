@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 from releasing.__main__ import STEPS, steps_of
 from releasing.artefacts import Artefact, ImageFacts, check_image, table, unwanted
 from releasing.chart import published
