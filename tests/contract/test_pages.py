@@ -66,6 +66,7 @@ RUN_BY = {
 NOT_RUN = {
     "docs/llm-performance.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
     "CONTRIBUTING.md": "`.ci/run` runs the same lines",
+    "docs/releasing.md": "a published release, and a quarter of an hour; `hack/release --dry-run` does the same here",
     "docs/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares the page with the code",
     "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
