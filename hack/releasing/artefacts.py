@@ -31,7 +31,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What a registry and an archive say of an image."""
+    """Size, user and files of an image, as its archive holds them."""
 
     name: str
     compressed: int

@@ -16,7 +16,7 @@ from releasing.versions import Version
 from releasing.workplace import ROOT, Workplace, environment
 
 IMAGES: Final = ("fairlead", "fairlead-listener")
-"""What an installation of the chart runs; the other images are servers, which a dry run need not build."""
+"""Images that an installation of the chart runs; the others are servers, which a dry run need not build."""
 
 
 def images(place: Workplace, version: Version) -> list[str]:
@@ -29,7 +29,7 @@ def images(place: Workplace, version: Version) -> list[str]:
 
 
 def image_facts(name: str, archive: Path) -> ImageFacts:
-    """What a docker-archive holds. Layers are compressed as `gzip -6` does. Raises OSError, Fault."""
+    """Size, user and files of a docker-archive. Layers are compressed as `gzip -6` does. Raises OSError, Fault."""
     compressed, paths = 0, set[str]()
     with tarfile.open(archive) as tar:
         for layer in _manifest(tar)["Layers"]:

@@ -39,7 +39,7 @@ class Workplace:
     out: Path
     """Artefacts: `dist/` for PyPI, `images/`, `chart/`, `sbom/`; kept between steps."""
     log: Path
-    """What commands print."""
+    """File that has the output of every command."""
 
     def folder(self, name: str, *, empty: bool = False) -> Path:
         """A folder of artefacts, made where it is missing."""
