@@ -16,7 +16,7 @@ from zipfile import ZipFile
 
 from releasing.artefacts import unwanted
 from releasing.faults import Fault
-from releasing.workplace import ROOT, Workplace, environment, install, running
+from releasing.workplace import ROOT, Workplace, environment, install, kept, running
 from wheels import COMPILED_SAYS, HEADERS, STARTS, clean, extensions, free_port
 
 PLATFORM: Final = "manylinux_2_17_x86_64" if os.uname().machine == "x86_64" else "manylinux_2_17_aarch64"
@@ -42,7 +42,8 @@ def wheels(place: Workplace) -> list[str]:
     build: list[str | Path] = [python, "-m", "hatchling", "build"]
     place.run(*build, "-t", "sdist", "-d", dist)
     place.run(*build, "-t", "wheel", "-d", dist)
-    place.run(*build, "-t", "wheel", "-d", raw, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
+    extension = str(compiled_path(place, python))
+    place.run(*build, "-t", "wheel", "-d", raw, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", FAIRLEAD_COMPILED=extension)
     compiled = place.artefact("raw", "*.whl")
     if sys.platform == "linux":  # a name that PyPI takes: the bare tag linux_x86_64 says nothing of the C library
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
@@ -54,6 +55,21 @@ def wheels(place: Workplace) -> list[str]:
     for wheel in dist.glob("*.whl"):
         check_wheel(place, tools, wheel)
     return [f"{path.name}, {path.stat().st_size:,} bytes" for path in made]
+
+
+def compiled_path(place: Workplace, python: Path) -> Path:
+    """Folder with the extensions of the path of a call, compiled where sources or compiler's packages are others.
+
+    Raises Fault when they do not compile.
+    """
+    sources = sorted(path for name in ("crds", "operator", "gateway") for path in (ROOT / name).rglob("*.py"))
+    made_of = [ROOT / "hack/compilation.py", ROOT / "requirements/image.txt", ROOT / "requirements/build.txt", *sources]
+    folder = kept("extension", sys.version.encode(), *(path.read_bytes() for path in made_of))
+    if not (folder / "whole").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        place.run(python, ROOT / "hack/compilation.py", "--into", folder / "files", cwd=ROOT / "gateway")
+        (folder / "whole").touch()
+    return folder / "files"
 
 
 def check_wheel(place: Workplace, tools: Path, wheel: Path) -> None:
