@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import sys
 import tarfile
@@ -17,6 +19,8 @@ from releasing.workplace import ROOT, Workplace, environment
 
 IMAGES: Final = ("fairlead", "fairlead-listener")
 """Images that an installation of the chart runs; the others are servers, which a dry run need not build."""
+LEVEL: Final = 6
+"""Level of gzip that programs which push images take."""
 
 
 def images(place: Workplace, version: Version) -> list[str]:
@@ -30,15 +34,29 @@ def images(place: Workplace, version: Version) -> list[str]:
 
 def image_facts(name: str, archive: Path) -> ImageFacts:
     """Size, user and files of a docker-archive. Layers are compressed as `gzip -6` does. Raises OSError, Fault."""
-    compressed, paths = 0, set[str]()
+    size, paths = 0, set[str]()
     with tarfile.open(archive) as tar:
         for layer in _manifest(tar)["Layers"]:
             content = _member(tar, layer)
-            compressed += len(zlib.compress(content, 6))
+            size += len(zlib.compress(content, LEVEL))
         config = json.loads(_member(tar, _manifest(tar)["Config"]))["config"]
     for inner in _layers(archive):
         paths.update(member.name.removeprefix("./") for member in inner if not member.isdir())
-    return ImageFacts(name, compressed, config.get("User", ""), frozenset(paths))
+    return ImageFacts(name, size, config.get("User", ""), frozenset(paths))
+
+
+def compressed(archive: Path, into: Path) -> Path:
+    """Copy of a docker-archive whose layers are compressed: crane takes them as they are, and would save time, not size."""
+    with tarfile.open(archive) as tar, tarfile.open(into, "w") as out:
+        layers = set(_manifest(tar)["Layers"])
+        for member in tar:
+            if member.name in layers:
+                content = gzip.compress(_member(tar, member.name), LEVEL, mtime=0)
+                member.size = len(content)
+                out.addfile(member, io.BytesIO(content))
+            else:
+                out.addfile(member, tar.extractfile(member) if member.isfile() else None)
+    return into
 
 
 def _layers(archive: Path) -> Iterator[tarfile.TarFile]:

@@ -14,7 +14,7 @@ from typing import Final
 from releasing import chart
 from releasing.artefacts import IMAGE_BOUND, Artefact
 from releasing.faults import Fault
-from releasing.images import IMAGES
+from releasing.images import IMAGES, compressed
 from releasing.packages import compiled_wheel
 from releasing.versions import Version
 from releasing.workplace import Workplace, go_program, helm, running
@@ -44,7 +44,8 @@ class Registry:
 
     def pushed(self, name: str, archive: Path, tag: str) -> str:
         """Push a docker-archive; the reference by digest. Raises Fault."""
-        self.crane("push", archive, f"{self.address}/{name}:{tag}")
+        packed = compressed(archive, self.place.folder("packed") / archive.name)
+        self.crane("push", packed, f"{self.address}/{name}:{tag}")
         return self.reference(name, tag)
 
     def reference(self, name: str, tag: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -13,7 +14,7 @@ from releasing.__main__ import STEPS, steps_of
 from releasing.artefacts import Artefact, ImageFacts, check_image, table, unwanted
 from releasing.chart import published
 from releasing.faults import Fault
-from releasing.images import debian, image_facts
+from releasing.images import compressed, debian, image_facts
 from releasing.versions import Version, agreed, changelog_section, newest, version_of_tag
 
 LOG = """# Changelog
@@ -129,6 +130,12 @@ def test_an_archive_is_read_as_the_registry_would_have_it(tmp_path: Path) -> Non
     assert facts.paths == {"bin/program", "etc/passwd"}
     assert facts.user == "65532:65532"
     assert 0 < facts.compressed < 1000 < len(layer)
+    packed = compressed(tmp_path / "image.tar", tmp_path / "packed.tar")
+    with tarfile.open(packed) as tar:
+        small = tar.extractfile("layer.tar")
+        assert small is not None
+        assert gzip.decompress(small.read()) == layer
+    assert packed.read_bytes() == compressed(tmp_path / "image.tar", tmp_path / "again.tar").read_bytes()
 
 
 def archive_of(files: dict[str, bytes]) -> bytes:
