@@ -46,7 +46,7 @@ def image_facts(name: str, archive: Path) -> ImageFacts:
 
 
 def compressed(archive: Path, into: Path) -> Path:
-    """Copy of a docker-archive whose layers are compressed: crane takes them as they are, and would save time, not size."""
+    """Copy of a docker-archive with compressed layers, which crane takes as they are; its own compression is a quick one."""
     with tarfile.open(archive) as tar, tarfile.open(into, "w") as out:
         layers = set(_manifest(tar)["Layers"])
         for member in tar:
