@@ -25,7 +25,7 @@ LEFT_OUT: Final = shutil.ignore_patterns(
     "_dbm*", "_gdbm*", "_curses*", "_tkinter*", "readline*",
 )  # fmt: skip
 """Parts of the standard library that nothing here loads, some with shared libraries of their own."""
-NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.svg", "*.a")
+NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.a")
 """Files of packages that no interpreter reads."""
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 FILES: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Final
 from releasing.faults import Fault
 
 NOT_IN_WHEELS: Final = (".md", ".svg", ".rst", ".pyx", ".c")
-"""Ends of names of files that a wheel has no use for."""
+"""Ends of names of files that a wheel has no use for, but in a folder `static`, which is served."""
 IMAGE_BOUND: Final = 60_000_000
 """Bytes of the compressed layers of the image `fairlead`."""
 USER: Final = "65532:65532"
 SHELLS: Final = frozenset({"sh", "bash", "dash", "busybox", "ash", "zsh"})
+
+
+_SERVED: Final = re.compile(r"\.dist-info/|/static/")
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class ImageFacts:
 
 def unwanted(names: Iterable[str]) -> list[str]:
     """Files of a wheel that no wheel should have; those of `.dist-info` are metadata."""
-    return sorted(name for name in names if name.endswith(NOT_IN_WHEELS) and ".dist-info/" not in name)
+    return sorted(name for name in names if name.endswith(NOT_IN_WHEELS) and not _SERVED.search(name))
 
 
 def check_image(image: ImageFacts, bound: int = IMAGE_BOUND) -> None:

@@ -46,7 +46,7 @@ def image_facts(name: str, archive: Path) -> ImageFacts:
 
 
 def compressed(archive: Path, into: Path) -> Path:
-    """Copy of a docker-archive with compressed layers, which crane takes as they are; its own compression is a quick one."""
+    """Copy of a docker-archive with compressed layers, which crane takes as they are; its own is quick and weak."""
     with tarfile.open(archive) as tar, tarfile.open(into, "w") as out:
         layers = set(_manifest(tar)["Layers"])
         for member in tar:

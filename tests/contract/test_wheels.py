@@ -54,7 +54,15 @@ def test_without_being_asked_the_wheel_is_pure_python(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
 
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert [name for name in ZipFile(wheel).namelist() if name.endswith(".so")] == []
+    held = set(ZipFile(wheel).namelist())
+    assert [name for name in held if name.endswith(".so")] == []
+    for package in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        parent = Path(package).parent
+        files = subprocess.run(
+            ["git", "ls-files", package], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        wanted = {str(Path(name).relative_to(parent)) for name in files.splitlines()}
+        assert {name for name in wanted if not name.endswith((".md", "/NOTICE"))} <= held
 
 
 @pytest.mark.network

@@ -95,6 +95,7 @@ def test_an_image_has_a_bound_a_user_and_no_shell() -> None:
 
 def test_pages_and_pictures_are_not_wanted_in_wheels() -> None:
     names = ["fairlead_mcp/__init__.py", "fairlead_mcp/README.md", "fairlead_rest/a.svg", "fairlead-1.dist-info/x.md"]
+    names.append("fairlead_console/static/icon.svg")
     assert unwanted(names) == ["fairlead_mcp/README.md", "fairlead_rest/a.svg"]
 
 
