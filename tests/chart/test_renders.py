@@ -307,8 +307,6 @@ def test_the_image_with_an_encoder_is_a_tag_of_its_own(helm: Helm) -> None:
     found = helm.template("--set", "image.tag=1.2.3,image.variant=search")
     assert container(found, "gateway")["image"] == "localhost/fairlead:1.2.3-search"
     assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"].endswith("/fairlead-listener:0.1.0")
-    by_digest = helm.template("--set", f"image.digest=sha256:{'0' * 64},image.variant=search")
-    assert container(by_digest, "gateway")["image"] == f"localhost/fairlead@sha256:{'0' * 64}"
 
 
 def test_pods_are_as_the_values_of_their_component_say() -> None:
