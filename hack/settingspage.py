@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from charts.values import SETTINGS, camel_case, fields, settings
-
 import fairlead_gateway.settings
 import fairlead_operator.settings
+from charts.values import SETTINGS, camel_case, fields, settings
 
 _INTRODUCTION: Final = """\
 # Settings
