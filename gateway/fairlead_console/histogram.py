@@ -36,7 +36,7 @@ class HistogramMark(msgspec.Struct, frozen=True):
     anchor: str
 
 
-class Histogram(msgspec.Struct, frozen=True):
+class HistogramPicture(msgspec.Struct, frozen=True):
     """Places of all parts of a picture of `WIDTH` by `HEIGHT`."""
 
     bars: tuple[HistogramBar, ...]
@@ -45,7 +45,9 @@ class Histogram(msgspec.Struct, frozen=True):
     """The picture in words, for those who do not see it."""
 
 
-def histogram(bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[tuple[str, float]]) -> Histogram | None:
+def histogram(
+    bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[tuple[str, float]]
+) -> HistogramPicture | None:
     """A picture of the buckets that were hit and those between them. `marks` are words and milliseconds. None where
     there is nothing to draw.
     """
@@ -73,7 +75,7 @@ def histogram(bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[
         drawn.append(HistogramMark(x, f"{words} {milliseconds(value)}", "end" if x > WIDTH * 0.75 else "start"))
     said = "; ".join(f"{bar.count} {bar.label}" for bar in bars if bar.count)
     lines = "; ".join(mark.words for mark in drawn)
-    return Histogram(tuple(bars), tuple(drawn), f"Calls by duration: {said}{f'. {lines}' if lines else ''}")
+    return HistogramPicture(tuple(bars), tuple(drawn), f"Calls by duration: {said}{f'. {lines}' if lines else ''}")
 
 
 def _bucket_of(bounds_ms: Sequence[int], value: float) -> int:

@@ -54,7 +54,7 @@ class ToolFacts(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     hints: tuple[tuple[str, bool], ...]
-    """What the server says of the tool; nothing of it is proven."""
+    """Hints of the server, and whether it affirms them; nothing of it is proven."""
     definition: str
     input_schema: Any
     forms: tuple[ProviderForm, ...]

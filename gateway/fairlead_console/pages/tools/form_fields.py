@@ -27,7 +27,7 @@ class FormField(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     """Values as JSON."""
     example: str = ""
-    """What stands in the field at first."""
+    """First value of the field."""
 
 
 class UnreadableArgument(ValueError):

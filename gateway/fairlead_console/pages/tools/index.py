@@ -18,7 +18,7 @@ MAX_KEPT: Final = 8
 STRIDE: Final = 64
 
 
-class IndexedTool(msgspec.Struct, frozen=True):
+class ConsoleTool(msgspec.Struct, frozen=True):
     """One tool, with what filters look at."""
 
     name: str
@@ -38,7 +38,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
     tier: str = ""
 
 
-class ToolIndex:
+class ConsoleToolList:
     """All tools that one view shows or hides."""
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
@@ -49,7 +49,7 @@ class ToolIndex:
             server, tool = snapshot.merged[name]
             text, key = _description(tool.merged), str(server.key)
             searched = f"{name} {key} {text}".lower()
-            tools.append(IndexedTool(name, key, tags[server.key][tool.name], searched, text))
+            tools.append(ConsoleTool(name, key, tags[server.key][tool.name], searched, text))
         self.tools = tools
         self.servers = sorted({tool.server for tool in tools})
         self.tags = sorted({tag for tool in tools for tag in tool.tags})
@@ -63,27 +63,27 @@ class _Described(msgspec.Struct):
     description: str = ""
 
 
-class ToolIndexes:
+class ConsoleToolLists:
     """Indexes of the snapshot that is served now."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, ToolIndex] = OrderedDict()
+        self._kept: OrderedDict[int, ConsoleToolList] = OrderedDict()
         self._snapshot: Snapshot | None = None
 
-    def of(self, seen: SubjectCatalog) -> ToolIndex:
+    def of(self, seen: SubjectCatalog) -> ConsoleToolList:
         """The index of a principal's default view. Raises Problem."""
         view = seen.view(None)
         if self._snapshot is not seen.snapshot:
             self._snapshot, self._kept = seen.snapshot, OrderedDict()
         found = self._kept.get(id(view))  # unique: an index holds its view
         if found is None:
-            found = self._kept[id(view)] = ToolIndex(view, seen.snapshot)
+            found = self._kept[id(view)] = ConsoleToolList(view, seen.snapshot)
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return found
 
 
-def matching(index: ToolIndex, wishes: ToolFilter, shown: Sequence[str] | None) -> list[IndexedTool]:
+def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
     """Tools that pass; those with the words in their names first. `shown`: names of the tier that is asked for."""
     words = wishes.words.lower().split()
     names = None if shown is None else frozenset(shown)

@@ -13,7 +13,7 @@ from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty, tool_facts
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
-from fairlead_console.pages.tools.index import IndexedTool, ToolFilter, ToolIndex, ToolIndexes, matching
+from fairlead_console.pages.tools.index import ConsoleTool, ConsoleToolList, ConsoleToolLists, ToolFilter, matching
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
 from fairlead_rest.resources.access import AccessDocument
@@ -43,15 +43,15 @@ class TriedCall(msgspec.Struct, frozen=True):
 class FoundTools(msgspec.Struct, frozen=True):
     """Answer to a search."""
 
-    index: ToolIndex
-    tools: list[IndexedTool]
+    index: ConsoleToolList
+    tools: list[ConsoleTool]
     tiers: tuple[str, ...]
 
 
 def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
-    indexes = ToolIndexes()
+    indexes = ConsoleToolLists()
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:
@@ -82,7 +82,7 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _found(indexes: ToolIndexes, seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+def _found(indexes: ConsoleToolLists, seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
     """Raises Problem for a tier that there is not."""
     index = indexes.of(seen)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
