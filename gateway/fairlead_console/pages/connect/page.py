@@ -67,7 +67,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
-    """What a client may connect to: everything, a tier, a search over everything, one server."""
+    """Endpoints that a client may connect to: everything, a tier, a search over everything, one server."""
     found = [OfferedEndpoint(_MERGED, "all tools of your default list")]
     found += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
     found.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))

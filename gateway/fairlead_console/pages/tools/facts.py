@@ -36,7 +36,7 @@ class ProviderForm(msgspec.Struct, frozen=True):
 
     title: str
     tokens: int
-    """Of the definition, as the newest models of that family count."""
+    """Tokens of the definition, as the newest models of that family count."""
     losses: tuple[Loss, ...]
     text: str
 
