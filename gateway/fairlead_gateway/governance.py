@@ -114,7 +114,7 @@ def _audited(writer: Writer) -> Iterable[Metric]:
 def _exported(pipelines: Pipelines) -> Iterable[Metric]:
     text = "Spans, log records and readings of the metrics that a collector of OpenTelemetry took, by signal"
     sent = CounterMetricFamily("fairlead_otel_exported", text, labels=["signal"])
-    text = "Those that were dropped, by signal and reason: queue_full or export_failed"
+    text = "Spans, log records and readings of the metrics lost on their way to a collector: queue_full, export_failed"
     lost = CounterMetricFamily("fairlead_otel_dropped", text, labels=["signal", "reason"])
     for deliveries in pipelines.deliveries:
         sent.add_metric([deliveries.signal], deliveries.sent)
