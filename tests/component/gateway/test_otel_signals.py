@@ -19,6 +19,7 @@ from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
 from ports import free_port
+from prometheus import prometheus
 from toolservers import modern_server, tool
 from waiting import until_async
 
@@ -101,6 +102,25 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
     assert page.endswith("# EOF\n")
     assert plain_type == "text/plain; version=0.0.4; charset=utf-8"
     assert b" # {" not in plain
+
+
+async def test_a_real_prometheus_keeps_the_exemplars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prometheus").mkdir()
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/v1/traces")
+        async with served(tmp_path) as gateway:
+            await ask(gateway, calling("demo__add"))
+            async with prometheus(tmp_path / "prometheus", {"gateway": gateway.metrics_port}, "groups: []") as watch:
+                found: list[dict[str, str]] = []
+
+                async def kept() -> bool:
+                    found[:] = await watch.exemplars(f"{DURATION}_bucket", 60)
+                    return bool(found)
+
+                await until_async("exemplars", kept)
+                assert await watch.query('up{job="gateway"} == 1')
+        call = next(span for span in receiver.spans if span.kind == 2)
+    assert found == [{"trace_id": call.trace_id.hex(), "span_id": call.span_id.hex()}]
 
 
 async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_counted(
