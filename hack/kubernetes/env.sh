@@ -21,6 +21,7 @@ export PATH=$KUBE_BIN:$PATH
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 say() { printf '%s\n' "$*" >&2; }
+. "$here/../with_progress.sh"
 
 # start NAME COMMAND…: run in the background in a process group of its own, log and pid under $KUBE_RUN.
 start() {

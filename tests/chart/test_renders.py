@@ -296,6 +296,20 @@ def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -
     assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
 
 
+def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
+    endpoint = "otel.endpoint=http://collector:4317,otel.protocol=grpc"
+    found = environment(helm.template("--set", f"{endpoint},otel.signals={{traces,logs}},otel.headersSecret=c"), "gateway")
+    assert {name: value for name, value in found.items() if name.startswith("OTEL_")} == {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+        "OTEL_EXPORTER_OTLP_HEADERS": {"secretKeyRef": {"name": "c", "key": "headers"}},
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_METRICS_EXPORTER": "none",
+        "OTEL_LOGS_EXPORTER": "otlp",
+    }
+    assert not [name for name in environment(helm.template(), "gateway") if name.startswith("OTEL_")]
+
+
 def test_pods_of_stdio_servers_take_busybox_from_an_image_of_its_own(helm: Helm) -> None:
     found = helm.template("--set", "image.tag=1.2.3,servers.listenerImage.tag=4.5.6")
     image = container(found, "operator")["image"]
