@@ -15,7 +15,7 @@ from ports import free_port
 from unpacked_images import Image, build, buildable, in_pod, is_static, locked, read
 from waiting import until
 
-pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 MEGABYTE = 1_000_000
 BUILD_TOOLS = {f"{place}/{name}" for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")

@@ -65,6 +65,7 @@ def test_without_being_asked_the_wheel_is_pure_python(tmp_path: Path) -> None:
         assert {name for name in wanted if not name.endswith("/NOTICE")} <= held
 
 
+@pytest.mark.nightly
 @pytest.mark.network
 @pytest.mark.timeout(1800)  # compiles, and fetches all that a gateway needs
 def test_a_compiled_wheel_and_a_pure_one_install_in_a_fresh_environment_and_call_tools() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,9 +127,16 @@ class Installation:
 
 
 def node_address() -> str:
-    """Where the node, and what listens on this machine where this machine is the node, is reached."""
+    """Address of the node in the cluster's network: of this machine, or of a container of kind."""
     path = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
     return kubectl("get", "nodes", "-o", path)
+
+
+def own_address(node: str) -> str:
+    """Address of this machine towards a node, where pods reach what listens here: its own where it is the node."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((node, 9))  # chooses a route, sends nothing
+        return str(asking.getsockname()[0])
 
 
 def missing() -> str | None:
