@@ -12,14 +12,14 @@ from typing import Final
 from releasing.faults import Fault
 
 NOT_IN_WHEELS: Final = (".md", ".svg", ".rst", ".pyx", ".c")
-"""Ends of names of files that a wheel has no use for, but in a folder `static`, which is served."""
+"""Ends of names of files that a wheel has no use for, but where they are data: in `static`, and of servers."""
 IMAGE_BOUND: Final = 60_000_000
 """Bytes of the compressed layers of the image `fairlead`."""
 USER: Final = "65532:65532"
 SHELLS: Final = frozenset({"sh", "bash", "dash", "busybox", "ash", "zsh"})
 
 
-_SERVED: Final = re.compile(r"\.dist-info/|/static/")
+_SERVED: Final = re.compile(r"\.dist-info/|/static/|^fairlead_servers/")
 
 
 @dataclass(frozen=True)
