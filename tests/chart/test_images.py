@@ -34,7 +34,7 @@ def look(name):
     for each in pkgutil.iter_modules(getattr(module, "__path__", ()), name + "."):
         if not each.name.endswith("__main__"):
             look(each.name)
-for package in "api mcp formats search tools kube operator gateway rest llm client cli".split():
+for package in "api mcp formats search tools kube operator gateway rest llm console client cli".split():
     look(f"fairlead_{package}")
 sys.exit("; ".join(failed) or 0)
 """

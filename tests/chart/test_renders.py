@@ -69,7 +69,8 @@ def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
 
 def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path: Path) -> None:
     """In one process for all files of values: reading the schemas takes most of its time."""
-    location = write_schemas(knowing, tmp_path)
+    _, document = knowing.request("GET", "/openapi/v2")
+    location = write_schemas(document, tmp_path)
     written = [tmp_path / f"{values.stem}.yaml" for values in FILES]
     for path, values in zip(written, FILES, strict=True):
         path.write_text(yaml.safe_dump_all(rendered(values)))
@@ -300,6 +301,12 @@ def test_pods_of_stdio_servers_take_busybox_from_an_image_of_its_own(helm: Helm)
     image = container(found, "operator")["image"]
     assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
     assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == "localhost/fairlead-listener:4.5.6"
+
+
+def test_the_image_with_an_encoder_is_a_tag_of_its_own(helm: Helm) -> None:
+    found = helm.template("--set", "image.tag=1.2.3,image.variant=search")
+    assert container(found, "gateway")["image"] == "localhost/fairlead:1.2.3-search"
+    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"].endswith("/fairlead-listener:0.1.0")
 
 
 def test_pods_are_as_the_values_of_their_component_say() -> None:

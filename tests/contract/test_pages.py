@@ -86,6 +86,8 @@ NOT_RUN = {
     "docs/performance/llm.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
     "CONTRIBUTING.md": "`.ci/run` runs the same lines",
     "docs/contribute/repository.md": "`.ci/run` runs the same lines",
+    "docs/install/verify.md": "a published release; `hack/release --dry-run` verifies one that it signs with a key",
+    "docs/contribute/releasing.md": "a quarter of an hour: a nightly job runs `hack/release --dry-run`",
     "docs/try/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares page and code",
     "docs/operate/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
