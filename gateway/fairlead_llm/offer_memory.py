@@ -18,6 +18,8 @@ from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST: Final = 256
 """Offers that are kept; the one that nobody asked for longest goes first."""
+MOST_NAMES: Final = 16 << 10
+"""Characters in names of a caller's own tools up to which the offer is kept, of which they are the key."""
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -47,6 +49,8 @@ class OfferMemory:
         """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
         a thousand of them are one piece of work.
         """
+        if sum(map(len, asked.client_tool_names)) > MOST_NAMES:
+            return await make(asked)
         key = _key(format_name, seen, wishes, asked)
         found = self._find(key, seen, asked)
         if found is None and key in self._making:

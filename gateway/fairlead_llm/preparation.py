@@ -150,7 +150,7 @@ class RequestPreparation:
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
         most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
-        fits = OfferBounds(models, limits, frozenset(request.tool_names), most, exact=False)
+        fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))

@@ -98,7 +98,7 @@ class WireRequest(Protocol):
     """Messages as they go out."""
 
     @property
-    def tool_names(self) -> Sequence[str]:
+    def tool_names(self) -> frozenset[str]:
         """Names of the caller's own tools."""
 
     @property

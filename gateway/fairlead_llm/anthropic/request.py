@@ -66,7 +66,7 @@ class AnthropicRequest:
         self.stream = bool(read.stream)
         self.own = read.fairlead
         self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = tuple(name for name in map(_name, read.tools or ()) if name)
+        self.tool_names = frozenset(filter(None, map(_name, read.tools or ())))
         self._choice = read.tool_choice or {}
         self._members.pop(OWN_MEMBER, None)
 

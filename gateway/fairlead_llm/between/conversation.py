@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from fairlead_formats.messages.call import EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
-from fairlead_formats.messages.translate import match
+from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_llm.between.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
@@ -180,15 +180,14 @@ def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
     """
     found: list[MessageTurn] = []
     taken: set[str] = set()
-    calls: list[ModelCall] = []
+    calls = OpenCalls()
     for turn in turns:
         if turn.role == "assistant":
-            named = [_renamed(part, taken, len(found)) for part in turn.parts]
-            new = [part.call for part in named if isinstance(part, CallPart)]
+            named = tuple(_renamed(part, taken, len(found)) for part in turn.parts)
             if not found or found[-1].role != "assistant":
-                calls = []
-            calls += new
-            found.append(MessageTurn(turn.role, tuple(named)))
+                calls = OpenCalls()
+            calls.add(part.call for part in named if isinstance(part, CallPart))
+            found.append(MessageTurn(turn.role, named))
         else:
             found.append(MessageTurn(turn.role, _matched(turn.parts, calls)) if calls else turn)
     return tuple(found)
@@ -205,18 +204,12 @@ def _renamed(part: Part, taken: set[str], place: int) -> Part:
     return CallPart(call)
 
 
-def _matched(parts: Sequence[Part], calls: list[ModelCall]) -> tuple[Part, ...]:
-    given = [part for part in parts if isinstance(part, ResultPart)]
+def _matched(parts: Sequence[Part], calls: OpenCalls) -> tuple[Part, ...]:
+    given = [ToolResult(part.id, part.name, dict(part.result)) for part in parts if isinstance(part, ResultPart)]
     if not given:
         return tuple(parts)
-    results = [ToolResult(part.id, part.name, dict(part.result)) for part in given]
-    matched, strays = match(calls, results)
-    answers = [
-        ResultPart(call.id, call.wire_name, result)
-        for call, result in zip(calls, matched, strict=True)
-        if result is not None
-    ]
-    calls[:] = [call for call, result in zip(calls, matched, strict=True) if result is None]
+    matched, strays = calls.take(given)
+    answers = [ResultPart(each.call.id, each.call.wire_name, each.result.result) for each in matched]
     others = [ResultPart(stray.id, stray.name, stray.result) for stray in strays]
     return (*answers, *others, *(part for part in parts if not isinstance(part, ResultPart)))
 

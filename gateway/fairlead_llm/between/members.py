@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,6 +13,12 @@ from fairlead_llm.wire import BadRequest
 OWN_MEMBER: Final = "fairlead"
 MOST_ENTRIES: Final = 20_000
 """Messages or items of a request that is translated."""
+MOST_PARTS: Final = 40_000
+"""Those with all their parts; likewise the tools of a request."""
+_HOLDERS: Final = ("content", "parts", "tool_calls", "output", "summary", "tools", "functionResponse",
+                   "function_response", "functionDeclarations", "function_declarations")  # fmt: skip
+"""Members in which messages, parts and tools hold others."""
+Found = TypeVar("Found")
 _decode: Final = msgspec.json.Decoder().decode
 _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
@@ -104,6 +110,21 @@ def required_list(members: RequestMembers, name: str) -> list[Any]:
         raise BadRequest(f"{name}: give at least one", name)
     if len(value) > MOST_ENTRIES:
         raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MOST_ENTRIES}", name)
+    return bounded(value, name)
+
+
+def bounded(value: Found, name: str) -> Found:
+    """The list, unless it holds more than `MOST_PARTS` entries and parts of them. Raises BadRequest."""
+    counted, left = 0, [value]
+    while left:
+        found: Any = left.pop()
+        if isinstance(found, list):
+            counted += len(found)
+            left += found if counted <= MOST_PARTS else ()
+        elif isinstance(found, dict):
+            left += [found[holder] for holder in _HOLDERS if holder in found]
+    if counted > MOST_PARTS:
+        raise BadRequest(f"{name}: more than {MOST_PARTS} entries with their parts are too many, send fewer", name)
     return value
 
 

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_llm.between.conversation import NeutralRequest, with_names
 from fairlead_llm.between.families import FAMILIES, FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.members import OWN_MEMBER, decoded_object
+from fairlead_llm.between.members import OWN_MEMBER, bounded, decoded_object
 from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
@@ -66,7 +66,7 @@ class TranslatedRequest:
         self.inner.messages = messages
 
     @property
-    def tool_names(self) -> Sequence[str]:
+    def tool_names(self) -> frozenset[str]:
         return self.inner.tool_names
 
     @property
@@ -113,7 +113,7 @@ class PairFormat:
         own = given.get(OWN_MEMBER, {})
         try:
             asked = self._client.read_request(given, model, stream, losses)
-            tools = translated_tools(asked.tools, self._client.name, self._family.name, losses)
+            tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
             turns = with_names(asked.turns, tools.forward)
             asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translated_choice(asked.choice, tools, losses)

@@ -49,8 +49,9 @@ def translated_choice(
     """The choice under the provider's names; None where no tool is left that it could mean."""
     if choice is None or not tools.definitions:
         return None
-    names = tuple(tools.forward[name] for name in choice.names if name in tools.forward)
-    if choice.names and len(names) < len(choice.names):
+    forward, wanted = tools.forward, dict.fromkeys(choice.names)
+    names = tuple(forward[name] for name in wanted if name in forward)
+    if len(names) < len(wanted):
         losses.add("tool_choice")
         if not names:
             return ToolChoice("auto")

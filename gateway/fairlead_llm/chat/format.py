@@ -70,9 +70,9 @@ class ChatFormat:
             if turn is None:
                 restored.append(raw)
                 continue
-            answers = [each for each in turn.results if decoded(each).get("role") == "tool"]
-            behind = [each for each in turn.results if each not in answers]  # files: behind all results
-            restored += [*turn.before, *answers]
+            restored += turn.before
+            for each in turn.results:  # files stand behind all results
+                (restored if decoded(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:

@@ -75,7 +75,7 @@ class ChatRequest:
         # `functions` is the form of before `tools`; of several answers none could be gone on with
         self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = tuple(_name(tool) for tool in read.tools or ())
+        self.tool_names = frozenset(map(_name, read.tools or ()))
         self._choice = read.tool_choice
         self._members.pop(OWN_MEMBER, None)
 

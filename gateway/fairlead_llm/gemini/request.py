@@ -76,7 +76,9 @@ class GeminiRequest:
         self.messages: Sequence[bytes | Raw] = self.client_messages
         self._came = sum(map(len, map(bytes, self.client_messages)))
         declared = [member(tool, *_DECLARATIONS) for tool in items(self._read["tools"])]
-        self.tool_names = [text_of(member(each, "name")) for functions in declared for each in items(functions)]
+        self.tool_names = frozenset(
+            text_of(member(each, "name")) for functions in declared for each in items(functions)
+        )
         self.no_injection = not self._takes_functions()
 
     @property

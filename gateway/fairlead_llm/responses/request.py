@@ -109,7 +109,7 @@ class ResponsesRequest:
         self._servers: list[McpTool] = []
         """Those that name servers of ours, and do not go out."""
         self._tools: list[Raw] = []
-        names: dict[str, None] = {}
+        names: set[str] = set()
         for raw in tools:
             head = _tool(raw)
             server = _mcp(raw) if head.type == "mcp" and b"fairlead" in bytes(raw) else None
@@ -119,8 +119,8 @@ class ResponsesRequest:
             self._tools.append(raw)
             nested = names_within(decoded(raw)) if head.type == "namespace" else ()
             own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
-            names |= dict.fromkeys([*([own] if own else ()), *nested])
-        self._names = [*names]
+            names.update(nested, [own] if own else ())
+        self._names = frozenset(names)
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given
@@ -129,7 +129,7 @@ class ResponsesRequest:
         items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
-        self.tool_names: Sequence[str] = tuple(dict.fromkeys([*self._names, *loaded]))
+        self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of our tools that the client has approved now."""
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)

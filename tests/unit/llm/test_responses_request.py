@@ -56,7 +56,7 @@ def test_names_of_tools_inside_of_others_are_the_callers() -> None:
     nested = {"type": "namespace", "name": "crm", "tools": [{"type": "function", "name": "look"}]}
     loaded = {"type": "tool_search_output", "tools": [nested, {"type": "function", "name": "found"}]}
     request = read(tools=[nested, {"type": "custom", "name": "code"}, {"type": "shell"}], input=[loaded])
-    assert [*request.tool_names] == ["look", "code", "shell_call", "found"]
+    assert request.tool_names == {"look", "code", "shell_call", "found"}
     assert names_within({"tools": "none"}) == []
 
 
