@@ -23,7 +23,7 @@ from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
+from fairlead_llm.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import TurnStore
@@ -56,7 +56,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     client: ProviderClient
     limits: LoopLimits
     breakers: ModelBreakers
-    ledger: ModelLedger
+    records: RequestRecords
     counts: LlmCounts
 
 
@@ -71,7 +71,7 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        record = self._services.ledger.open(origin_of(request), request.url.path)
+        record = self._services.records.open(origin_of(request), request.url.path)
         held: Response | None = None
         try:
             held = await answered(

@@ -33,7 +33,7 @@ from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
-from fairlead_llm.request_record import ModelLedger
+from fairlead_llm.request_record import RequestRecords
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
@@ -64,7 +64,7 @@ class LlmEndpoints:
         recorder: ContextRecorder,
         limits: LoopLimits,
         breakers: ModelBreakers,
-        ledger: ModelLedger,
+        records: RequestRecords,
         counts: LlmCounts,
     ) -> None:
         """`providers` are those of the configuration as it is now. `limits` bound one request."""
@@ -74,7 +74,7 @@ class LlmEndpoints:
         self._kept = KeptResponses(recorder)
         self._limits = limits
         self._breakers = breakers
-        self._ledger = ledger
+        self._records = records
         self._counts = counts
         self._client = ProviderClient()
         self._served: Providers | None = None
@@ -99,7 +99,7 @@ class LlmEndpoints:
         preparation = RequestPreparation(self._context, providers, self._turns)
         services = ModelServices(
             self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers,
-            self._ledger, self._counts,
+            self._records, self._counts,
         )  # fmt: skip
         chat, anthropic, gemini = (
             LlmEndpoint(services, CHAT),
