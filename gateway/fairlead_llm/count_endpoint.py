@@ -16,7 +16,7 @@ from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, call
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.upstream import KeyedClient, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_llm.wire import BadRequest, ModelRound, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, encode
 
 ESTIMATED: Final = "x-fairlead-estimated"
@@ -71,7 +71,7 @@ class TokenCountEndpoint:
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = services.providers.by_name[target.provider]
         if provider.kind == counting.kind:
-            body = counting.body(prepared.request.body(target.model, (), offered, usage=False), target.model)
+            body = counting.body(prepared.request.body(ModelRound(target.model, injected=offered)), target.model)
             client = services.client.of_caller(caller_key(request))
             return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
         tokens = await self._estimated(target.model, prepared.request, offered)

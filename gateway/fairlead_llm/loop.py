@@ -28,7 +28,7 @@ from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn, ModelRound
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -249,10 +249,11 @@ class ToolLoop:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
         counts = self.theirs is not None or self._losses is not None
-        body = prepared.request.body(
+        asked = ModelRound(
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
+        body = prepared.request.body(asked)
         self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)

@@ -82,6 +82,23 @@ class FinishedCall(msgspec.Struct, frozen=True):
     seconds: float = 0
 
 
+class ModelRound(msgspec.Struct, frozen=True):
+    """What a model is asked in one round beside what the client sent."""
+
+    model: str
+    """As the provider calls it."""
+    more: Sequence[bytes] = ()
+    """Messages behind the caller's."""
+    injected: Sequence[bytes] = ()
+    """Definitions behind the caller's tools."""
+    usage: bool = False
+    """Whether a stream is asked for its usage."""
+    first: bool = True
+    """Whether a `tool_choice` of the caller's that forces a call holds; it is `auto` in later rounds."""
+    last: bool = False
+    """Whether the model must not call a tool."""
+
+
 class WireRequest(Protocol):
     """One request of a client. What is not understood goes out as it came."""
 
@@ -113,20 +130,8 @@ class WireRequest(Protocol):
     def restored_bytes(self) -> int:
         """Bytes that kept turns add to the messages of the client's request."""
 
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
-        """The request of one round to the provider: `more` messages behind the caller's, `injected` definitions behind
-        its tools. `usage`: ask a stream for its usage. `first`: a `tool_choice` of the caller's that forces a call
-        holds in this round only, and is `auto` later. `last`: the model must not call a tool.
-        """
+    def body(self, asked: ModelRound) -> bytes:
+        """The request of one round to the provider."""
 
 
 class WireAnswer(Protocol):

@@ -28,7 +28,7 @@ from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.scripted.model import ScriptedApi
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, ModelRound, WireFormat
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
@@ -73,7 +73,7 @@ class Wire:
         except BadRequest as error:
             refused = LlmError(400, str(error), "invalid_request", param=error.param)
             return httpx2.Response(400, content=wire.error_body(refused))
-        out = json.loads(read.body(read.model, (), (), usage=True))
+        out = json.loads(read.body(ModelRound(read.model, usage=True)))
         self.asked.append(out)
         self.losses = [*getattr(read, "losses", ())]
         turn = self.turns[len(self.asked) - 1]

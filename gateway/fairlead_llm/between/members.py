@@ -8,9 +8,9 @@ import msgspec
 
 from fairlead_formats.messages.drafts import member
 from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.client_request import reading_body
 from fairlead_llm.wire import BadRequest
 
-OWN_MEMBER: Final = "fairlead"
 MOST_ENTRIES: Final = 20_000
 """Messages or items of a request that is translated."""
 MOST_PARTS: Final = 40_000
@@ -25,12 +25,8 @@ _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 def decoded_object(body: bytes) -> dict[str, Any]:
     """A body that is a JSON object. Raises BadRequest."""
-    try:
+    with reading_body():
         found = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply") from error
     if not isinstance(found, dict):
         raise BadRequest("the body is no JSON object")
     return found

@@ -16,12 +16,22 @@ from msgspec import Raw
 from fairlead_llm.between.conversation import NeutralRequest, with_names
 from fairlead_llm.between.families import FAMILIES, FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.members import OWN_MEMBER, bounded, decoded_object
+from fairlead_llm.between.members import bounded, decoded_object
 from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
+from fairlead_llm.client_request import OWN_MEMBER
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import EVENT_STREAM, BadAnswer, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_llm.wire import (
+    EVENT_STREAM,
+    BadAnswer,
+    BadRequest,
+    CallPlace,
+    KeptTurn,
+    ModelRound,
+    WireFormat,
+    WireRequest,
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -81,18 +91,9 @@ class TranslatedRequest:
     def restored_bytes(self) -> int:
         return self.inner.restored_bytes
 
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
-        members = _members(self.inner.body(model, more, injected, usage=usage, first=first, last=last))
-        self._family.settle(members, model, self.losses)
+    def body(self, asked: ModelRound) -> bytes:
+        members = _members(self.inner.body(asked))
+        self._family.settle(members, asked.model, self.losses)
         return _encode(members)
 
 

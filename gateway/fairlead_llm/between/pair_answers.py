@@ -21,8 +21,8 @@ from fairlead_llm.between.answers import (
 from fairlead_llm.between.conversation import CallPart, NeutralRequest
 from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_llm.client_request import OWN_MEMBER
 from fairlead_llm.errors import LlmError
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser

@@ -20,7 +20,7 @@ from fairlead_llm.chat.format import CHAT
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.usage import MAX_MEMBERS, added
-from fairlead_llm.wire import BadRequest, KeptTurn, WireFormat
+from fairlead_llm.wire import BadRequest, KeptTurn, ModelRound, WireFormat
 
 SMALL, LARGE = 30, 120
 ALLOWED = 1.5 * LARGE / SMALL
@@ -115,7 +115,7 @@ def allowed_servers(n: int) -> Callable[[], object]:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "s"}] * n}
     body = encoded(input="x", tools=[tool], tool_choice=choice)
     ours = [json.dumps({"type": "function", "name": f"demo__f{i}"}).encode() for i in range(n)]
-    return lambda: RESPONSES.read(body).body("m", (), ours, usage=False)
+    return lambda: RESPONSES.read(body).body(ModelRound("m", injected=ours))
 
 
 @pytest.mark.parametrize("work", [kept_results, allowed_servers])
@@ -129,7 +129,7 @@ def test_each_function_of_a_server_is_allowed_one_time() -> None:
     entries = [{"type": "mcp", "server_label": "s", "name": "b"}, {"type": "mcp", "server_label": "s"}]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [*entries, {"type": "web_search"}, *entries]}
     ours = [json.dumps({"type": "function", "name": f"demo__{name}"}).encode() for name in "ab"]
-    body = RESPONSES.read(encoded(input="x", tools=[tool], tool_choice=choice)).body("m", (), ours, usage=False)
+    body = RESPONSES.read(encoded(input="x", tools=[tool], tool_choice=choice)).body(ModelRound("m", injected=ours))
     names = [tool.get("name") for tool in json.loads(body)["tool_choice"]["tools"]]
     assert names == ["demo__b", "demo__a", None]
 

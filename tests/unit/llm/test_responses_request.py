@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_llm.responses.items import names_within, without_orphans
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import BadRequest
+from fairlead_llm.wire import BadRequest, ModelRound
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
@@ -25,7 +25,7 @@ def read(**members: Any) -> ResponsesRequest:
 
 
 def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.body("m", more, injected, usage=False, **about))
+    found: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
     return found
 
 
