@@ -47,7 +47,7 @@ class ClientRequest:
     def _take_messages(self, messages: Sequence[bytes | Raw], member: str) -> None:
         """Set the messages, of that member. Raises BadRequest where there is none."""
         if not messages:
-            raise BadRequest(f"{member}: give a list of at least one", member)
+            raise BadRequest(f"{member}: give at least one", member)
         self.client_messages = self.messages = messages
 
     @property

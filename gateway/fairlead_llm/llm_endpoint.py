@@ -29,7 +29,7 @@ from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
+from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, LoopResult, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import INTERNAL, Problem
@@ -173,7 +173,7 @@ class LlmEndpoint:
         kept = loop.to_keep(calls, said.in_request, results.messages, said.turn_key(before))
         await self._services.turns.keep(identity, prepared.wire, prepared.request.client_messages, kept)
         shown = ran if prepared.shows_calls else ()
-        written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
+        written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._kept is not None:
             rounds = [*before, said]
             await self._kept.keep(FinishedResponse(identity, asked.read, prepared, rounds, written, results.messages))

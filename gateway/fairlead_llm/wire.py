@@ -161,18 +161,23 @@ class WireAnswer(Protocol):
         kept.
         """
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
-        """This last answer as the answer of all rounds, in the client's format: behind what those `before` it said,
-        with the sum of usage, with calls of `theirs` alone (None: with all) and `more` members. `ran`: calls that are
-        shown to the client as the provider shows those of its own hosted tools.
-        """
+    def written(self, loop: LoopResult) -> bytes:
+        """This last answer as the answer of all rounds, in the client's format."""
+
+
+class LoopResult(msgspec.Struct, frozen=True):
+    """What a loop adds to its last answer, for the one answer that the client gets."""
+
+    before: Sequence[WireAnswer] = ()
+    """Answers of the earlier rounds."""
+    usage: Mapping[str, Any] = {}
+    """Sum over all rounds."""
+    theirs: Collection[str] | None = None
+    """Names of tools whose calls the client gets; None: of all."""
+    ran: Sequence[FinishedCall] = ()
+    """Calls that are shown to the client as the provider shows those of its own hosted tools."""
+    more: Mapping[str, Any] = {}
+    """Further members of the answer."""
 
 
 class WireStream(Protocol):

@@ -28,7 +28,7 @@ from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.scripted.model import ScriptedApi
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, ModelRound, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
@@ -88,7 +88,7 @@ class Wire:
                 answer = wire.answer(self._api.whole(turn, len(self.asked), out), read)
             except BadAnswer as error:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
-            written = answer.written((), answer.usage, theirs, (), {"fairlead": {}})
+            written = answer.written(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
             return httpx2.Response(200, content=written, headers={"content-type": "application/json"})
         body = b"".join(self._streamed(wire, read, turn, theirs, out))
         content = body if not self.cuts else _in_pieces(body, self.cuts)

@@ -24,7 +24,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.client_request import OWN_MEMBER
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, LoopResult, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -72,17 +72,10 @@ class PairAnswer:
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the id of the first round. Calls that were `ran` are not shown."""
-        rounds = [self._read(each.inner, ()) for each in before if isinstance(each, PairAnswer)]
-        last = self._read(self.inner, theirs)
+        rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
+        last = self._read(self.inner, loop.theirs)
         parts: list[AnswerPart] = []
         for each in rounds:
             parts += [*each.parts, RoundBorder()]
@@ -93,12 +86,12 @@ class PairAnswer:
             created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
         )  # fmt: skip
         report_stop(last.stop, self._losses)
-        counted = self._family.read_usage(usage)
+        counted = self._family.read_usage(loop.usage)
         found = self._client.write_answer(answer, counted, self._asked, self._losses)
-        return _encode({**found, **with_losses(more, self._losses)})
+        return _encode({**found, **with_losses(loop.more, self._losses)})
 
     def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
-        body = _decode(inner.written((), {}, theirs, (), {}))
+        body = _decode(inner.written(LoopResult(theirs=theirs)))
         return self._family.read_answer(body, self._losses)
 
 

@@ -6,14 +6,14 @@ Pure module. Members that are not understood stay as they came.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -68,22 +68,16 @@ class ChatAnswer:
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the id and time of the first round. Calls that were `ran` have no form in this API."""
-        rounds = [each for each in before if isinstance(each, ChatAnswer)]
+        theirs = loop.theirs
+        rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self
         texts = [each.text for each in rounds if each.text]
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in more.items()}}
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
         members |= first.head
-        if usage:
-            members["usage"] = Raw(_encode(usage))
+        if loop.usage:
+            members["usage"] = Raw(_encode(loop.usage))
         message, choice = dict(self._message), dict(self._choices[0])
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))

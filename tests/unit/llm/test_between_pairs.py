@@ -15,7 +15,7 @@ from fairlead_llm.chat.format import CHAT
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, ModelRound, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -131,7 +131,7 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
     said = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
     answered = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answered.written((), {}, read.tool_names, (), {}))
+    back = json.loads(answered.written(LoopResult(theirs=read.tool_names)))
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
 
@@ -141,7 +141,7 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
     said = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
     answer = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answer.written((), {}, ("manual",), (), {}))
+    back = json.loads(answer.written(LoopResult(theirs=("manual",))))
     assert [block["name"] for block in back["content"]] == ["manual"]
     assert back["stop_reason"] == "tool_use"
 
@@ -235,4 +235,4 @@ def test_whatever_a_provider_answers_is_translated_or_an_error(
         answer = wire.answer(json.dumps(value).encode(), read)
     except BadAnswer:
         return
-    assert isinstance(json.loads(answer.written((), answer.usage, None, (), {"fairlead": {}})), dict)
+    assert isinstance(json.loads(answer.written(LoopResult(usage=answer.usage, more={"fairlead": {}}))), dict)
