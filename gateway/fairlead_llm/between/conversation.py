@@ -6,7 +6,7 @@ the provider's own tools) is not here: readers report it as lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -121,6 +121,11 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     openai_only: Mapping[str, Any] = _NOTHING
     """Settings that only Chat Completions and Responses have, by name: `metadata`, `service_tier`, `verbosity`, ..."""
 
+    @property
+    def asked_effort(self) -> Effort | None:
+        """The effort, or what the budget stands for."""
+        return self.effort if self.budget is None else effort_of(self.budget)
+
 
 class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Model request of no provider's format: messages, tools and settings."""
@@ -172,6 +177,28 @@ def as_effort(value: object) -> Effort | None:
     """An effort by its name, in any case; `max` counts as the highest."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
+
+
+def in_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageTurn], bool]) -> list[MessageTurn]:
+    """The turns, neighbours as one where the first of a run `joins` the next."""
+    runs: list[tuple[MessageTurn, list[Part]]] = []
+    for turn in turns:
+        if runs and joins(runs[-1][0], turn):
+            runs[-1][1].extend(turn.parts)
+        else:
+            runs.append((turn, list(turn.parts)))
+    return [MessageTurn(first.role, tuple(parts)) for first, parts in runs]
+
+
+def leading_system(turns: Sequence[MessageTurn]) -> tuple[list[str], tuple[MessageTurn, ...]]:
+    """Texts of the system's turns in front of all others, and these."""
+    place = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return [system_text(turn) for turn in turns[:place]], tuple(turns[place:])
+
+
+def system_text(turn: MessageTurn) -> str:
+    """Words of one turn of the system's."""
+    return "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
 
 
 def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:

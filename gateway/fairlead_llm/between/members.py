@@ -49,6 +49,13 @@ class RequestMembers:
         value = self.any(*names)
         return value if isinstance(value, str) and value else None
 
+    def model(self) -> str:
+        """The model. Raises BadRequest where none is named."""
+        named = self.text("model")
+        if named is None:
+            raise BadRequest("model: give a name", "model")
+        return named
+
     def whole(self, *names: str) -> int | None:
         """A whole number above zero."""
         value = self.any(*names)

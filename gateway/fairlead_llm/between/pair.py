@@ -93,7 +93,7 @@ class TranslatedRequest:
 
     def body(self, asked: ModelRound) -> bytes:
         members = _members(self.inner.body(asked))
-        self._family.settle(members, asked.model, self.losses)
+        self._family.requests.settle(members, asked.model, self.losses)
         return _encode(members)
 
 
@@ -113,12 +113,12 @@ class PairFormat:
         given, losses = decoded_object(body), TranslationLosses()
         own = given.get(OWN_MEMBER, {})
         try:
-            asked = self._client.read_request(given, model, stream, losses)
+            asked = self._client.requests.read_request(given, model, stream, losses)
             tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
             turns = with_names(asked.turns, tools.forward)
             asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translated_choice(asked.choice, tools, losses)
-            written = _encode(self._family.write_request(asked, tools, choice, losses))
+            written = _encode(self._family.requests.write_request(asked, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
         inner = self._provider.read(written, asked.model, asked.stream)

@@ -86,13 +86,13 @@ class PairAnswer:
             created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
         )  # fmt: skip
         report_stop(last.stop, self._losses)
-        counted = self._family.read_usage(loop.usage)
-        found = self._client.write_answer(answer, counted, self._asked, self._losses)
+        counted = self._family.answers.read_usage(loop.usage)
+        found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)
         return _encode({**found, **with_losses(loop.more, self._losses)})
 
     def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
         body = _decode(inner.written(LoopResult(theirs=theirs)))
-        return self._family.read_answer(body, self._losses)
+        return self._family.answers.read_answer(body, self._losses)
 
 
 class PairStream:
@@ -166,7 +166,7 @@ class PairStream:
     def finish(self, more: Mapping[str, Any]) -> bytes:
         out = self._translated(self._inner.finish({}))
         out += self._begun()
-        usage = self._family.read_usage(self._inner.usage)
+        usage = self._family.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
         report_stop(stop, self._losses)
         return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))

@@ -81,13 +81,13 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
 def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
     tools = translated_tools(asked.tools, source, target, losses)
     choice = translated_choice(asked.choice, tools, losses)
-    body = FAMILIES[target].write_request(asked, tools, choice, losses)
+    body = FAMILIES[target].requests.write_request(asked, tools, choice, losses)
     found: dict[str, Any] = json.loads(json.dumps(body))
     return found
 
 
 def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> NeutralRequest:
-    return FAMILIES[name].read_request(body, "m", False, losses)
+    return FAMILIES[name].requests.read_request(body, "m", False, losses)
 
 
 def _alike(one: NeutralRequest, other: NeutralRequest) -> None:

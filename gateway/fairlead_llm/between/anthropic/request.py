@@ -44,9 +44,7 @@ def read_request(
 ) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.text("model")
-    if named is None:
-        raise BadRequest("model: give a name", "model")
+    named = members.model()
     members.without("fairlead")
     members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
     turns = read_messages(required_list(members, "messages"), losses)
