@@ -68,6 +68,8 @@ class CallBegin(msgspec.Struct, frozen=True):
 
     id: str
     name: str
+    custom: bool = False
+    """Whether it is one of a custom tool, whose text stands in place of arguments."""
 
 
 class CallDelta(msgspec.Struct, frozen=True):

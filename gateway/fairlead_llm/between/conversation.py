@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.call import EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
+from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_llm.between.losses import TranslationLosses
 
@@ -250,14 +250,15 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
 
 
 def with_names(turns: Sequence[MessageTurn], names: Mapping[str, str]) -> tuple[MessageTurn, ...]:
-    """The turns with other names of tools, in calls and results; `names` by the ones that stand there."""
-    if all(name == other for name, other in names.items()):
-        return tuple(turns)
+    """The turns with the names of tools that the model knows, in calls and results; `names` by the ones that stand
+    there. Calls of custom tools become calls of functions.
+    """
 
     def renamed(part: Part) -> Part:
         if isinstance(part, CallPart):
             name = part.call.wire_name
-            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+            kind = "" if part.call.kind == CUSTOM else part.call.kind
+            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as="", kind=kind))
         if isinstance(part, ResultPart):
             return msgspec.structs.replace(part, name=names.get(part.name, part.name))
         return part

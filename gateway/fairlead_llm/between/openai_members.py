@@ -1,33 +1,18 @@
-"""Members of requests that both of OpenAI's APIs have: flat in Responses; in Chat Completions all that is beside `type`
-is in a member of that name. Pure module.
-"""
+"""Members of requests that both of OpenAI's APIs have. Pure module."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.between.conversation import OutputSchema, SamplingSettings, ToolChoice
+from fairlead_llm.between.openai_forms import flat, nested
 from fairlead_llm.between.tools_for import TranslatedTools
 
 SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
 """Settings that mean the same in both."""
 _PLAIN: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
-
-
-def flat(given: object) -> object:
-    """A member of Chat Completions as Responses have it."""
-    kind = text_of(member(given, "type"))
-    inner = member(given, kind) if kind else None
-    return {**inner, "type": kind} if isinstance(inner, dict) else given
-
-
-def nested(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A member of Responses as Chat Completions have it."""
-    inner = {name: value for name, value in given.items() if name != "type"}
-    return {"type": given["type"], given["type"]: inner} if inner else dict(given)
 
 
 def read_choice(given: object) -> ToolChoice | None:

@@ -52,14 +52,15 @@ class TranslatedRequest:
         inner: WireRequest,
         asked: NeutralRequest,
         own: Raw,
-        names: TranslatedTools,
+        tools: TranslatedTools,
         family: FamilyTranslation,
         losses: TranslationLosses,
     ) -> None:
         self.inner = inner
         self.neutral = asked
         self.own = own
-        self.names = names
+        self.tools_sent = tools
+        """The client's own tools as the provider has them."""
         self.losses = losses
         self._family = family
         self.model = asked.model
@@ -133,14 +134,14 @@ class PairFormat:
         inner = self._provider.answer(body, asked)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses)
+        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
         asked = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
         inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
         return PairStream(
-            inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses, int(time.time())
+            inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
         )
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:

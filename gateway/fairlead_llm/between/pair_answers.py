@@ -12,6 +12,8 @@ import msgspec
 from fairlead_llm.between.answers import (
     AnswerPart,
     CallBegin,
+    CallDelta,
+    CallEnd,
     RoundBorder,
     StopReason,
     StreamEvent,
@@ -19,9 +21,11 @@ from fairlead_llm.between.answers import (
     TranslatedAnswer,
 )
 from fairlead_llm.between.conversation import CallPart, NeutralRequest
+from fairlead_llm.between.custom_tools import custom_call, custom_input
 from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_llm.between.tools_for import TranslatedTools
 from fairlead_llm.client_request import OWN_MEMBER
 from fairlead_llm.errors import LlmError
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, LoopResult, WireAnswer, WireStream
@@ -42,15 +46,14 @@ class PairAnswer:
         client: FamilyTranslation,
         family: FamilyTranslation,
         asked: NeutralRequest,
-        names: Mapping[str, str],
+        tools: TranslatedTools,
         losses: TranslationLosses,
     ) -> None:
-        """`names`: names that the model calls to the client's."""
         self.inner = inner
         self._client = client
         self._family = family
         self._asked = asked
-        self._names = names
+        self._tools = tools
         self._losses = losses
 
     @property
@@ -83,7 +86,7 @@ class PairAnswer:
         first = rounds[0] if rounds else last
         answer = msgspec.structs.replace(
             last, id=first.id or secrets.token_hex(12), model=last.model or self._asked.model,
-            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
+            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._tools) for part in parts),
         )  # fmt: skip
         report_stop(last.stop, self._losses)
         counted = self._family.answers.read_usage(loop.usage)
@@ -104,21 +107,23 @@ class PairStream:
         client: FamilyTranslation,
         family: FamilyTranslation,
         asked: NeutralRequest,
-        names: Mapping[str, str],
+        tools: TranslatedTools,
         losses: TranslationLosses,
         created: int,
     ) -> None:
-        """`names`: names that the model calls to the client's; `created`: seconds since 1970."""
+        """`created`: seconds since 1970."""
         self._inner = inner
         self._client = client
         self._family = family
         self._model = asked.model
-        self._names = names
+        self._tools = tools
         self._losses = losses
         self._parser = EventParser(MAX_EVENT)
         self._reader = family.reader(losses)
         self._writer = client.writer(asked, created, losses)
         self._started = False
+        self._held: list[str] | None = None
+        """Arguments of an open call of a custom tool, whose text is known when they are whole."""
         self._border = b""
         """Written between two rounds."""
 
@@ -200,19 +205,28 @@ class PairStream:
             event = StreamStart(event.id or secrets.token_hex(12), event.model)
             return self._writer.write(event)
         if isinstance(event, CallBegin):
-            event = CallBegin(event.id, self._names.get(event.name, event.name))
+            name = self._tools.names.get(event.name, event.name)
+            event = CallBegin(event.id, name, name in self._tools.custom)
+            self._held = [] if event.custom else None
+        elif isinstance(event, CallDelta) and self._held is not None:
+            self._held.append(event.text)
+            return b""
+        elif isinstance(event, CallEnd) and self._held is not None:
+            text, self._held = custom_input("".join(self._held)), None
+            return self._writer.write(CallDelta(text)) + self._writer.write(event)
         return self._begun() + self._writer.write(event)
 
     def _begun(self) -> bytes:
         return b"" if self._started else self._write(StreamStart("", self._model))
 
 
-def renamed_call(part: AnswerPart, names: Mapping[str, str]) -> AnswerPart:
-    """The part; a call under the client's name for its tool."""
+def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
+    """The part; a call under the client's name for its tool, and in the form of its tool."""
     if not isinstance(part, CallPart):
         return part
-    name = part.call.wire_name
-    return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+    name = tools.names.get(part.call.wire_name, part.call.wire_name)
+    call = msgspec.structs.replace(part.call, name=name, sent_as="")
+    return CallPart(custom_call(call) if name in tools.custom else call)
 
 
 def report_stop(stop: StopReason, losses: TranslationLosses) -> None:

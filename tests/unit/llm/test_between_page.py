@@ -80,6 +80,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         "type": "allowed_tools", "allowed_tools": ALLOWED}}),
     ("`n`, `logprobs`, `logit_bias`, all else", CHAT, {"n": 2}),
     ("`custom` tools", CHAT, {"tools": [*TOOLS[CHAT], {"type": "custom", "custom": {"name": "free"}}]}),
+    ("the grammar of a `custom` tool", CHAT, {"tools": [{"type": "custom", "custom": {"name": "free", "format": {
+        "type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}}]}),
     ("`reasoning` items", RESPONSES, {"input": [HI, {"type": "reasoning", "id": "rs", "summary": []},
                                                 {"role": "assistant", "content": "Yes"}, HI]}),
     ("a document by its address", RESPONSES, _user(RESPONSES, {"type": "input_file", "file_url": "https://a.b/c.pdf"})),

@@ -19,9 +19,9 @@ from fairlead_llm.between.conversation import (
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import RequestMembers, required_list
+from fairlead_llm.between.openai_forms import nested
 from fairlead_llm.between.openai_members import (
     SHARED,
-    nested,
     plain_model,
     read_choice,
     read_output,
