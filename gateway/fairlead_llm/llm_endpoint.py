@@ -23,6 +23,7 @@ from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
+from fairlead_llm.raw_json import MAX_VALUES, too_many_values
 from fairlead_llm.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
@@ -183,7 +184,10 @@ class LlmEndpoint:
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
         try:
-            return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
+            body = await answer.whole()
+            if too_many_values(body):
+                raise BadAnswer(f"the provider's answer holds more than {MAX_VALUES} values")
+            return loop.prepared.wire.answer(body, loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
@@ -229,6 +233,8 @@ async def answered(
     """
     try:
         body = b"".join(await read_pieces(request, MAX_BODY))
+        if too_many_values(body):
+            raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
         held = await while_connected(request, work(body))
     except LlmError as error:
         broken(error.code)

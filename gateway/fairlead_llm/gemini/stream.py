@@ -194,6 +194,8 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:
     """The members of a part of text or thoughts alone; none for any other."""
-    members = frozenset(part.read) if isinstance(part.read, dict) else frozenset()
+    if not isinstance(part.read, dict):
+        return frozenset()
+    members = frozenset(part.read)
     is_text = members <= {"text", "thought"} and isinstance(part.read.get("text"), str)
     return members if is_text and ("thought" not in members or part.thought) else frozenset()
