@@ -134,3 +134,9 @@ def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keye
 def test_a_name_over_256_characters_is_no_model(wanted: str) -> None:
     with pytest.raises(UnknownModel, match="over 256 characters"):
         read_providers({"openai": OPENAI}, {}).targets(wanted)
+
+
+@pytest.mark.parametrize("wanted", ["vllm/../x", "vllm/a/../../b", "vllm/.", "vllm/..", "gpt-5/../../files/f"])
+def test_a_name_that_leads_to_another_path_of_the_provider_is_no_model(wanted: str) -> None:
+    with pytest.raises(UnknownModel, match="no name of a model"):
+        PROVIDERS.targets(wanted)
