@@ -70,7 +70,7 @@ class ResultPart(msgspec.Struct, frozen=True):
 Part: TypeAlias = TextPart | RefusalPart | ThinkingPart | MediaPart | CallPart | ResultPart
 
 
-def words_of(part: Part) -> str:
+def text_of_part(part: Part) -> str:
     """Text of a part; empty where it is none."""
     return part.text if isinstance(part, (TextPart, RefusalPart, ThinkingPart)) else ""
 
@@ -201,7 +201,7 @@ def system_text(turn: MessageTurn) -> str:
     return "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
 
 
-def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
+def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
     """The turns with unique ids of calls, and with results in the order of the calls that they answer, under their ids.
     Where a format has no ids, results are matched by name and order.
     """

@@ -80,7 +80,7 @@ class FamilyTranslation(msgspec.Struct, frozen=True):
     name: str
     """Name of its format in `fairlead_formats.registry`."""
     errors: provider_errors.Family
-    member: str
+    messages_member: str
     """Member of a request that holds its messages."""
     requests: RequestTranslation
     messages: MessageTranslation

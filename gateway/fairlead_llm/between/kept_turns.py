@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_llm.between.conversation import linked
+from fairlead_llm.between.conversation import with_matched_results
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.wire import KeptTurn
@@ -26,7 +26,7 @@ def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     try:
         before: list[Any] = [_decode(message) for message in turn.before]
         results: list[Any] = [_decode(message) for message in turn.results]
-        turns = linked(source.messages.read_messages([*before, *results], losses))
+        turns = with_matched_results(source.messages.read_messages([*before, *results], losses))
     except (ValueError, RecursionError):
         return None
     # results of the last calls stand behind the last message of the model's

@@ -38,7 +38,7 @@ def _user(source: str, part: dict[str, Any]) -> dict[str, Any]:
     if source == GEMINI:
         return {"contents": [{"role": "user", "parts": [{"text": "Hi"}, part]}]}
     text = {"type": "input_text" if source == RESPONSES else "text", "text": "Hi"}
-    return {FAMILIES[source].member: [{"role": "user", "content": [text, part]}]}
+    return {FAMILIES[source].messages_member: [{"role": "user", "content": [text, part]}]}
 
 
 def _said(*blocks: dict[str, Any]) -> dict[str, Any]:

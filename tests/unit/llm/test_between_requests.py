@@ -23,7 +23,7 @@ from fairlead_llm.between.conversation import (
     ToolChoice,
 )
 from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import MAX_CODE, MOST, TranslationLosses
+from fairlead_llm.between.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_llm.between.tools_for import translated_choice, translated_tools
 from fairlead_llm.wire import BadRequest
 
@@ -338,5 +338,5 @@ def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: s
         return
     assert isinstance(body, dict)
     codes = [*losses]
-    assert len(codes) <= MOST + 1
+    assert len(codes) <= MAX_CODES + 1
     assert all(len(code) <= MAX_CODE and code.isascii() for code in codes)

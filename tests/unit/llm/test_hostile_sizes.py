@@ -14,7 +14,7 @@ from tests.support.operations import operations
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.answers import RoundBorder, part_texts
 from fairlead_llm.between.conversation import TextPart
-from fairlead_llm.between.members import MOST_ENTRIES, MOST_PARTS
+from fairlead_llm.between.members import MAX_ENTRIES, MAX_PARTS
 from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.gemini.format import GEMINI_EVENTS
@@ -141,9 +141,9 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MOST_PARTS}]),
-     encoded(messages=[{"role": "user", "content": ""}] * (MOST_ENTRIES + 1)),
-     encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MOST_PARTS + 1))],
+    [encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
+     encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
+     encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1))],
 )  # fmt: skip
 def test_more_entries_than_the_bound_are_refused_with_their_parts(body: bytes) -> None:
     with pytest.raises(BadRequest, match="too many"):
@@ -151,11 +151,11 @@ def test_more_entries_than_the_bound_are_refused_with_their_parts(body: bytes) -
 
 
 def test_parts_of_results_and_functions_of_groups_count() -> None:
-    inner = [{"type": "text", "text": ""}] * MOST_PARTS
+    inner = [{"type": "text", "text": ""}] * MAX_PARTS
     result = {"type": "tool_result", "tool_use_id": "c", "content": inner}
     with pytest.raises(BadRequest, match=r"messages"):
         pair(ANTHROPIC, CHAT).read(encoded(messages=[{"role": "user", "content": [result]}]))
-    group = {"functionDeclarations": [{"name": "f"}] * MOST_PARTS}
+    group = {"functionDeclarations": [{"name": "f"}] * MAX_PARTS}
     body = encoded(contents=[{"role": "user", "parts": [{"text": "x"}]}], tools=[group])
     with pytest.raises(BadRequest, match=r"tools"):
         pair(GEMINI_EVENTS, CHAT).read(body, "m", False)

@@ -18,11 +18,11 @@ from fairlead_llm.between.conversation import (
     TextPart,
     WrittenTurns,
     calls_by_id,
-    linked,
-    words_of,
+    text_of_part,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
 from fairlead_llm.between.message_parts import read_results, said_parts, written_results
 
@@ -42,7 +42,7 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         else:
             parts = tuple(_user(blocks, losses))
             turns.append(MessageTurn("system" if role == "system" else "user", parts))
-    return linked(turns)
+    return with_matched_results(turns)
 
 
 def _unknown(block: object, losses: TranslationLosses) -> None:
@@ -133,7 +133,7 @@ def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: Transl
 
 
 def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
-    found: Part = readable(part)
+    found: Part = text_or_media(part)
     if isinstance(found, MediaPart):
         source = {"type": "url", "url": found.url} if found.url else {
             "type": "base64", "media_type": found.mime, "data": found.data}  # fmt: skip
@@ -142,5 +142,5 @@ def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]
         if found.what == "document" and (found.url or found.mime == PDF):
             named = {"title": found.name} if found.name else {}
             return {"type": "document", "source": source, **named}
-        found = left_out(found, losses)
-    return {"type": "text", "text": words_of(found)}
+        found = media_notice(found, losses)
+    return {"type": "text", "text": text_of_part(found)}

@@ -20,13 +20,13 @@ from fairlead_llm.between.conversation import (
     WrittenTurns,
     calls_by_id,
     in_runs,
-    linked,
     system_text,
+    text_of_part,
     valid_call,
-    words_of,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
 from fairlead_llm.between.message_parts import read_results, written_results
 
@@ -37,7 +37,7 @@ _SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of messages."""
-    return linked(in_runs((_turn(message, losses) for message in messages), _both_results))
+    return with_matched_results(in_runs((_turn(message, losses) for message in messages), _both_results))
 
 
 def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
@@ -149,7 +149,7 @@ def _written_user(
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
-        part = readable(part)
+        part = text_or_media(part)
     if isinstance(part, MediaPart):
         if part.what == "image":
             return {"type": "image_url", "image_url": {"url": data_url(part)}}
@@ -158,5 +158,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
         if part.what == "document" and part.data and is_pdf(part):
             file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
             return {"type": "file", "file": file}
-        part = left_out(part, losses)
-    return {"type": "text", "text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"type": "text", "text": text_of_part(part)}

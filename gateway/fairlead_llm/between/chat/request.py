@@ -41,14 +41,14 @@ def read_request(
     members = RequestMembers(body, losses)
     named = members.model()
     members.refuse("functions", "this form of before `tools` does not go to a provider of another kind; use `tools`")
-    members.without("function_call", "fairlead", "store", "stream_obfuscation")
+    members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.whole("n") or 1) != 1:
         losses.add("n")
     turns = read_messages(required_list(members, "messages"), losses)
     system, turns = leading_system(turns)
     streams = bool(members.flag("stream"))
-    include_usage = member(members.any("stream_options"), "include_usage") is True
-    tools, choice = members.any("tools"), read_choice(members.any("tool_choice"))
+    include_usage = member(members.first("stream_options"), "include_usage") is True
+    tools, choice = members.first("tools"), read_choice(members.first("tool_choice"))
     settings = _settings(members)
     members.report_rest()
     return NeutralRequest(
@@ -67,10 +67,10 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         frequency_penalty=members.number("frequency_penalty"),
         presence_penalty=members.number("presence_penalty"),
         stop=members.texts("stop"),
-        effort=as_effort(members.any("reasoning_effort")),
+        effort=as_effort(members.first("reasoning_effort")),
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
-        output=read_output(members.any("response_format")),
+        output=read_output(members.first("response_format")),
         openai_only=openai_only,
     )
 

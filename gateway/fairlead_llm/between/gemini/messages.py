@@ -19,11 +19,11 @@ from fairlead_llm.between.conversation import (
     WrittenTurns,
     calls_by_id,
     in_runs,
-    linked,
-    words_of,
+    text_of_part,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import left_out, media_of_data, media_of_url
+from fairlead_llm.between.media import media_notice, media_of_data, media_of_url
 from fairlead_llm.between.members import report_extras
 from fairlead_llm.between.message_parts import read_results, said_parts, written_results
 
@@ -35,7 +35,7 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of contents."""
-    return linked(in_runs((_turn(content, losses) for content in contents), _both_users))
+    return with_matched_results(in_runs((_turn(content, losses) for content in contents), _both_users))
 
 
 def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
@@ -118,5 +118,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         if part.mime:
             return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
-        part = left_out(part, losses)
-    return {"text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"text": text_of_part(part)}

@@ -21,12 +21,12 @@ from fairlead_llm.between.conversation import (
     WrittenTurns,
     calls_by_id,
     in_runs,
-    linked,
+    text_of_part,
     valid_call,
-    words_of,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
 from fairlead_llm.between.message_parts import read_results, written_results
 from fairlead_llm.wire import BadRequest
@@ -37,7 +37,7 @@ FORMAT: Final = message_format(OPENAI_RESPONSES)
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of items: neighbours of one side are one turn. Raises BadRequest."""
     runs = in_runs((_turn(item, losses) for item in entries), _of_one_side)
-    return linked([turn for turn in runs if turn.parts])
+    return with_matched_results([turn for turn in runs if turn.parts])
 
 
 def _of_one_side(one: MessageTurn, other: MessageTurn) -> bool:
@@ -134,7 +134,7 @@ def _written_asked(
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
-        part = readable(part)
+        part = text_or_media(part)
     if isinstance(part, MediaPart):
         if part.what == "image":
             return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
@@ -142,5 +142,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             address = {"file_url": part.url} if part.url else {"file_data": data_url(part)}
             named = {} if part.url else {"filename": part.name or "file.pdf"}
             return {"type": "input_file", **named, **address}
-        part = left_out(part, losses)
-    return {"type": "input_text", "text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"type": "input_text", "text": text_of_part(part)}

@@ -48,16 +48,16 @@ def read_request(
     for name in ("previous_response_id", "conversation", "prompt"):
         members.refuse(name, _NOT_HELD)
     members.refuse("background", "a provider of another kind does not answer in the background")
-    members.without("fairlead", "store", "stream_options", "include", "truncation")
+    members.leave_out("fairlead", "store", "stream_options", "include", "truncation")
     if isinstance(body.get("input"), str) and body["input"]:
-        members.without("input")
+        members.leave_out("input")
         turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
     else:
         turns = read_messages(required_list(members, "input"), losses)
     instructions = members.text("instructions")
     system, turns = leading_system(turns)
-    tools = [tool for tool in items(members.any("tools")) if not _of_gateway(tool)]
-    choice = read_choice(members.any("tool_choice"))
+    tools = [tool for tool in items(members.first("tools")) if not _of_gateway(tool)]
+    choice = read_choice(members.first("tool_choice"))
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
     return NeutralRequest(
@@ -73,7 +73,7 @@ def _of_gateway(tool: object) -> bool:
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
-    reasoning, text = members.any("reasoning"), members.any("text")
+    reasoning, text = members.first("reasoning"), members.first("text")
     openai_only = members.named(*SHARED)
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
