@@ -176,7 +176,17 @@ def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
     for field, after in zip(made.body, [*made.body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
-            yield field.target.id, _of_annotation(field.annotation, aliases), " ".join((text or "").split())
+            yield (
+                _name(field.target.id, field.value),
+                _of_annotation(field.annotation, aliases),
+                " ".join((text or "").split()),
+            )
+
+
+def _name(member: str, default: ast.expr | None) -> str:
+    """Name of a setting: its alias, where it cannot be that of a member."""
+    keywords = default.keywords if isinstance(default, ast.Call) else ()
+    return next((ast.literal_eval(k.value) for k in keywords if k.arg == "alias"), member)
 
 
 def _camel(name: str) -> str:
@@ -197,6 +207,8 @@ def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
     match node:
         case ast.Name(id=name) if name in _SCALARS:
             return {"type": _SCALARS[name]}
+        case ast.Name(id="CommaSeparated"):
+            return {"type": "array", "items": {"type": "string"}}
         case ast.Name(id=name) if name in aliases:
             return _of_annotation(aliases[name], aliases)
         case ast.BinOp(left=left, op=ast.BitOr()):
