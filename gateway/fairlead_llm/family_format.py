@@ -1,4 +1,4 @@
-"""What the wire formats of all families do alike. Pure module."""
+"""Base of the wire formats of all families. Pure module."""
 
 from __future__ import annotations
 

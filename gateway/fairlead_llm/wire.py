@@ -83,7 +83,7 @@ class FinishedCall(msgspec.Struct, frozen=True):
 
 
 class ModelRound(msgspec.Struct, frozen=True):
-    """What a model is asked in one round beside what the client sent."""
+    """One round of a request: additions of the loop to what the client sent."""
 
     model: str
     """As the provider calls it."""
@@ -166,7 +166,7 @@ class WireAnswer(Protocol):
 
 
 class LoopResult(msgspec.Struct, frozen=True):
-    """What a loop adds to its last answer, for the one answer that the client gets."""
+    """Additions of a loop to its last answer, for the one answer that the client gets."""
 
     before: Sequence[WireAnswer] = ()
     """Answers of the earlier rounds."""

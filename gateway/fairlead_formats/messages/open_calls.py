@@ -95,7 +95,7 @@ class OpenCalls:
 
 
 def _keys(call: ModelCall) -> Iterator[str]:
-    """What results may name a call, the surest first: ids as formats write them, names where they have no ids."""
+    """Keys by which results name a call, the surest first: ids as formats write them, names where they have no ids."""
     yield call.id
     for known in PROVIDER_FORMATS.values():
         yield known.messages.written_id(call.id)

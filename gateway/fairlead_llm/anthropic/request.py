@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.anthropic.history import outgoing
-from fairlead_llm.client_request import OWN_MEMBER, ClientRequest, reading_body
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.raw_json import array
 from fairlead_llm.wire import ModelRound
 
@@ -40,7 +40,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-class AnthropicRequest(ClientRequest):
+class AnthropicRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead_formats.messages.drafts import member
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.client_request import reading_body
+from fairlead_llm.family_request import reading_body
 from fairlead_llm.wire import BadRequest
 
 MAX_ENTRIES: Final = 20_000

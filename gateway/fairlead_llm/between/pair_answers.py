@@ -26,8 +26,8 @@ from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.between.tools_for import TranslatedTools
-from fairlead_llm.client_request import OWN_MEMBER
 from fairlead_llm.errors import LlmError
+from fairlead_llm.family_request import OWN_MEMBER
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, LoopResult, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 

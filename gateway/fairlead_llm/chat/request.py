@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.client_request import OWN_MEMBER, ClientRequest, reading_body
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.wire import ModelRound
 
 Pieces = Sequence[bytes | Raw]
@@ -50,7 +50,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-class ChatRequest(ClientRequest):
+class ChatRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes) -> None:

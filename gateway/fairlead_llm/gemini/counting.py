@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.client_request import OWN_MEMBER, reading_body
+from fairlead_llm.family_request import OWN_MEMBER, reading_body
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.parts import key_of
 from fairlead_llm.gemini.paths import COUNT, path_of, resource_of

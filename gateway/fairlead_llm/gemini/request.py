@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_llm.client_request import OWN_MEMBER, ClientRequest, reading_body
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.gemini.parts import is_list, key_of
 from fairlead_llm.gemini.paths import resource_of
 from fairlead_llm.gemini.signatures import signed
@@ -43,7 +43,7 @@ _any: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
-class GeminiRequest(ClientRequest):
+class GeminiRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes, model: str, stream: bool) -> None:

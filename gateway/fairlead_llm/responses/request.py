@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.client_request import OWN_MEMBER, ClientRequest, reading_body
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.responses.approvals import Approvals, filled
 from fairlead_llm.responses.items import (
@@ -57,7 +57,7 @@ _tool: Final = msgspec.json.Decoder(_ToolHead).decode
 _mcp: Final = msgspec.json.Decoder(McpTool).decode
 
 
-class ResponsesRequest(ClientRequest):
+class ResponsesRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes) -> None:

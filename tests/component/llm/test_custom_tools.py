@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.pairclients import ask
 
 from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
+from pairclients import ask
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "*** Begin Patch" LF'}
 NESTED = {"type": "grammar", "grammar": {name: GRAMMAR[name] for name in ("syntax", "definition")}}

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Raw
-from tests.support.operations import operations
 
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.answers import RoundBorder, part_texts
@@ -21,6 +20,7 @@ from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.usage import MAX_MEMBERS, added
 from fairlead_llm.wire import BadRequest, KeptTurn, ModelRound, WireFormat
+from operations import operations
 
 SMALL, LARGE = 30, 120
 ALLOWED = 1.5 * LARGE / SMALL

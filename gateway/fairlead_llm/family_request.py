@@ -1,5 +1,5 @@
-"""Requests of clients, read as raw members, so that what is not understood goes out as it came: what all wire formats
-share. Pure module.
+"""Base of the requests of clients, read as raw members, so that what is not understood goes out as it came. Pure
+module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reading_body() -> Iterator[None]:
         raise BadRequest("the body is nested too deeply") from error
 
 
-class ClientRequest:
+class FamilyRequest:
     """One request of a client: its messages, and what every format says of it."""
 
     model: str
