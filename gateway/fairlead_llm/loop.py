@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.losses import TranslationLosses
@@ -28,7 +28,7 @@ from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn, RunningCall
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -321,8 +321,8 @@ class ToolLoop:
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
             if plan.runs and plan.entry is not None:
                 self.record.tool_called(plan.entry.name, _tokens_of(result or {}))
-            arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
-            finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
+            begun = running_call(call)
+            finished.append(FinishedCall(begun.id, begun.name, begun.arguments, result or {}, outcome.seconds))
         if results:
             everything = all(result and result.get("isError") for result in results)
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
@@ -371,6 +371,12 @@ class ToolLoop:
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
         return self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
+
+
+def running_call(call: ModelCall) -> RunningCall:
+    """A call as clients see it that ask for that; arguments that cannot be read are none."""
+    arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
+    return RunningCall(call.id, call.wire_name, arguments)
 
 
 def _tokens_of(result: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import NO_RESULTS, ToolLoop
+from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
 from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.refused_keys import key_refused, tells_of_key
 from fairlead_llm.request_record import CLIENT_CLOSED
@@ -120,10 +120,12 @@ class StreamedAnswer(Response):
                 continue
             calls, results = held.split(stream.message), NO_RESULTS
             if calls.gateway_calls and not held.tools_disabled:
+                if prepared.shows_calls:
+                    await self._write(stream.running([*map(running_call, calls.gateway_calls)]))
                 results = await held.run(calls.gateway_calls)
                 self._results = results.messages
-            if prepared.shows_calls:
-                await self._write(stream.ran(results.finished))
+                if prepared.shows_calls:
+                    await self._write(stream.ran(results.finished))
             if calls.client_calls or not results.messages:
                 kept = held.to_keep(calls, stream.in_request, results.messages, stream.turn_key)
                 await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.client_messages, kept)

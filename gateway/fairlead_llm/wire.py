@@ -69,14 +69,19 @@ class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
     """Messages with the results of the calls that were run here."""
 
 
-class FinishedCall(msgspec.Struct, frozen=True):
-    """One call that was run here, for clients that ask to see them."""
+class RunningCall(msgspec.Struct, frozen=True):
+    """One call that is run here, for clients that ask to see them."""
 
     id: str
     name: str
     """As the model wrote it."""
     arguments: bytes
-    """JSON."""
+    """JSON, as the model wrote it."""
+
+
+class FinishedCall(RunningCall, frozen=True):
+    """One call that was run here."""
+
     result: Mapping[str, Any]
     """In MCP's form."""
     seconds: float = 0
@@ -207,8 +212,11 @@ class WireStream(Protocol):
     def end_round(self) -> bytes:
         """End the round; the part of the stream that was held of the client's own calls."""
 
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        """Show calls that were run here, as the provider shows those of its own hosted tools."""
+        """Show the results of the calls that were shown as `running`; without these, both."""
 
     def next_round(self) -> None:
         """Go on with the next answer."""

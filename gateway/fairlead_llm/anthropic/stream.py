@@ -25,11 +25,11 @@ from fairlead_llm.anthropic.blocks import (
     signed_thought,
 )
 from fairlead_llm.anthropic.errors import error_object
-from fairlead_llm.anthropic.shown_calls import shown
+from fairlead_llm.anthropic.shown_calls import shown_results, shown_uses
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -71,6 +71,8 @@ class AnthropicStream:
         """Whether the client has its `message_start`."""
         self.usage: dict[str, Any] = {}
         self._thought: str | None = None
+        self._running = False
+        """Whether the client has calls of this round, and not their results."""
         self._begin()
 
     def _begin(self) -> None:
@@ -213,14 +215,24 @@ class AnthropicStream:
     def ended(self) -> bool:
         return self.done and self.stop_reason is not None
 
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        self._running = bool(calls)
+        return self._made(shown_uses(calls))
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        out = b""
-        for raw in shown(calls):
+        uses = b"" if self._running else self.running(calls)
+        self._running = False
+        return uses + self._made(shown_results(calls))
+
+    def _made(self, blocks: Sequence[bytes]) -> bytes:
+        """Events of blocks of our own."""
+        out = []
+        for raw in blocks:
             place, self._shown = self._shown, self._shown + 1
             start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
             stop = {"type": "content_block_stop", "index": place}
-            out += b"".join(_framed(str(each["type"]), _encode(each)) for each in (start, stop))
-        return out
+            out += [_framed(str(each["type"]), _encode(each)) for each in (start, stop)]
+        return b"".join(out)
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         said = error_object(error) if raw is None else Raw(raw)

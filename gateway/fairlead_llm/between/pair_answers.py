@@ -24,7 +24,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -163,8 +163,11 @@ class PairStream:
     def end_round(self) -> bytes:
         return self._translated(self._inner.end_round())
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # shown by clients' own formats in as many forms
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def next_round(self) -> None:
         self._inner.next_round()

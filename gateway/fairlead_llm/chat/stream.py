@@ -19,7 +19,7 @@ from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -305,8 +305,11 @@ class ChatStream:
     def malformed_call(self) -> bool:
         return False  # this API does not tell
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"

@@ -22,7 +22,7 @@ from fairlead_llm.gemini.errors import error_in, error_object
 from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -147,8 +147,11 @@ class GeminiStream:
     def in_request(self) -> list[bytes]:
         return [content_of(whole_parts(self._parts))]
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
         """The end of the last round, with the sum of usage; of a stream that has passed, what closes it."""
