@@ -19,11 +19,12 @@ from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem, over_budget
-from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
+from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import TurnStore
@@ -171,7 +172,8 @@ class LlmEndpoint:
             if answer.status != 200:
                 return await self._refused(answer, loop)
         kept = loop.to_keep(calls, said.in_request, results.messages, said.turn_key(before))
-        await self._services.turns.keep(identity, prepared.wire, prepared.request.client_messages, kept)
+        said_before = prepared.request.client_messages
+        await self._services.turns.keep(identity, prepared.wire, said_before, kept, prepared.losses)
         shown = ran if prepared.shows_calls else ()
         written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
         if self._kept is not None:

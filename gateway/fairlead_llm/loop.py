@@ -14,10 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import InvalidCall, ModelCall
+from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
-from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
@@ -27,8 +26,9 @@ from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn, RunningCall
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -42,7 +42,7 @@ LAST_WORDS: Final = 30.0
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 LOSSES: Final = "x-fairlead-losses"
-"""Header of an answer: codes of what was lost on the way to a provider of another family."""
+"""Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -57,27 +57,6 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Seconds for the whole request, all rounds and tool calls included."""
     max_tokens: int = 0
     """Tokens read and written after which the model may call nothing more; 0: any number."""
-
-
-class RoundCalls(msgspec.Struct, frozen=True):
-    """Calls of one message of the model."""
-
-    gateway_calls: Sequence[ModelCall]
-    """Calls that the gateway runs."""
-    client_calls: Sequence[CallKey]
-    """Calls that the caller gets: of its own tools, and those that wait for it."""
-
-
-class RoundResults(msgspec.Struct, frozen=True):
-    """Results of the calls that one round had run here."""
-
-    messages: list[bytes]
-    """As the model gets them."""
-    finished: list[FinishedCall]
-
-
-NO_RESULTS: Final = RoundResults([], [])
-"""Those of a round that had nothing to run."""
 
 
 class ToolLoop:
@@ -180,7 +159,7 @@ class ToolLoop:
             if answer is not None and (not spare or (answer.status < 500 and answer.status not in _TRY_NEXT)):
                 self._rounds += answer.status == 200
                 return answer
-            following = await self._following()
+            following = await self._following(answer)
             if following is not None:
                 self.prepared = following
                 if answer is not None:
@@ -191,12 +170,18 @@ class ToolLoop:
             elif failure is not None:
                 raise failure
 
-    async def _following(self) -> PreparedRequest | None:
-        """The request for the models that are left; None where it holds something that none of their APIs has."""
+    async def _following(self, held: ProviderAnswer | None) -> PreparedRequest | None:
+        """The request for the models that are left; None where it holds something that none of their APIs has. The
+        answer that is held meanwhile is closed where it cannot be prepared for another reason.
+        """
         try:
             return await self._prepare(self.prepared.targets[1:])
         except BadRequest:
             return None
+        except BaseException:
+            if held is not None:
+                held.close()
+            raise
 
     def _open_budget(self) -> None:
         """Have the tools of another offer bound by the limits of their own namespaces. Raises LlmError."""
@@ -248,7 +233,7 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.theirs is not None or self._losses is not None
+        counts = self.theirs is not None or losses_of(prepared.request) is not None
         body = prepared.request.body(
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
@@ -272,12 +257,8 @@ class ToolLoop:
         return NO_RETRY if self._has_run else {}
 
     @property
-    def _losses(self) -> TranslationLosses | None:
-        return losses_of(self.prepared.request)
-
-    @property
     def _loss_header(self) -> Mapping[str, str]:
-        losses = ", ".join(self._losses or ())
+        losses = ", ".join(self.prepared.losses)
         return {LOSSES: losses} if losses else {}
 
     def over(self) -> LlmError:
@@ -285,9 +266,12 @@ class ToolLoop:
         return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
     def split(self, message: Mapping[str, Any]) -> RoundCalls:
-        """Calls of a message, by who runs them."""
+        """Calls of a message, by who runs them. Raises LlmError where they are more than `MAX_CALLS`."""
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
+        if names is not None and len(calls) > MAX_CALLS:
+            said = f"the provider's answer has more than {MAX_CALLS} calls"
+            raise LlmError(502, said, "bad_answer", headers=self.no_retry)
         ours: list[ModelCall] = []
         theirs: list[ModelCall] = []
         for call in calls:
@@ -320,7 +304,7 @@ class ToolLoop:
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
             if plan.runs and plan.entry is not None:
-                self.record.tool_called(plan.entry.name, _tokens_of(result or {}))
+                self.record.tool_called(plan.entry.name, result_tokens(result or {}))
             begun = running_call(call)
             finished.append(FinishedCall(begun.id, begun.name, begun.arguments, result or {}, outcome.seconds))
         if results:
@@ -370,17 +354,6 @@ class ToolLoop:
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
-
-
-def running_call(call: ModelCall) -> RunningCall:
-    """A call as clients see it that ask for that; arguments that cannot be read are none."""
-    arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
-    return RunningCall(call.id, call.wire_name, arguments)
-
-
-def _tokens_of(result: Mapping[str, Any]) -> int:
-    """Tokens of a result's texts, about."""
-    content = result.get("content")
-    parts = content if isinstance(content, list) else []
-    return sum(len(part["text"]) for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)) // 4
+        said = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
+        losses = [*self.prepared.losses]
+        return {**said, "losses": losses} if losses else said

@@ -23,12 +23,17 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
+from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
 UNGUESSABLE: Final = 16
 """Characters of an id at least, where nothing but ids and the conversation tells one anonymous caller from another."""
+NOT_KEPT: Final = "turn_not_kept"
+"""Code of a loss: the store takes no turn, and the model will ask anew."""
+NOT_RESTORED: Final = "turns_not_restored"
+"""Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
 _ENTRY: Final = "turn"
 _NOT_SAID: Final = frozenset({"system", "developer", "tool"})
 """Roles that formats have in other places, and whose texts do not tell conversations apart."""
@@ -49,9 +54,10 @@ class TurnStore:
         wire: WireFormat,
         conversation: Sequence[bytes | Raw],
         kept: tuple[Sequence[CallKey], KeptTurn] | None,
+        losses: TranslationLosses,
     ) -> None:
         """Keep a turn, if there is one to be kept, with those of its calls that the caller sees; `conversation` are the
-        messages of the caller's request.
+        messages of the caller's request. `losses` gets `NOT_KEPT` where the store is out.
         """
         store = self._recorder.store
         if store is None or kept is None or not _tells_apart(identity, kept[0]):
@@ -62,31 +68,45 @@ class TurnStore:
             account = self._recorder.account(identity, session)
             await store.append(account, session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
+            losses.add(NOT_KEPT)
             log.warning("The results of a mixed turn are not kept, and the model will ask for them again: %s", error)
 
     async def restored(
-        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw]
+        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw], losses: TranslationLosses
     ) -> Sequence[bytes | Raw]:
-        """The messages, each that a turn is kept for replaced by the whole turn."""
+        """The messages, each that a turn is kept for replaced by the whole turn. `losses` gets `NOT_RESTORED` where the
+        store is out.
+        """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
         said = _Said(wire)
         sessions = [_session(said.up_to(messages, place.start), place.calls) for place in places]
         found = await asyncio.gather(
-            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True))
+            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True)),
+            return_exceptions=True,
         )
-        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if turn is not None}
+        failures = [each for each in found if isinstance(each, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, ContextUnavailable):
+                raise failure
+        if failures:  # one line for all of them
+            losses.add(NOT_RESTORED)
+            log.warning(
+                "Turns that were kept are not put back, and the model may ask for results again: %s", failures[0]
+            )
+        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
         return wire.restored(messages, turns) if turns else messages
 
     async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
+        """The turn of a place. Raises ContextUnavailable."""
         store = self._recorder.store
         if store is None or not _tells_apart(identity, place.calls):
             return None
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             turn = _decode(entries[-1]) if entries else None
-        except (ContextUnavailable, msgspec.MsgspecError):
+        except msgspec.MsgspecError:
             return None
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 

@@ -129,7 +129,11 @@ class ProviderClient:
                 answer = await self._opened().request(
                     method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
                 )
-            return ProviderAnswer(answer, passed_on, provider.idle_seconds)
+            try:
+                return ProviderAnswer(answer, passed_on, provider.idle_seconds)
+            except BaseException:
+                answer.close()
+                raise
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:

@@ -108,7 +108,7 @@ def _called(seen: list[dict[str, Any]]) -> Any:
 
 
 def _tool_server(
-    tools: Sequence[dict[str, Any]], seen: list[dict[str, Any]], before: Callable[[], Awaitable[None]] | None
+    tools: Sequence[dict[str, Any]], seen: list[dict[str, Any]], before: Callable[[], Awaitable[object]] | None
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
     call = _called(seen)
 
@@ -141,7 +141,7 @@ async def llm_world(
     tiers: Sequence[Tier] = (),
     prices: Mapping[str, ModelPrice] | None = None,
     before_answer: Callable[[], Awaitable[None]] | None = None,
-    before_call: Callable[[], Awaitable[None]] | None = None,
+    before_call: Callable[[], Awaitable[object]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.

@@ -5,6 +5,7 @@ Pure module. Members that are not understood stay as they came.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -87,12 +88,12 @@ class ChatAnswer:
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self.message)
-        kept = [call for call in calls if theirs is None or is_of(call, theirs)]
-        if len(kept) < len(calls):
+        kept = [theirs is None or is_of(call, theirs) for call in calls]
+        if not all(kept):
             message.pop(TOOL_CALLS, None)
-            if kept:
-                raws = zip(calls, _raws(self._message[TOOL_CALLS]), strict=False)
-                message[TOOL_CALLS] = Raw(_encode([raw for call, raw in raws if call in kept]))
+            if any(kept):
+                raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, kept)]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))

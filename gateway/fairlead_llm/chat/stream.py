@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
 from fairlead_llm.chat.errors import error_object
@@ -27,8 +28,6 @@ MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
 MAX_NAME: Final = 1024
 """Characters of a called tool's name."""
-MAX_CALLS: Final = 128
-"""Calls of one round."""
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
 _NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})

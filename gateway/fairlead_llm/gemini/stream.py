@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.answer import joined
 from fairlead_llm.gemini.errors import error_in, error_object
@@ -26,8 +27,6 @@ from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
-MAX_CALLS: Final = 128
-"""Calls of one round."""
 BROKEN: Final = "the provider broke the answer off"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
