@@ -24,6 +24,7 @@ from fairlead_llm.offered_calls import offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
+from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
@@ -99,6 +100,8 @@ class ToolLoop:
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
         self._repeated = False
+        self._without_thoughts = False
+        """Whether the model gets no thoughts that others sealed."""
 
     @property
     def offer(self) -> ToolOffer | None:
@@ -156,12 +159,15 @@ class ToolLoop:
                 if not spare or not self.seconds_left():
                     raise
                 failure = error
+            if answer is not None and await self._refuses_thoughts(answer):
+                answer.close()
+                continue
             if answer is not None and (not spare or (answer.status < 500 and answer.status not in _TRY_NEXT)):
                 self._rounds += answer.status == 200
                 return answer
             following = await self._following(answer)
             if following is not None:
-                self.prepared = following
+                self.prepared, self._without_thoughts = following, False
                 if answer is not None:
                     answer.close()
                 self._open_budget()
@@ -169,6 +175,18 @@ class ToolLoop:
                 return answer
             elif failure is not None:
                 raise failure
+
+    async def _refuses_thoughts(self, answer: ProviderAnswer) -> bool:
+        """Whether the model refuses thoughts that another one sealed, so that it is to be asked without them: a
+        conversation may have been another model's before.
+        """
+        if answer.status != 400 or self._rounds or self._without_thoughts:
+            return False
+        try:
+            self._without_thoughts = tells_of_thoughts(await answer.whole())
+        except ProviderUnavailable:
+            return False  # reading it again says so
+        return self._without_thoughts
 
     async def _following(self, held: ProviderAnswer | None) -> PreparedRequest | None:
         """The request for the models that are left; None where it holds something that none of their APIs has. The
@@ -238,6 +256,11 @@ class ToolLoop:
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
+        if self._without_thoughts:
+            unsealed = without_thoughts(prepared.wire, body, len(self._more))
+            if unsealed is not None:
+                prepared.losses.add(LOST_THOUGHTS)
+            body = unsealed or body
         self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)

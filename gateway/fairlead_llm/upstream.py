@@ -62,6 +62,7 @@ class ProviderAnswer:
         """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
         self._answer = answer
         self._idle_seconds = idle_seconds
+        self._whole: bytes | None = None
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
@@ -70,13 +71,16 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """The body. Raises ProviderUnavailable."""
+        """The body, which is kept. Raises ProviderUnavailable."""
+        if self._whole is not None:
+            return self._whole
         found = bytearray()
         async for piece in self.pieces():
             found += piece
             if len(found) > MAX_ANSWER:
                 raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
-        return bytes(found)
+        self._whole = bytes(found)
+        return self._whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises ProviderUnavailable where it breaks off."""

@@ -285,5 +285,11 @@ class WireFormat(Protocol):
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         """A provider's refusal in the client's format."""
 
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
+        its last `kept` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
+        UnicodeDecodeError.
+        """
+
     def error_in(self, body: bytes) -> bytes | None:
         """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""

@@ -17,6 +17,7 @@ from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, cal
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
+from fairlead_llm.anthropic.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
@@ -71,6 +72,9 @@ class AnthropicFormat:
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         return without_key(status, body, error_body)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

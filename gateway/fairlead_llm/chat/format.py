@@ -16,6 +16,7 @@ from fairlead_llm.chat.calls import calls_of, name_of
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
+from fairlead_llm.chat.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
@@ -80,6 +81,9 @@ class ChatFormat:
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         return without_key(status, body, error_body)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

@@ -20,6 +20,7 @@ from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
+from fairlead_llm.responses.unsealed import without_thoughts
 from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
 
 
@@ -81,6 +82,9 @@ class ResponsesFormat:
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         return without_key(status, body, error_body)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)
