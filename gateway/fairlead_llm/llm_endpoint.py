@@ -26,7 +26,7 @@ from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, U
 from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
 from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
-from fairlead_llm.tier_choice import AUTO, chosen_tier
+from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
@@ -59,6 +59,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     breakers: ModelBreakers
     ledger: ModelLedger
     counts: LlmCounts
+    tier_changes: TierChanges
 
 
 class LlmEndpoint:
@@ -140,7 +141,7 @@ class LlmEndpoint:
         choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.client_messages))
         if choice is None:
             return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
-        if choice.changed:
+        if self._services.tier_changes.is_new(asked.identity.principal, choice):
             self._services.counts.tier_changed(choice.name)
         wishes = msgspec.structs.replace(asked.wishes, tier=choice.name)
         return msgspec.structs.replace(asked, wishes=wishes, tier_rule=choice.rule)

@@ -24,6 +24,7 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
@@ -35,8 +36,6 @@ NOT_KEPT: Final = "turn_not_kept"
 NOT_RESTORED: Final = "turns_not_restored"
 """Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
 _ENTRY: Final = "turn"
-_NOT_SAID: Final = frozenset({"system", "developer", "tool"})
-"""Roles that formats have in other places, and whose texts do not tell conversations apart."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class TurnStore:
         if store is None or kept is None or not _tells_apart(identity, kept[0]):
             return
         shown, turn = kept
-        session = _session(_Said(wire).up_to(conversation, len(conversation)), shown)
+        session = _session(ConversationDigest(wire).up_to(conversation, len(conversation)), shown)
         try:
             account = self._recorder.account(identity, session)
             await store.append(account, session, _ENTRY, _encode(turn))
@@ -80,7 +79,7 @@ class TurnStore:
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        said = _Said(wire)
+        said = ConversationDigest(wire)
         sessions = [_session(said.up_to(messages, place.start), place.calls) for place in places]
         found = await asyncio.gather(
             *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True)),
@@ -113,24 +112,6 @@ class TurnStore:
 
 def _tells_apart(identity: Identity, shown: Sequence[CallKey]) -> bool:
     return bool(identity.owner) or all(len(call.id) >= UNGUESSABLE for call in shown)
-
-
-class _Said:
-    """Digest of a conversation's roles and texts, which grows with it: each message is read once."""
-
-    def __init__(self, wire: WireFormat) -> None:
-        self._wire = wire
-        self._read = 0
-        self._digest = hashlib.blake2b(digest_size=24)
-
-    def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
-        """The digest of the messages in front of `end`, which never goes back."""
-        for message in messages[self._read : end]:
-            role, text = self._wire.role_and_text(message)
-            if role not in _NOT_SAID and text:
-                self._digest.update(json.dumps([role, text]).encode())
-        self._read = max(self._read, end)
-        return self._digest.copy()
 
 
 def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:

@@ -84,6 +84,19 @@ async def test_a_turn_whose_calls_the_caller_runs_changes_no_tier(tmp_path: Path
     assert 'fairlead_llm_tier_changes_total{tier="careful"} 1.0' in metrics
 
 
+async def test_a_request_that_is_sent_again_changes_no_tier(tmp_path: Path) -> None:
+    turn: list[Any] = ["How much rope?", {"role": "assistant", "content": "4 m"}, "Think hard: is that enough?"]
+    busy = ScriptedTurn("later", status=429)
+    async with llm_world(tmp_path, busy, HELLO, HELLO, tiers=TIERS) as world:
+        for _ in range(2):
+            await world.chat(*turn, fairlead={"tier": "auto"})
+        again = await scraped(world.gateway)
+        await world.chat("How much sail?", *turn[1:], fairlead={"tier": "auto"})
+        other = await scraped(world.gateway)
+    assert 'fairlead_llm_tier_changes_total{tier="careful"} 1.0' in again
+    assert 'fairlead_llm_tier_changes_total{tier="careful"} 2.0' in other, "another conversation"
+
+
 async def test_without_tiers_there_is_none_to_choose(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Think hard", fairlead={"tier": "auto"})
