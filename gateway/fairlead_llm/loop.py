@@ -35,6 +35,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
+from fairlead_rest.worker import in_turn
 
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
@@ -312,14 +313,14 @@ class ToolLoop:
         """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
         format_name = self.prepared.wire.name
         offer = self.offer or ToolOffer(0)
-        shelf, found = await self._context.worker.do(
-            lambda: offered_calls(
-                self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
+        with in_turn(), self._context.caller.holding(self._origin) as holding:
+            shelf, found = await self._context.worker.do(
+                lambda: offered_calls(
+                    self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
+                )
             )
-        )
-        planned = self._within(found)
-        self._has_run = True
-        with self._context.caller.holding(self._origin) as holding:
+            planned = self._within(found)
+            self._has_run = True
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
         finished = []
