@@ -37,8 +37,6 @@ from fairlead_rest.problems import INTERNAL, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
-MAX_BODY: Final = 32 << 20
-"""Bytes of a request: images come in them."""
 HEADERS: Final = {
     "tier": "x-fairlead-tier", "servers": "x-fairlead-servers", "tags": "x-fairlead-tags",
     "tools": "x-fairlead-tools", "maxTools": "x-fairlead-max-tools",
@@ -77,8 +75,9 @@ class LlmEndpoint:
         held: Response | None = None
         try:
             held = await answered(
-                request, self._format, lambda body: self._held(request, record, body, model, stream), record.end
-            )
+                request, self._format, lambda body: self._held(request, record, body, model, stream),
+                self._services.limits.max_body, record.end,
+            )  # fmt: skip
         finally:
             if not isinstance(held, StreamedAnswer):
                 record.end(CLIENT_CLOSED)  # unless it has ended
@@ -225,13 +224,14 @@ async def answered(
     request: Request,
     wire: WireFormat,
     work: Callable[[bytes], Awaitable[Response]],
+    max_body: int,
     broken: Callable[[str], None] = _unheard,
 ) -> Response:
-    """Response of the `work` on a request's body, until the client is gone; errors in the client's format, and their
-    codes for `broken`.
+    """Response of the `work` on a request's body of at most `max_body` bytes, until the client is gone; errors in the
+    client's format, and their codes for `broken`.
     """
     try:
-        body = b"".join(await read_pieces(request, MAX_BODY))
+        body = b"".join(await read_pieces(request, max_body))
         held = await while_connected(request, work(body))
     except LlmError as error:
         broken(error.code)

@@ -59,6 +59,8 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Seconds for the whole request, all rounds and tool calls included."""
     max_tokens: int = 0
     """Tokens read and written after which the model may call nothing more; 0: any number."""
+    max_body: int = 10 << 20
+    """Bytes of the client's request."""
 
 
 class ToolLoop:

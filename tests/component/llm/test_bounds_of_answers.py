@@ -63,6 +63,17 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
     assert "too early" in found[-1]["error"]["message"]
 
 
+async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_path: Path) -> None:
+    long = "x" * 70_000
+    async with llm_world(tmp_path, provider=ANTHROPIC, llm_request_bytes=65_536) as world:
+        chat, messages = await world.chat(long), await world.messages(long)
+        counted = await world.messages(long, path="/v1/messages/count_tokens")
+    assert not world.model.requests
+    assert [each.status for each in (chat, messages, counted)] == [413] * 3
+    assert "larger than 65536 bytes" in chat.message["error"]["message"]
+    assert messages.message["type"] == "error"
+
+
 async def test_an_outage_of_the_store_is_told_to_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
     own = {"tools": [theirs()]}
