@@ -150,6 +150,8 @@ class StreamedAnswer(Response):
         self._stream.next_round()
         self._answer.close()
         self._answer = await self._loop.ask()
+        if self._answer.status == 401:
+            raise key_refused()
         if self._answer.status != 200 or not self._answer.streams:
             said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
