@@ -160,6 +160,8 @@ class LlmEndpoint:
                 loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
             loop.round_finished(usage)
             again, calls, results = loop.repeats(said.malformed_call), loop.split(said.message), NO_RESULTS
+            if calls.unwrapped:
+                said.unwrap(calls.unwrapped)
             if not again:
                 if calls.gateway_calls and not loop.tools_disabled:
                     results = await loop.run(calls.gateway_calls)

@@ -20,7 +20,7 @@ from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
-from fairlead_llm.offered_calls import offered_calls
+from fairlead_llm.offered_calls import held_inside, offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
@@ -29,7 +29,7 @@ from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestRep
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
@@ -298,6 +298,8 @@ class ToolLoop:
         if names is not None and len(calls) > MAX_CALLS:
             said = f"the provider's answer has more than {MAX_CALLS} calls"
             raise LlmError(502, said, "bad_answer", headers=self.no_retry)
+        inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
+        calls = [inner.get(call.id, call) for call in calls]
         ours: list[ModelCall] = []
         theirs: list[ModelCall] = []
         for call in calls:
@@ -309,7 +311,8 @@ class ToolLoop:
             if call.wire_name in manual
         ]
         shown = [CallKey(call.id, call.wire_name) for call in theirs]
-        return RoundCalls(ours, shown)
+        unwrapped = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner.items()}
+        return RoundCalls(ours, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""

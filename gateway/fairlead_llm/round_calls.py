@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
-from fairlead_llm.wire import CallKey, FinishedCall, RunningCall
+from fairlead_llm.wire import CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_rest.bodies import encode
 
 
@@ -19,6 +19,8 @@ class RoundCalls(msgspec.Struct, frozen=True):
     """Calls that the gateway runs."""
     client_calls: Sequence[CallKey]
     """Calls that the caller gets: of its own tools, and those that wait for it."""
+    unwrapped: Mapping[str, InnerCall] = {}
+    """Those of them that stand in the message as calls of `execute_tool`, by id."""
 
 
 class RoundResults(msgspec.Struct, frozen=True):

@@ -129,6 +129,8 @@ class StreamedAnswer(Response):
                 await self._next()
                 continue
             calls, results = held.split(stream.message), NO_RESULTS
+            if calls.unwrapped:
+                await self._write(stream.unwrap(calls.unwrapped))
             if calls.gateway_calls and not held.tools_disabled:
                 if prepared.shows_calls:
                     await self._write(stream.running([*map(running_call, calls.gateway_calls)]))

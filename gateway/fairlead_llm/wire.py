@@ -69,6 +69,14 @@ class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
     """Messages with the results of the calls that were run here."""
 
 
+class InnerCall(msgspec.Struct, frozen=True):
+    """Call that the arguments of a call of `execute_tool` name."""
+
+    name: str
+    arguments: bytes
+    """JSON object."""
+
+
 class RunningCall(msgspec.Struct, frozen=True):
     """One call that is run here, for clients that ask to see them."""
 
@@ -155,6 +163,9 @@ class WireAnswer(Protocol):
         is asked once more.
         """
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        """Put calls, by id, in the place of those of `execute_tool` that name them: the caller gets them."""
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         """Key of a turn of several rounds that the API wants whole in the next request, such as with signed thoughts,
         though no call of it waits for the caller. `before`: answers of the earlier rounds. None where it need not be
@@ -211,6 +222,9 @@ class WireStream(Protocol):
 
     def end_round(self) -> bytes:
         """End the round; the part of the stream that was held of the client's own calls."""
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
 
     def running(self, calls: Sequence[RunningCall]) -> bytes:
         """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""

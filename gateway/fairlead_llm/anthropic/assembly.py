@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.anthropic.blocks import TOOL_USE, Block, new_id
+from fairlead_llm.wire import InnerCall
 
 INVALID: Final = "INVALID_JSON"
 """Member that holds the input of a call which is no JSON (Anthropic's guide to fine-grained tool streaming)."""
@@ -53,6 +54,11 @@ class StreamedBlock:
                 self.members[name] = ""
             elif name != "type" and isinstance(value, str):
                 self._grown.setdefault(name, []).append(value)
+
+    def unwrap(self, call: InnerCall) -> None:
+        """Make the call of `execute_tool` that which it names."""
+        self.members["name"], self._start["name"] = call.name, Raw(_encode(call.name))
+        self._input = [call.arguments.decode()]
 
     def block(self) -> Block:
         """The block as it stands in the next request."""

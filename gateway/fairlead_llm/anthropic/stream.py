@@ -29,7 +29,7 @@ from fairlead_llm.anthropic.shown_calls import shown_results, shown_uses
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -188,6 +188,24 @@ class AnthropicStream:
     def end_round(self) -> bytes:
         self.usage = added(self.usage, self._round_usage)
         return b""
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for block in self._blocks:
+            called = calls.get(str(block.members.get("id"))) if block.members.get("type") == TOOL_USE else None
+            if called is None:
+                continue
+            block.unwrap(called)
+            self._calls = True
+            place, self._shown = self._shown, self._shown + 1
+            delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
+            begun = {**_members(block.block().raw), "input": {}}
+            out += [
+                {"type": "content_block_start", "index": place, "content_block": begun},
+                {"type": "content_block_delta", "index": place, "delta": delta},
+                {"type": "content_block_stop", "index": place},
+            ]
+        return b"".join(_framed(str(each["type"]), _encode(each)) for each in out)
 
     def next_round(self) -> None:
         self._round += 1

@@ -24,7 +24,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall, WireAnswer, WireStream
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -68,6 +68,9 @@ class PairAnswer:
     @property
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.inner.unwrap(calls)
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
@@ -162,6 +165,9 @@ class PairStream:
 
     def end_round(self) -> bytes:
         return self._translated(self._inner.end_round())
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        return self._translated(self._inner.unwrap(calls))
 
     def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # shown by clients' own formats in as many forms

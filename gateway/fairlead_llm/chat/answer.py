@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, InnerCall, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -64,6 +64,13 @@ class ChatAnswer:
         """The message without members that are null, `content` apart."""
         kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(kept)]
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        for call in calls_of(self.message):
+            inner = calls.get(str(call.get("id")))
+            if inner is not None:
+                call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
+        self._message[TOOL_CALLS] = Raw(_encode(self.message.get(TOOL_CALLS)))
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None

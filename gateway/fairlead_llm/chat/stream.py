@@ -20,7 +20,7 @@ from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -274,6 +274,15 @@ class ChatStream:
         for call in self._calls:
             call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for call in self._calls:
+            inner = calls.get(call.id)
+            if inner is not None:
+                call.name, call.pieces, call.sent = inner.name, [inner.arguments.decode()], 0
+                out.append(self._show(call, whole=True))
+        return b"".join(out)
 
     def next_round(self) -> None:
         self._said = self._said or any(self._strings.get("content", ()))

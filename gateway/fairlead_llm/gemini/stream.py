@@ -20,10 +20,10 @@ from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.answer import joined
 from fairlead_llm.gemini.errors import error_in, error_object
-from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown
+from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -123,6 +123,14 @@ class GeminiStream:
             self._held = [(said, []) for said, _ in self._held if said.ended or said.tells]
         self.usage = added(self.usage, self._round_usage)
         return out
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        before = self._parts
+        self._parts = [unwrapped(part, calls) for part in before]
+        said, parts = self._held[-1]
+        found = [part for part, was in zip(self._parts, before, strict=True) if part is not was]
+        self._held[-1] = said, [*parts, *found]
+        return b""  # they are in the last response
 
     def next_round(self) -> None:
         said = [part for part in self._parts if part.text]

@@ -124,6 +124,19 @@ def end_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     yield "response.output_item.done", {"item": item}
 
 
+def events_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that is the client's, or that it is to approve."""
+    if item["type"] != CALL:
+        yield "response.output_item.added", {"item": item}
+        yield "response.output_item.done", {"item": item}
+        return
+    at, arguments = {"item_id": item.get("id")}, item["arguments"]
+    yield "response.output_item.added", {"item": {**item, "arguments": "", "status": "in_progress"}}
+    yield "response.function_call_arguments.delta", {**at, "delta": arguments}
+    yield "response.function_call_arguments.done", {**at, "name": item.get("name"), "arguments": arguments}
+    yield "response.output_item.done", {"item": item}
+
+
 def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     """Type and members of the events of a list of tools."""
     at = {"item_id": decoded(item)["id"]}

@@ -16,12 +16,12 @@ from msgspec import Raw
 
 from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
-from fairlead_llm.raw_json import paired
-from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, waiting
-from fairlead_llm.responses.own_servers import begin_of_call, end_of_call, list_events
+from fairlead_llm.raw_json import decoded, paired
+from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, unwrapped, waiting
+from fairlead_llm.responses.own_servers import begin_of_call, end_of_call, events_of_call, list_events
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, RunningCall, WireRequest
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -210,6 +210,17 @@ class ResponsesStream:
         self.items = identified(said or over)
         self._shown.add(self.items)
         return opening
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        self.items = unwrapped(self.items, calls)
+        found = [raw for raw in self.items if head_of(raw).call_id in calls]
+        self._shown.add(found)
+        out = []
+        for raw in found:
+            index, self._places = self._places, self._places + 1
+            item = decoded(self._shown.shown(raw))
+            out += [self._made(kind, members, index) for kind, members in events_of_call(item)]
+        return b"".join(out)
 
     def next_round(self) -> None:
         self._shown.next_round()

@@ -211,18 +211,6 @@ async def test_a_policy_holds_for_what_execute_tool_calls(tmp_path: Path) -> Non
     assert not world.called
 
 
-async def test_what_policies_do_not_let_run_by_itself_execute_tool_does_not_call(tmp_path: Path) -> None:
-    calls = [
-        ScriptedCall("execute_tool", {"name": "demo__fail"}),
-        ScriptedCall("execute_tool", {"name": "demo__add", "arguments": {"a": 1, "b": 1}}),
-    ]
-    async with llm_world(tmp_path, ScriptedTurn("", calls), HELLO, policies=[policy(auto_run="ReadOnly")]) as world:
-        await world.chat("Try", fairlead={"tools": "search"})
-    assert [call["name"] for call in world.called] == ["add"]
-    results = [m["content"] for m in world.model.requests[1]["messages"] if m["role"] == "tool"]
-    assert "autoRun: ReadOnly" in results[0]
-
-
 async def test_tokens_of_a_day_count_where_tools_are_searched(tmp_path: Path) -> None:
     few = policy(limits=PolicyLimits(tokens_per_day=1))
     async with llm_world(tmp_path, HELLO, HELLO, policies=[few]) as world:

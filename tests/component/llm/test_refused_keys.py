@@ -1,5 +1,5 @@
-"""SDKs of providers raise their own error where a key is refused, before a stream or in the middle of one, by the gateway
-or by a provider; and they count tokens with the same keys.
+"""SDKs of providers raise their own error where a key is refused, before a stream or in the middle of one, by the
+gateway or by a provider; and they count tokens with the same keys.
 """
 
 from __future__ import annotations
