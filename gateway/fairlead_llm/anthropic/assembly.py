@@ -42,6 +42,10 @@ class StreamedBlock:
             self.members["id"] = new_id()
             self._start["id"] = Raw(_encode(self.members["id"]))
 
+    def grow_text(self, name: str, piece: str) -> None:
+        """Take a piece of the text of a member."""
+        self._grown.setdefault(name, []).append(piece)
+
     def grow(self, delta: Mapping[str, Any]) -> None:
         """Take a delta."""
         for name, value in delta.items():

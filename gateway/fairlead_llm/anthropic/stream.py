@@ -53,6 +53,24 @@ class _StartedMessage(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
+class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text_delta"):
+    text: str
+
+
+class _ThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking_delta"):
+    thinking: str
+
+
+class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
+    """A piece of text or of a thought, and nothing else that anybody has to know of: most of a stream. It passes as it
+    is.
+    """
+
+    index: int
+    delta: _TextDelta | _ThinkingDelta
+
+
+_text_event: Final = msgspec.json.Decoder(_TextEvent).decode
 _event: Final = msgspec.json.Decoder(_MessagesEvent).decode
 _message: Final = msgspec.json.Decoder(_StartedMessage).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -97,6 +115,8 @@ class AnthropicStream:
             return b""
         data = paired(data)
         try:
+            if self._by_index and self._took_text(data):
+                return _framed("content_block_delta", data)
             event = _event(data)
             if not event.type.isprintable():
                 raise BadStream("the provider's stream holds an event without a name")
@@ -106,6 +126,22 @@ class AnthropicStream:
             return self._take(data, event)
         except _BROKEN as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
+
+    def _took_text(self, data: bytes) -> bool:
+        """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
+        try:
+            said = _text_event(data)
+        except _BROKEN:
+            return False  # another kind of event, or none: what it is comes out elsewhere
+        block, place = self._by_index.get(said.index, (None, None))
+        if block is None or place != said.index:
+            return False
+        delta = said.delta
+        if isinstance(delta, _TextDelta):
+            block.grow_text("text", delta.text)
+        else:
+            block.grow_text("thinking", delta.thinking)
+        return True
 
     def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
