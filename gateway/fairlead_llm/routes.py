@@ -141,6 +141,9 @@ class ProviderApi:
     does not have.
     """
 
+    public = False
+    own_pages = False
+
     def __init__(
         self, kind: ProviderKind, context: RestContext, providers: Providers, endpoints: Sequence[Route]
     ) -> None:
