@@ -146,7 +146,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
     approved_first: frozenset[str]
     view: View
     found_manual: dict[str, str]
-    """Of tools that search finds, by exposed name: why policies do not let one run by itself."""
+    """Reasons why policies do not let tools that search finds run by themselves, by exposed name."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
         """By the name that the model sees: why policies do not let a tool run by itself."""

@@ -60,7 +60,7 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
-    """What the answer, or the provider, lacks; it grows until the end."""
+    """Codes of all that the answer, or the provider, lacks; they grow until the end."""
 
 
 class RequestPreparation:

@@ -53,11 +53,11 @@ class _StartedMessage(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
-class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text_delta"):
+class _BlockTextDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text_delta"):
     text: str
 
 
-class _ThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking_delta"):
+class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking_delta"):
     thinking: str
 
 
@@ -67,7 +67,7 @@ class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
     """
 
     index: int
-    delta: _TextDelta | _ThinkingDelta
+    delta: _BlockTextDelta | _BlockThinkingDelta
 
 
 _text_event: Final = msgspec.json.Decoder(_TextEvent).decode
@@ -137,7 +137,7 @@ class AnthropicStream:
         if block is None or place != said.index:
             return False
         delta = said.delta
-        if isinstance(delta, _TextDelta):
+        if isinstance(delta, _BlockTextDelta):
             block.grow_text("text", delta.text)
         else:
             block.grow_text("thinking", delta.thinking)

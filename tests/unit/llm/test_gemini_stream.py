@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.errors import LlmError
-from fairlead_llm.gemini.stream import MAX_CALLS, MAX_ROUND, GeminiStream
+from fairlead_llm.gemini.stream import MAX_ROUND, GeminiStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.wire import BadStream
@@ -36,7 +37,7 @@ def test_what_holds_no_call_passes_byte_for_byte() -> None:
 
 
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = [{"usageMetadata": {"totalTokenCount": n}} for n in (1, 2, 3)]
+    usage: list[dict[str, Any]] = [{"usageMetadata": {"totalTokenCount": n}} for n in (1, 2, 3)]
     data = [
         response({"text": "On"}, **usage[0]), response({"text": "e "}, **usage[1]), response({"text": "t"}, **usage[2]),
         response({"text": "Hm.", "thought": True}), response({"text": "wo"}), response({"text": "\U0001faa2\u2028"}),
