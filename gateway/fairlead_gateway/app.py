@@ -50,10 +50,9 @@ from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.governance import Governance, result_store
+from fairlead_gateway.governance import Governance, configured_proxies, result_store
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource

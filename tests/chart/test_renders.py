@@ -102,17 +102,17 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 @each_file
 def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
     found = rendered(values)
-    read: dict[str, tuple[Callable[[Mapping[str, str]], object], set[str]]] = {
-        "operator": (OperatorSettings.from_env, set(OperatorSettings.__annotations__)),
-        "gateway": (GatewaySettings.from_env, set(GatewaySettings.__annotations__)),
+    read: dict[str, tuple[Callable[[Mapping[str, str]], object], frozenset[str]]] = {
+        "operator": (OperatorSettings.from_env, OperatorSettings.variables()),
+        "gateway": (GatewaySettings.from_env, GatewaySettings.variables()),
     }
-    for component, (from_env, members) in read.items():
+    for component, (from_env, known) in read.items():
         (workload,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
         variables = workload["spec"]["template"]["spec"]["containers"][0]["env"]
         names = [each["name"] for each in variables]
         assert len(names) == len(set(names))
         ours = {each["name"]: each.get("value", "secret") for each in variables if each["name"].startswith("FAIRLEAD_")}
-        assert ours.keys() <= {f"FAIRLEAD_{name.upper()}" for name in members}
+        assert ours.keys() <= known
         from_env(ours)
 
 
@@ -125,7 +125,7 @@ def test_settings_arrive_as_they_were_meant() -> None:
         for component in ("operator", "gateway")
     }
     gateway = GatewaySettings.from_env(ours["gateway"])
-    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validate) == (120.0, 16777216, False)
+    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validates) == (120.0, 16777216, False)
     assert gateway.allowed_origins == ("https://a.example.com", "https://b.example.com")
     assert (gateway.drain, gateway.grace, gateway.log_level) == (20.0, 120.0, "DEBUG")
     operator = OperatorSettings.from_env(ours["operator"])

@@ -24,6 +24,7 @@ import uv
 import uvloop
 from rich.console import Console
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
@@ -43,7 +44,7 @@ from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
