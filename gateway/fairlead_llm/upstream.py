@@ -70,6 +70,7 @@ class ProviderAnswer:
         self._answer = answer
         self._key = key
         self._idle_seconds = idle_seconds
+        self._whole: bytes | None = None
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
@@ -80,7 +81,9 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """The body; that of a refusal without the key. Raises ProviderUnavailable."""
+        """The body, which is kept; that of a refusal without the key. Raises ProviderUnavailable."""
+        if self._whole is not None:
+            return self._whole
         found = bytearray()
         async for piece in self.pieces():
             found += piece
@@ -88,7 +91,8 @@ class ProviderAnswer:
                 raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
         if self._key and self.status != 200:
             found = found.replace(self._key.encode(), HIDDEN)
-        return bytes(found)
+        self._whole = bytes(found)
+        return self._whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises ProviderUnavailable where it breaks off."""
@@ -142,7 +146,11 @@ class ProviderClient:
                 answer = await self._opened().request(
                     method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
                 )
-            return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
+            try:
+                return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
+            except BaseException:
+                answer.close()
+                raise
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:

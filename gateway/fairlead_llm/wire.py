@@ -69,14 +69,27 @@ class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
     """Messages with the results of the calls that were run here."""
 
 
-class FinishedCall(msgspec.Struct, frozen=True):
-    """One call that was run here, for clients that ask to see them."""
+class InnerCall(msgspec.Struct, frozen=True):
+    """Call that the arguments of a call of `execute_tool` name."""
+
+    name: str
+    arguments: bytes
+    """JSON object."""
+
+
+class RunningCall(msgspec.Struct, frozen=True):
+    """One call that is run here, for clients that ask to see them."""
 
     id: str
     name: str
     """As the model wrote it."""
     arguments: bytes
-    """JSON."""
+    """JSON, as the model wrote it."""
+
+
+class FinishedCall(RunningCall, frozen=True):
+    """One call that was run here."""
+
     result: Mapping[str, Any]
     """In MCP's form."""
     seconds: float = 0
@@ -155,6 +168,9 @@ class WireAnswer(Protocol):
         is asked once more.
         """
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        """Put calls, by id, in the place of those of `execute_tool` that name them: the caller gets them."""
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         """Key of a turn of several rounds that the API wants whole in the next request, such as with signed thoughts,
         though no call of it waits for the caller. `before`: answers of the earlier rounds. None where it need not be
@@ -217,8 +233,14 @@ class WireStream(Protocol):
     def end_round(self) -> bytes:
         """End the round; the part of the stream that was held of the client's own calls."""
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        """Show calls that were run here, as the provider shows those of its own hosted tools."""
+        """Show the results of the calls that were shown as `running`; without these, both."""
 
     def next_round(self) -> None:
         """Go on with the next answer."""
@@ -286,6 +308,12 @@ class WireFormat(Protocol):
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         """A provider's refusal in the client's format."""
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
+        its last `kept` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
+        UnicodeDecodeError.
+        """
 
     def error_in(self, body: bytes) -> bytes | None:
         """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""

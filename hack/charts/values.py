@@ -146,9 +146,9 @@ def settings(component: str) -> Json:
     """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
     taken = _set_by_the_chart(component)
     described: Json = {}
-    for name, kind, text in _fields(SETTINGS[component], "Settings"):
+    for name, kind, text in fields(SETTINGS[component], "Settings"):
         if f"FAIRLEAD_{name.upper()}" not in taken:
-            described[_camel(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
+            described[camel_case(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
     return described
 
 
@@ -158,13 +158,13 @@ def providers() -> Json:
     del made["properties"]
     each = _mapping("One API of models.")
     each["required"] = ["baseUrl"]
-    for name, kind, text in _fields(PROVIDERS, "Provider"):
-        each["properties"][_camel(name)] = {**kind, "description": text}
+    for name, kind, text in fields(PROVIDERS, "Provider"):
+        each["properties"][camel_case(name)] = {**kind, "description": text}
     each["properties"]["keySecret"] = _KEY_SECRET
     return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": each}
 
 
-def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
+def fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
     """The fields of a class: name, schema, and the docstring under it in one line."""
     tree = ast.parse(file.read_text())
     (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
@@ -189,7 +189,8 @@ def _name(member: str, default: ast.expr | None) -> str:
     return next((ast.literal_eval(k.value) for k in keywords if k.arg == "alias"), member)
 
 
-def _camel(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Name of a setting as a value of the chart: camelCase."""
     first, *others = name.split("_")
     return first + "".join(word.title() for word in others)
 

@@ -54,8 +54,9 @@ def test_the_commands_of_the_page_do_what_it_says(
     until("no kind of ours", lambda: ours(plane) == [], seconds=30)
 
 
-def test_the_first_page_of_the_repository_uses_the_same_commands() -> None:
-    first = re.findall(r"^helm .*$", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("page", ["README.md", "docs/install/cluster.md"])
+def test_other_pages_use_the_same_commands(page: str) -> None:
+    first = re.findall(r"^helm .*$", (REPOSITORY / page).read_text(), re.MULTILINE)
     assert len(first) == 2
     assert set(first) <= set(PAGE.splitlines())
 

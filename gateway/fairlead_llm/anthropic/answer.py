@@ -24,7 +24,7 @@ from fairlead_llm.anthropic.blocks import (
 )
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import BadAnswer, CallKey, LoopResult, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -66,6 +66,12 @@ class AnthropicAnswer:
     def calls(self) -> set[str]:
         """Ids of the calls that it makes."""
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        inner = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
+        self.blocks = [
+            block if call is None else block.unwrapped(call) for block, call in zip(self.blocks, inner, strict=True)
+        ]
 
     malformed_call = False  # this API does not tell
 

@@ -17,6 +17,7 @@ from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, cal
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
+from fairlead_llm.anthropic.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.raw_json import decoded
@@ -63,6 +64,9 @@ class AnthropicFormat(FamilyFormat):
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 def _known_by(content: object) -> tuple[CallKey, ...]:

@@ -160,6 +160,9 @@ class PairFormat:
         status, error = error_of(refusal_of(status, body), self._client.errors)
         return status, _encode(body_of_error(error, self._client.errors))
 
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return self._provider.without_thoughts(body, kept)
+
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)
 

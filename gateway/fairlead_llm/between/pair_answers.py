@@ -28,7 +28,16 @@ from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_o
 from fairlead_llm.between.tools_for import TranslatedTools
 from fairlead_llm.errors import LlmError
 from fairlead_llm.family_request import OWN_MEMBER
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, LoopResult, WireAnswer, WireStream
+from fairlead_llm.wire import (
+    BadStream,
+    CallKey,
+    FinishedCall,
+    InnerCall,
+    LoopResult,
+    RunningCall,
+    WireAnswer,
+    WireStream,
+)
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -71,6 +80,9 @@ class PairAnswer:
     @property
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.inner.unwrap(calls)
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
@@ -161,8 +173,14 @@ class PairStream:
     def end_round(self) -> bytes:
         return self._translated(self._inner.end_round())
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        return self._translated(self._inner.unwrap(calls))
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # shown by clients' own formats in as many forms
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def next_round(self) -> None:
         self._inner.next_round()

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
-from fairlead_llm.wire import BadAnswer, CallKey, LoopResult, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -65,6 +65,13 @@ class ChatAnswer:
         kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(kept)]
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        for call in calls_of(self.message):
+            inner = calls.get(str(call.get("id")))
+            if inner is not None:
+                call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
+        self._message[TOOL_CALLS] = Raw(_encode(self.message.get(TOOL_CALLS)))
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
@@ -86,7 +93,8 @@ class ChatAnswer:
         if not all(kept):
             message.pop(TOOL_CALLS, None)
             if any(kept):
-                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(_raws(self._message[TOOL_CALLS]), kept)]))
+                raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, kept)]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))

@@ -16,6 +16,7 @@ from fairlead_llm.chat.calls import calls_of, name_of
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
+from fairlead_llm.chat.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.raw_json import decoded
@@ -74,6 +75,9 @@ class ChatFormat(FamilyFormat):
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 CHAT: Final = ChatFormat()

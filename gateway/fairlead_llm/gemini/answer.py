@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
-from fairlead_llm.wire import BadAnswer, CallKey, LoopResult, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 
 class GeminiAnswer:
@@ -37,6 +37,9 @@ class GeminiAnswer:
     @property
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.parts = [unwrapped(part, calls) for part in self.parts]
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return called(self.parts)

@@ -18,6 +18,7 @@ from fairlead_llm.gemini.answer import GeminiAnswer
 from fairlead_llm.gemini.errors import error_body, error_in
 from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
+from fairlead_llm.gemini.signatures import without_thoughts
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
 
@@ -59,6 +60,9 @@ class GeminiFormat(FamilyFormat):
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.responses.items import encode, identified, members_of, waiting
+from fairlead_llm.responses.items import encode, identified, members_of, unwrapped, waiting
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
-from fairlead_llm.wire import BadAnswer, CallKey, LoopResult, WireAnswer, WireRequest
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
 
 
 class ResponsesAnswer:
@@ -38,6 +38,9 @@ class ResponsesAnswer:
     @property
     def in_request(self) -> list[bytes]:
         return [*map(bytes, self.items)]
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.items = unwrapped(self.items, calls)
 
     malformed_call = False  # this API does not tell
 

@@ -21,6 +21,7 @@ from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
+from fairlead_llm.responses.unsealed import without_thoughts
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
 
 
@@ -75,6 +76,9 @@ class ResponsesFormat(FamilyFormat):
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
