@@ -31,11 +31,11 @@ def llm_endpoints(
     if models.changes is None and not models.current.providers:
         return None
     from fairlead_llm.loop import LoopLimits
-    from fairlead_llm.request_record import ModelLedger
+    from fairlead_llm.request_record import RequestRecords
     from fairlead_llm.routes import LlmEndpoints
 
-    limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
-    ledger = ModelLedger(
+    limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens, settings.llm_request_bytes)
+    records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
-    return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts)
+    return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts)

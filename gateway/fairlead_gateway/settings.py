@@ -221,6 +221,8 @@ class Settings(EnvironmentSettings):
     """For such a request, with all that the model and its tools do."""
     llm_tokens: Annotated[int, Field(ge=0)] = 0
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
+    llm_request_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 10 << 20
+    """Bytes of such a request, images included; a longer one is refused with 413."""
     compressor_url: str = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
     It may be where servers may be. Without it passages are picked word for word.

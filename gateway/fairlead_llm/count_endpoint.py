@@ -16,7 +16,7 @@ from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, call
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.upstream import KeyedClient, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_llm.wire import BadRequest, ModelRound, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, encode
 
 ESTIMATED: Final = "x-fairlead-estimated"
@@ -56,7 +56,8 @@ class TokenCountEndpoint:
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
         """The answer to one request; `model` is that of the path, in formats that have it there."""
-        return await answered(request, self._counting.wire, lambda body: self._counted(request, body, model))
+        most = self._services.limits.max_body
+        return await answered(request, self._counting.wire, lambda body: self._counted(request, body, model), most)
 
     async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
         services, counting = self._services, self._counting
@@ -71,7 +72,7 @@ class TokenCountEndpoint:
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = services.providers.by_name[target.provider]
         if provider.kind == counting.kind:
-            body = counting.body(prepared.request.body(target.model, (), offered, usage=False), target.model)
+            body = counting.body(prepared.request.body(ModelRound(target.model, injected=offered)), target.model)
             client = services.client.of_caller(caller_key(request))
             return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
         tokens = await self._estimated(target.model, prepared.request, offered)

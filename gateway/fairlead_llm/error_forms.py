@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
-from fairlead_llm.anthropic.format import ANTHROPIC
-from fairlead_llm.chat.format import CHAT
 from fairlead_llm.errors import LlmError
-from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.providers import ProviderKind
-from fairlead_llm.wire import WireFormat
-
-_FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
-    "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
-}  # fmt: skip
+from fairlead_llm.wire_formats import FORMAT_OF_KIND
 
 
 def error_body(kind: ProviderKind, error: LlmError) -> bytes:
     """The body of an error for clients of that kind of API."""
-    return _FORMATS[kind].error_body(error)
+    return FORMAT_OF_KIND[kind].error_body(error)

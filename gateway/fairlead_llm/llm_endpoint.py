@@ -19,25 +19,25 @@ from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.credentials import PROVIDER_KEY
 from fairlead_llm.errors import LlmError, of_problem, over_budget
-from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
+from fairlead_llm.raw_json import MAX_VALUES, too_many_values
+from fairlead_llm.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
+from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
-from fairlead_llm.tier_choice import AUTO, chosen_tier
+from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
+from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, LoopResult, WireAnswer, WireFormat, WireRequest
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import INTERNAL, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
-MAX_BODY: Final = 32 << 20
-"""Bytes of a request: images come in them."""
 HEADERS: Final = {
     "tier": "x-fairlead-tier", "servers": "x-fairlead-servers", "tags": "x-fairlead-tags",
     "tools": "x-fairlead-tools", "maxTools": "x-fairlead-max-tools",
@@ -56,8 +56,9 @@ class ModelServices(msgspec.Struct, frozen=True):
     client: ProviderClient
     limits: LoopLimits
     breakers: ModelBreakers
-    ledger: ModelLedger
+    records: RequestRecords
     counts: LlmCounts
+    tier_changes: TierChanges
 
 
 class LlmEndpoint:
@@ -71,12 +72,13 @@ class LlmEndpoint:
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
-        record = self._services.ledger.open(origin_of(request), request.url.path)
+        record = self._services.records.open(origin_of(request), request.url.path)
         held: Response | None = None
         try:
             held = await answered(
-                request, self._format, lambda body: self._held(request, record, body, model, stream), record.end
-            )
+                request, self._format, lambda body: self._held(request, record, body, model, stream),
+                self._services.limits.max_body, record.end,
+            )  # fmt: skip
         finally:
             if not isinstance(held, StreamedAnswer):
                 record.end(CLIENT_CLOSED)  # unless it has ended
@@ -139,7 +141,7 @@ class LlmEndpoint:
         choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.client_messages))
         if choice is None:
             return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
-        if choice.changed:
+        if self._services.tier_changes.is_new(asked.identity.principal, choice):
             self._services.counts.tier_changed(choice.name)
         wishes = msgspec.structs.replace(asked.wishes, tier=choice.name)
         return msgspec.structs.replace(asked, wishes=wishes, tier_rule=choice.rule)
@@ -159,6 +161,8 @@ class LlmEndpoint:
                 loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
             loop.round_finished(usage)
             again, calls, results = loop.repeats(said.malformed_call), loop.split(said.message), NO_RESULTS
+            if calls.unwrapped:
+                said.unwrap(calls.unwrapped)
             if not again:
                 if calls.gateway_calls and not loop.tools_disabled:
                     results = await loop.run(calls.gateway_calls)
@@ -171,9 +175,10 @@ class LlmEndpoint:
             if answer.status != 200:
                 return await self._refused(answer, loop)
         kept = loop.to_keep(calls, said.in_request, results.messages, said.turn_key(before))
-        await self._services.turns.keep(identity, prepared.wire, prepared.request.client_messages, kept)
+        said_before = prepared.request.client_messages
+        await self._services.turns.keep(identity, prepared.wire, said_before, kept, prepared.losses)
         shown = ran if prepared.shows_calls else ()
-        written = said.written(before, usage, loop.theirs, shown, {"fairlead": loop.report()})
+        written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._kept is not None:
             rounds = [*before, said]
             await self._kept.keep(FinishedResponse(identity, asked.read, prepared, rounds, written, results.messages))
@@ -183,7 +188,10 @@ class LlmEndpoint:
     async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """A whole answer. Raises LlmError."""
         try:
-            return loop.prepared.wire.answer(await answer.whole(), loop.prepared.request)
+            body = await answer.whole()
+            if too_many_values(body):
+                raise BadAnswer(f"the provider's answer holds more than {MAX_VALUES} values")
+            return loop.prepared.wire.answer(body, loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
@@ -222,13 +230,16 @@ async def answered(
     request: Request,
     wire: WireFormat,
     work: Callable[[bytes], Awaitable[Response]],
+    max_body: int,
     broken: Callable[[str], None] = _unheard,
 ) -> Response:
-    """Response of the `work` on a request's body, until the client is gone; errors in the client's format, and their
-    codes for `broken`.
+    """Response of the `work` on a request's body of at most `max_body` bytes, until the client is gone; errors in the
+    client's format, and their codes for `broken`.
     """
     try:
-        body = b"".join(await read_pieces(request, MAX_BODY))
+        body = b"".join(await read_pieces(request, max_body))
+        if too_many_values(body):
+            raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
         held = await while_connected(request, work(body))
     except LlmError as error:
         broken(error.code)

@@ -14,26 +14,28 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
-from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
-from fairlead_llm.offered_calls import offered_calls
+from fairlead_llm.offered_calls import held_inside, offered_calls
 from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.providers import ModelTarget, Providers
+from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
 from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, KeptTurn
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn, ModelRound
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
+from fairlead_rest.worker import in_turn
 
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
@@ -42,7 +44,7 @@ LAST_WORDS: Final = 30.0
 ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 LOSSES: Final = "x-fairlead-losses"
-"""Header of an answer: codes of what was lost on the way to a provider of another family."""
+"""Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
 _TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
@@ -57,27 +59,8 @@ class LoopLimits(msgspec.Struct, frozen=True):
     """Seconds for the whole request, all rounds and tool calls included."""
     max_tokens: int = 0
     """Tokens read and written after which the model may call nothing more; 0: any number."""
-
-
-class RoundCalls(msgspec.Struct, frozen=True):
-    """Calls of one message of the model."""
-
-    gateway_calls: Sequence[ModelCall]
-    """Calls that the gateway runs."""
-    client_calls: Sequence[CallKey]
-    """Calls that the caller gets: of its own tools, and those that wait for it."""
-
-
-class RoundResults(msgspec.Struct, frozen=True):
-    """Results of the calls that one round had run here."""
-
-    messages: list[bytes]
-    """As the model gets them."""
-    finished: list[FinishedCall]
-
-
-NO_RESULTS: Final = RoundResults([], [])
-"""Those of a round that had nothing to run."""
+    max_body: int = 10 << 20
+    """Bytes of the client's request."""
 
 
 class ToolLoop:
@@ -120,6 +103,8 @@ class ToolLoop:
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
         self._repeated = False
+        self._without_thoughts = False
+        """Whether the model gets no thoughts that others sealed."""
 
     @property
     def offer(self) -> ToolOffer | None:
@@ -177,12 +162,15 @@ class ToolLoop:
                 if not spare or not self.seconds_left():
                     raise
                 failure = error
+            if answer is not None and await self._refuses_thoughts(answer):
+                answer.close()
+                continue
             if answer is not None and (not spare or (answer.status < 500 and answer.status not in _TRY_NEXT)):
                 self._rounds += answer.status == 200
                 return answer
-            following = await self._following()
+            following = await self._following(answer)
             if following is not None:
-                self.prepared = following
+                self.prepared, self._without_thoughts = following, False
                 if answer is not None:
                     answer.close()
                 self._open_budget()
@@ -191,12 +179,30 @@ class ToolLoop:
             elif failure is not None:
                 raise failure
 
-    async def _following(self) -> PreparedRequest | None:
-        """The request for the models that are left; None where it holds something that none of their APIs has."""
+    async def _refuses_thoughts(self, answer: ProviderAnswer) -> bool:
+        """Whether the model refuses thoughts that another one sealed, so that it is to be asked without them: a
+        conversation may have been another model's before.
+        """
+        if answer.status != 400 or self._rounds or self._without_thoughts:
+            return False
+        try:
+            self._without_thoughts = tells_of_thoughts(await answer.whole())
+        except ProviderUnavailable:
+            return False  # reading it again says so
+        return self._without_thoughts
+
+    async def _following(self, held: ProviderAnswer | None) -> PreparedRequest | None:
+        """The request for the models that are left; None where it holds something that none of their APIs has. The
+        answer that is held meanwhile is closed where it cannot be prepared for another reason.
+        """
         try:
             return await self._prepare(self.prepared.targets[1:])
         except BadRequest:
             return None
+        except BaseException:
+            if held is not None:
+                held.close()
+            raise
 
     def _open_budget(self) -> None:
         """Have the tools of another offer bound by the limits of their own namespaces. Raises LlmError."""
@@ -248,11 +254,17 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.theirs is not None or self._losses is not None
-        body = prepared.request.body(
+        counts = self.theirs is not None or losses_of(prepared.request) is not None
+        asked = ModelRound(
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
+        body = prepared.request.body(asked)
+        if self._without_thoughts:
+            unsealed = without_thoughts(prepared.wire, body, len(self._more))
+            if unsealed is not None:
+                prepared.losses.add(LOST_THOUGHTS)
+            body = unsealed or body
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
@@ -273,12 +285,8 @@ class ToolLoop:
         return NO_RETRY if self._has_run else {}
 
     @property
-    def _losses(self) -> TranslationLosses | None:
-        return losses_of(self.prepared.request)
-
-    @property
     def _loss_header(self) -> Mapping[str, str]:
-        losses = ", ".join(self._losses or ())
+        losses = ", ".join(self.prepared.losses)
         return {LOSSES: losses} if losses else {}
 
     def over(self) -> LlmError:
@@ -286,9 +294,14 @@ class ToolLoop:
         return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
     def split(self, message: Mapping[str, Any]) -> RoundCalls:
-        """Calls of a message, by who runs them."""
+        """Calls of a message, by who runs them. Raises LlmError where they are more than `MAX_CALLS`."""
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
+        if names is not None and len(calls) > MAX_CALLS:
+            said = f"the provider's answer has more than {MAX_CALLS} calls"
+            raise LlmError(502, said, "bad_answer", headers=self.no_retry)
+        inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
+        calls = [inner.get(call.id, call) for call in calls]
         ours: list[ModelCall] = []
         theirs: list[ModelCall] = []
         for call in calls:
@@ -300,20 +313,21 @@ class ToolLoop:
             if call.wire_name in manual
         ]
         shown = [CallKey(call.id, call.wire_name) for call in theirs]
-        return RoundCalls(ours, shown)
+        unwrapped = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner.items()}
+        return RoundCalls(ours, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
         format_name = self.prepared.wire.name
         offer = self.offer or ToolOffer(0)
-        shelf, found = await self._context.worker.do(
-            lambda: offered_calls(
-                self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
+        with in_turn(), self._context.caller.holding(self._origin) as holding:
+            shelf, found = await self._context.worker.do(
+                lambda: offered_calls(
+                    self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
+                )
             )
-        )
-        planned = self._within(found)
-        self._has_run = True
-        with self._context.caller.holding(self._origin) as holding:
+            planned = self._within(found)
+            self._has_run = True
             outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
             results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
         finished = []
@@ -321,9 +335,9 @@ class ToolLoop:
             failed = bool(result and result.get("isError"))
             self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
             if plan.runs and plan.entry is not None:
-                self.record.tool_called(plan.entry.name, _tokens_of(result or {}))
-            arguments = plan.arguments if plan.call is call or not call.valid else encode(call.arguments)
-            finished.append(FinishedCall(call.id, call.wire_name, arguments, result or {}, outcome.seconds))
+                self.record.tool_called(plan.entry.name, result_tokens(result or {}))
+            begun = running_call(call)
+            finished.append(FinishedCall(begun.id, begun.name, begun.arguments, result or {}, outcome.seconds))
         if results:
             everything = all(result and result.get("isError") for result in results)
             self._failed_rounds = self._failed_rounds + 1 if everything else 0
@@ -371,11 +385,6 @@ class ToolLoop:
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        return self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
-
-
-def _tokens_of(result: Mapping[str, Any]) -> int:
-    """Tokens of a result's texts, about."""
-    content = result.get("content")
-    parts = content if isinstance(content, list) else []
-    return sum(len(part["text"]) for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)) // 4
+        said = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
+        losses = [*self.prepared.losses]
+        return {**said, "losses": losses} if losses else said

@@ -16,8 +16,10 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_llm.offers import OfferBounds, OfferWishes, ToolOffer
 from fairlead_rest.subject_catalog import SubjectCatalog
 
-MOST: Final = 256
+MAX_OFFERS: Final = 256
 """Offers that are kept; the one that nobody asked for longest goes first."""
+MAX_NAME_CHARACTERS: Final = 16 << 10
+"""Characters in names of a caller's own tools up to which the offer is kept, of which they are the key."""
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -47,6 +49,8 @@ class OfferMemory:
         """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
         a thousand of them are one piece of work.
         """
+        if sum(map(len, asked.client_tool_names)) > MAX_NAME_CHARACTERS:
+            return await make(asked)
         key = _key(format_name, seen, wishes, asked)
         found = self._find(key, seen, asked)
         if found is None and key in self._making:
@@ -83,7 +87,7 @@ class OfferMemory:
         most = _tokens(asked.conversation)
         if before is None or before.views is not seen.views or before.most < most:
             self._made[key] = _Made(seen.views, most, offer)
-        if len(self._made) > MOST:
+        if len(self._made) > MAX_OFFERS:
             self._made.popitem(last=False)
 
 

@@ -6,7 +6,8 @@ Where it was offered the tools of the router endpoint, `execute_tool` becomes th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,8 @@ from fairlead_rest.requested_calls import Planned, planned_calls
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.visible_tools import READER, VisibleTools
 
+_FIT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Names of tools that every provider takes."""
 _OWN: Final = {entry.name: entry for entry in (*ROUTER_TOOLS, READER)}
 
 
@@ -55,6 +58,18 @@ def offered_calls(
         else:
             planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, view))
     return shelf, planned
+
+
+def held_inside(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
+    """Calls that calls of `execute_tool` name and that policies do not let run by themselves, by id: the caller gets
+    these in their place. `taken` are names of its own tools; those, and names that no API takes, are not told.
+    """
+    found = {}
+    for call in calls:
+        inner = _inner(call) if _executes(offer, call) else call
+        if inner is not call and inner.name in offer.manual and inner.name not in taken and _FIT.fullmatch(inner.name):
+            found[call.id] = inner
+    return found
 
 
 def _executes(offer: ToolOffer, call: ModelCall) -> bool:

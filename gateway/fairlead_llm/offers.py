@@ -93,7 +93,9 @@ class ToolOffer(msgspec.Struct, frozen=True):
     approved_first: frozenset[str] = frozenset()
     """Names of those whose calls are run only after the client approves them."""
     manual: Mapping[str, str] = {}
-    """Those of `names` that are not run here by themselves, each with the sentence that says why."""
+    """Those of `names`, and of tools that search finds, that are not run here by themselves, each with a sentence that
+    says why.
+    """
     quotas: tuple[Quota, ...] = ()
     """Bounds that policies set in the namespaces of these tools, and of those that search finds, on the tokens of a
     day.
@@ -143,11 +145,13 @@ class _ToolSet(msgspec.Struct, frozen=True):
     reachable: frozenset[str]
     approved_first: frozenset[str]
     view: View
+    found_manual: dict[str, str]
+    """Reasons why policies do not let tools that search finds run by themselves, by exposed name."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
         """By the name that the model sees: why policies do not let a tool run by itself."""
-        found = {name: self.view.manual(name) for name in chosen if name in self.view.everything}
-        return {self.definitions[name][0]: why for name, why in found.items() if why}
+        found = _manual(self.view, chosen)
+        return {**self.found_manual, **{self.definitions[name][0]: why for name, why in found.items()}}
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
         """Bounds of the namespaces of these tools on the tokens of a day."""
@@ -275,7 +279,13 @@ class Offers:
         names = {definitions[name][0]: name for name in own if name in definitions}
         first = frozenset(definitions[name][0] for name in asking if name in definitions)
         listed = [one for one in counted if one.name in definitions]
-        return _ToolSet(listed, definitions, names, reachable, first, shelf.view)
+        searched = _manual(shelf.view, reachable) if own else {}
+        return _ToolSet(listed, definitions, names, reachable, first, shelf.view, searched)
+
+
+def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
+    found = {name: view.manual(name) for name in names if name in view.everything}
+    return {name: why for name, why in found.items() if why}
 
 
 def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:

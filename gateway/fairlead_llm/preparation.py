@@ -13,6 +13,8 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.between.pair import losses_of
 from fairlead_llm.offer_memory import OfferMemory
 from fairlead_llm.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_llm.providers import ModelTarget, Providers
@@ -57,6 +59,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
+    losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
+    """Codes of all that the answer, or the provider, lacks; they grow until the end."""
 
 
 class RequestPreparation:
@@ -114,13 +118,16 @@ class RequestPreparation:
         """In a format that the first `alike` of the targets are asked in."""
         same = wire is asked.format
         request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
-        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages)
+        losses = losses_of(request) or TranslationLosses()
+        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None
         if asked.wishes.tools != "none" and not request.no_injection:
             offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
         place = 0 if offer is None else offer.model_index
-        return PreparedRequest(wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule)
+        return PreparedRequest(
+            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, losses
+        )
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""
@@ -150,7 +157,7 @@ class RequestPreparation:
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
         most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
-        fits = OfferBounds(models, limits, frozenset(request.tool_names), most, exact=False)
+        fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))

@@ -31,6 +31,7 @@ ProviderKind = Literal["openai", "anthropic", "gemini"]
 CallerKey = Literal["Refuse", "Allow", "Require"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS: Final = frozenset(
@@ -206,6 +207,8 @@ class Providers:
         """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
         UnknownModel.
         """
+        if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini has the name in the path, where they lead elsewhere
+            raise UnknownModel(f"{wanted[:128]!r} is no name of a model: no part of it may be `.` or `..`")
         first, slash, rest = wanted.partition("/")
         if slash and rest and first in self.by_name:
             return ModelTarget(first, rest)

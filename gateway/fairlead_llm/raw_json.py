@@ -18,6 +18,17 @@ _HALF: Final = re.compile(
 """Escaped backslashes and pairs, which stay, or half a pair."""
 
 
+MAX_VALUES: Final = 1 << 20
+"""Values of one body, about: each takes up to some 200 bytes once it is read, whatever its size on the wire."""
+
+
+def too_many_values(body: bytes) -> bool:
+    """Whether a body may hold over `MAX_VALUES` values. Every one but the first of a list or an object has a comma in
+    front; commas in texts count too, and no conversation has a million of them.
+    """
+    return len(body) > MAX_VALUES and body.count(b",") >= MAX_VALUES
+
+
 class _ErrorBody(msgspec.Struct):
     error: Raw
 

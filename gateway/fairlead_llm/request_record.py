@@ -36,8 +36,8 @@ CLIENT_CLOSED: Final = "client_closed"
 _WELL: Final = frozenset({OK, STOPPED, PENDING})
 
 
-class ModelLedger:
-    """Opens the accounts of requests. One per gateway."""
+class RequestRecords:
+    """Opens the records of requests. One per gateway."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ModelLedger:
         self.spans = spans
 
     def open(self, origin: Origin, path: str) -> RequestRecord:
-        """The account of a request that has come. `end` it."""
+        """The record of a request that has come. `end` it."""
         return RequestRecord(self, origin, path)
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
@@ -67,21 +67,21 @@ class ModelLedger:
 
 
 class RequestRecord:
-    """Account of one request."""
+    """Record of one request: its model, rounds, tokens and outcome."""
 
-    def __init__(self, ledger: ModelLedger, origin: Origin, path: str) -> None:
-        self._ledger = ledger
+    def __init__(self, records: RequestRecords, origin: Origin, path: str) -> None:
+        self._records = records
         self._path = path
         self._span: ModelSpan | None = None
-        if ledger.spans is not None:
+        if records.spans is not None:
             headers, principal = origin.headers, origin.identity.principal
-            span = self._span = ledger.spans.begin_model(
+            span = self._span = records.spans.begin_model(
                 headers.get(TRACEPARENT), headers.get(TRACESTATE), path, principal
             )
             origin = msgspec.structs.replace(origin, headers={**headers, TRACEPARENT: span.traceparent})
         self.origin = origin
         """Sender of the request; calls of tools for it belong to the request's span where it has one."""
-        self._began = ledger.clock()
+        self._began = records.clock()
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
         self._open_round: bytes | int | None = None
@@ -98,13 +98,13 @@ class RequestRecord:
         self.rounds = 0
         self._definitions: Mapping[str, int] = {}
         self._tools: list[str] = []
-        ledger.metrics.in_flight += 1
+        records.metrics.in_flight += 1
 
     def open_budget(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
         """Set the model, and the budget that is charged: the agent's tokens a day, and those of these quotas."""
         self._target = target
         agent = agent_name(self.origin.identity, self.origin.address)
-        self._budget = self._ledger.tokens.budget(agent, quotas)
+        self._budget = self._records.tokens.budget(agent, quotas)
 
     def refusal(self) -> Limited | None:
         """Why the agent's tokens of the day allow no further request; None: they do."""
@@ -133,7 +133,7 @@ class RequestRecord:
     def round_answered(self) -> None:
         """The model begins to answer."""
         if self._target is not None:
-            self._ledger.metrics.answered(self._target)
+            self._records.metrics.answered(self._target)
 
     def add_answer_tokens(self, tokens: int) -> None:
         """So many tokens of the answer have come, by an estimate that counts where the provider states no usage."""
@@ -143,8 +143,8 @@ class RequestRecord:
         """The client gets the first part of a streamed answer."""
         if not self._first_token_seen and self._target is not None:
             self._first_token_seen = True
-            seconds = self._ledger.clock() - self._began
-            self._ledger.metrics.of(self._target).first_token.observe(round(seconds * 1e9))
+            seconds = self._records.clock() - self._began
+            self._records.metrics.of(self._target).first_token.observe(round(seconds * 1e9))
 
     def round_finished(self, usage: Mapping[str, Any]) -> None:
         """A round is over. `usage` is the provider's, summed over all rounds."""
@@ -157,7 +157,7 @@ class RequestRecord:
     def tool_called(self, tool: str, result_tokens: int) -> None:
         """A tool was called here; its result has about so many tokens."""
         self._tools.append(tool)
-        self._ledger.metrics.tools(RESULT, {tool: result_tokens})
+        self._records.metrics.tools(RESULT, {tool: result_tokens})
 
     def end(self, outcome: str) -> None:
         """The request is over; later ends change nothing. `outcome` is one of the constants here, the code of an error,
@@ -167,13 +167,13 @@ class RequestRecord:
             return
         self._ended = True
         self._count(TokenUsage())
-        ledger, seconds = self._ledger, self._ledger.clock() - self._began
-        ledger.metrics.in_flight -= 1
+        records, seconds = self._records, self._records.clock() - self._began
+        records.metrics.in_flight -= 1
         if self._span is not None:
             self._span.end("" if outcome in _WELL else outcome)
-        ledger.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds)
-        if ledger.auditor is not None:
-            ledger.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
+        records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds)
+        if records.auditor is not None:
+            records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
 
     def _count(self, usage: TokenUsage) -> None:
         """Account for the round that is open, by an estimate where nothing was stated."""
@@ -186,11 +186,11 @@ class RequestRecord:
         self.used += usage
         self.rounds += 1
         self._budget.charge(usage.total)
-        price, dollars = self._ledger.price(target), 0.0
+        price, dollars = self._records.price(target), 0.0
         if price is not None:
             dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
-        self._ledger.metrics.round(self.origin.identity.principal, target, usage, dollars)
-        self._ledger.metrics.tools(DEFINITION, self._definitions)
+        self._records.metrics.round(self.origin.identity.principal, target, usage, dollars)
+        self._records.metrics.tools(DEFINITION, self._definitions)
 
     def _use(self) -> ModelUse:
         target, used = self._target, self.used

@@ -33,10 +33,11 @@ from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
-from fairlead_llm.request_record import ModelLedger
+from fairlead_llm.request_record import RequestRecords
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
+from fairlead_llm.tier_choice import TierChanges
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
@@ -64,17 +65,18 @@ class LlmEndpoints:
         recorder: ContextRecorder,
         limits: LoopLimits,
         breakers: ModelBreakers,
-        ledger: ModelLedger,
+        records: RequestRecords,
         counts: LlmCounts,
     ) -> None:
         """`providers` are those of the configuration as it is now. `limits` bound one request."""
         self._context = context
         self._providers = providers
+        self._tier_changes = TierChanges()
         self._turns = TurnStore(recorder)
         self._kept = KeptResponses(recorder)
         self._limits = limits
         self._breakers = breakers
-        self._ledger = ledger
+        self._records = records
         self._counts = counts
         self._client = ProviderClient()
         self._served: Providers | None = None
@@ -99,7 +101,7 @@ class LlmEndpoints:
         preparation = RequestPreparation(self._context, providers, self._turns)
         services = ModelServices(
             self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers,
-            self._ledger, self._counts,
+            self._records, self._counts, self._tier_changes,
         )  # fmt: skip
         chat, anthropic, gemini = (
             LlmEndpoint(services, CHAT),

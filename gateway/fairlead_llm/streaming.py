@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.errors import LlmError, of_problem
-from fairlead_llm.loop import NO_RESULTS, ToolLoop
+from fairlead_llm.loop import ToolLoop
 from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.refused_keys import key_refused, tells_of_key
 from fairlead_llm.request_record import CLIENT_CLOSED
+from fairlead_llm.round_calls import NO_RESULTS, running_call
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadStream, FinishedCall
@@ -83,26 +85,34 @@ class StreamedAnswer(Response):
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         alive = asyncio.ensure_future(self._keep_alive())
         try:
+            end = await self._all_but_the_end()
+        finally:
+            alive.cancel()
+        with contextlib.suppress(TimeoutError):  # a client that does not read must not hold what is over
+            async with asyncio.timeout(self._loop.last_words_s):
+                await self._write(end)
+                self._loop.record.end(self._loop.outcome)  # unless it has ended
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _all_but_the_end(self) -> bytes:
+        """Write all but the end of the stream, which is returned."""
+        try:
             await self._write(self._early)
             async with asyncio.timeout(self._loop.seconds_left()):
                 await self._rounds()
             end = self._stream.finish({"fairlead": self._loop.report()})
             await self._keep(end)
-            await self._write(end)
-            self._loop.record.end(self._loop.outcome)
         except TimeoutError:
-            await self._fail(self._loop.over())
+            return self._failed(self._loop.over())
         except BadStream as error:
-            await self._fail(LlmError(502, str(error), "bad_answer"), error.error)
+            return self._failed(LlmError(502, str(error), "bad_answer"), error.error)
         except (ProviderUnavailable, TooLarge) as error:
-            await self._fail(LlmError(502, str(error), "provider_unavailable"))
+            return self._failed(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
-            await self._fail(of_problem(problem))
+            return self._failed(of_problem(problem))
         except LlmError as error:
-            await self._fail(error)
-        finally:
-            alive.cancel()
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            return self._failed(error)
+        return end
 
     async def _rounds(self) -> None:
         """All rounds but for the end of the last one. Raises what can go wrong."""
@@ -119,14 +129,19 @@ class StreamedAnswer(Response):
                 await self._next()
                 continue
             calls, results = held.split(stream.message), NO_RESULTS
+            if calls.unwrapped:
+                await self._write(stream.unwrap(calls.unwrapped))
             if calls.gateway_calls and not held.tools_disabled:
+                if prepared.shows_calls:
+                    await self._write(stream.running([*map(running_call, calls.gateway_calls)]))
                 results = await held.run(calls.gateway_calls)
                 self._results = results.messages
-            if prepared.shows_calls:
-                await self._write(stream.ran(results.finished))
+                if prepared.shows_calls:
+                    await self._write(stream.ran(results.finished))
             if calls.client_calls or not results.messages:
                 kept = held.to_keep(calls, stream.in_request, results.messages, stream.turn_key)
-                await self._turns.keep(self._asked.identity, prepared.wire, prepared.request.client_messages, kept)
+                said_before = prepared.request.client_messages
+                await self._turns.keep(self._asked.identity, prepared.wire, said_before, kept, prepared.losses)
                 return
             held.go_on(stream.in_request, results.messages)
             self._results = ()
@@ -137,6 +152,8 @@ class StreamedAnswer(Response):
         self._stream.next_round()
         self._answer.close()
         self._answer = await self._loop.ask()
+        if self._answer.status == 401:
+            raise key_refused()
         if self._answer.status != 200 or not self._answer.streams:
             said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
@@ -182,14 +199,17 @@ class StreamedAnswer(Response):
                 await self._write(self._stream.keep_alive())
             await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
 
-    async def _fail(self, error: LlmError, raw: bytes | None = None) -> None:
-        """Say in the stream that it is broken; there is no other end then."""
+    def _failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        """The event that says that the stream is broken, which is its end. What the provider still says is not waited
+        for.
+        """
+        self._answer.close()
         if raw is not None and tells_of_key(raw):
             error, raw = key_refused(), None
         code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
         self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
-        await self._write(self._stream.failed(error, raw))
+        return self._stream.failed(error, raw)
 
 
 async def _disconnected(receive: Receive) -> None:

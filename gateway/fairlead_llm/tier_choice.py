@@ -7,6 +7,7 @@ turns were said is unknown: nothing that depends on it (a cooldown, a rapid exch
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
+from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import WireFormat
 from fairlead_rest.context import RestContext
 from fairlead_rest.resources.tiers import attainable
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 MOST_TEXT: Final = 16 << 10
 """Characters of a turn that are looked through, the last ones."""
+MOST_TURNS: Final = 4096
+"""Turns that are remembered; the one that was seen longest ago goes first."""
 _APART: Final = 1e6
 """Seconds between two turns, as far as the rules are told."""
 
@@ -35,8 +39,29 @@ class ChosenTier(msgspec.Struct, frozen=True):
     name: str
     rule: str
     """A rule of `conversation.choose`, or `policy`."""
-    changed: bool
-    """Whether the conversation has a new turn with this request, and had another tier in the turn before."""
+    changed_in: bytes = b""
+    """Digest of the conversation where it has a new turn with this request, and had another tier in the turn before;
+    empty else.
+    """
+
+
+class TierChanges:
+    """Turns of conversations in which the tier changed, so that a request that is sent again counts one time."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
+
+    def is_new(self, principal: str, choice: ChosenTier) -> bool:
+        """Whether the choice changes the tier in a turn of the principal's that was not seen before."""
+        if not choice.changed_in:
+            return False
+        key = principal, choice.changed_in, choice.name
+        new = key not in self._seen
+        self._seen[key] = None
+        self._seen.move_to_end(key)
+        if len(self._seen) > MOST_TURNS:
+            self._seen.popitem(last=False)
+        return new
 
 
 def chosen_tier(
@@ -52,7 +77,9 @@ def chosen_tier(
     now = attainable(_replayed(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
     fresh = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
     before = attainable(_replayed(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
-    return ChosenTier(now.tier, now.rule, now.tier != before.tier)
+    if now.tier == before.tier:
+        return ChosenTier(now.tier, now.rule)
+    return ChosenTier(now.tier, now.rule, ConversationDigest(wire).up_to(messages, len(messages)).digest())
 
 
 def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) -> list[str]:

@@ -23,15 +23,19 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
+from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
 UNGUESSABLE: Final = 16
 """Characters of an id at least, where nothing but ids and the conversation tells one anonymous caller from another."""
+NOT_KEPT: Final = "turn_not_kept"
+"""Code of a loss: the store takes no turn, and the model will ask anew."""
+NOT_RESTORED: Final = "turns_not_restored"
+"""Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
 _ENTRY: Final = "turn"
-_NOT_SAID: Final = frozenset({"system", "developer", "tool"})
-"""Roles that formats have in other places, and whose texts do not tell conversations apart."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
@@ -49,68 +53,65 @@ class TurnStore:
         wire: WireFormat,
         conversation: Sequence[bytes | Raw],
         kept: tuple[Sequence[CallKey], KeptTurn] | None,
+        losses: TranslationLosses,
     ) -> None:
         """Keep a turn, if there is one to be kept, with those of its calls that the caller sees; `conversation` are the
-        messages of the caller's request.
+        messages of the caller's request. `losses` gets `NOT_KEPT` where the store is out.
         """
         store = self._recorder.store
         if store is None or kept is None or not _tells_apart(identity, kept[0]):
             return
         shown, turn = kept
-        session = _session(_Said(wire).up_to(conversation, len(conversation)), shown)
+        session = _session(ConversationDigest(wire).up_to(conversation, len(conversation)), shown)
         try:
             account = self._recorder.account(identity, session)
             await store.append(account, session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
+            losses.add(NOT_KEPT)
             log.warning("The results of a mixed turn are not kept, and the model will ask for them again: %s", error)
 
     async def restored(
-        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw]
+        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw], losses: TranslationLosses
     ) -> Sequence[bytes | Raw]:
-        """The messages, each that a turn is kept for replaced by the whole turn."""
+        """The messages, each that a turn is kept for replaced by the whole turn. `losses` gets `NOT_RESTORED` where the
+        store is out.
+        """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        said = _Said(wire)
+        said = ConversationDigest(wire)
         sessions = [_session(said.up_to(messages, place.start), place.calls) for place in places]
         found = await asyncio.gather(
-            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True))
+            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True)),
+            return_exceptions=True,
         )
-        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if turn is not None}
+        failures = [each for each in found if isinstance(each, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, ContextUnavailable):
+                raise failure
+        if failures:  # one line for all of them
+            losses.add(NOT_RESTORED)
+            log.warning(
+                "Turns that were kept are not put back, and the model may ask for results again: %s", failures[0]
+            )
+        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
         return wire.restored(messages, turns) if turns else messages
 
     async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
+        """The turn of a place. Raises ContextUnavailable."""
         store = self._recorder.store
         if store is None or not _tells_apart(identity, place.calls):
             return None
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             turn = _decode(entries[-1]) if entries else None
-        except (ContextUnavailable, msgspec.MsgspecError):
+        except msgspec.MsgspecError:
             return None
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
 def _tells_apart(identity: Identity, shown: Sequence[CallKey]) -> bool:
     return bool(identity.owner) or all(len(call.id) >= UNGUESSABLE for call in shown)
-
-
-class _Said:
-    """Digest of a conversation's roles and texts, which grows with it: each message is read once."""
-
-    def __init__(self, wire: WireFormat) -> None:
-        self._wire = wire
-        self._read = 0
-        self._digest = hashlib.blake2b(digest_size=24)
-
-    def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
-        """The digest of the messages in front of `end`, which never goes back."""
-        for message in messages[self._read : end]:
-            role, text = self._wire.role_and_text(message)
-            if role not in _NOT_SAID and text:
-                self._digest.update(json.dumps([role, text]).encode())
-        self._read = max(self._read, end)
-        return self._digest.copy()
 
 
 def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:

@@ -22,6 +22,9 @@ MAX_DIGITS: Final = 10
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 
+HIDDEN: Final = b"[key]"
+"""Stands in place of a key in a refusal."""
+
 
 class ProviderUnavailable(Exception):
     """No answer, or one that broke off. The message says why, without address or key."""
@@ -58,25 +61,38 @@ class _SilenceTimer:
 class ProviderAnswer:
     """The answer to one request. Close it."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float) -> None:
-        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several."""
+    def __init__(
+        self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float, key: str = ""
+    ) -> None:
+        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several. Values that hold the
+        `key`, or that are no printable ASCII, are not passed on.
+        """
         self._answer = answer
+        self._key = key
         self._idle_seconds = idle_seconds
+        self._whole: bytes | None = None
         self.status = answer.status
         self.retry_after = seconds_until(answer.headers)
         self.streams = answer.content_type == EVENT_STREAM
         self.headers: Mapping[str, str] = {
-            name.lower(): value for name, value in answer.headers.items() if _among(name.lower(), passed_on)
+            name.lower(): value
+            for name, value in answer.headers.items()
+            if _among(name.lower(), passed_on) and _is_plain(value) and not (key and key in value)
         }
 
     async def whole(self) -> bytes:
-        """The body. Raises ProviderUnavailable."""
+        """The body, which is kept; that of a refusal without the key. Raises ProviderUnavailable."""
+        if self._whole is not None:
+            return self._whole
         found = bytearray()
         async for piece in self.pieces():
             found += piece
             if len(found) > MAX_ANSWER:
                 raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
-        return bytes(found)
+        if self._key and self.status != 200:
+            found = found.replace(self._key.encode(), HIDDEN)
+        self._whole = bytes(found)
+        return self._whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises ProviderUnavailable where it breaks off."""
@@ -121,7 +137,8 @@ class ProviderClient:
         """The answer to a request, whatever its status. `more` are headers of the client's, `passed_on` those of the
         answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
         """
-        headers = provider.request_headers(key or await key_of(provider), more)
+        key = key or await key_of(provider)
+        headers = provider.request_headers(key, more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         try:
@@ -129,7 +146,11 @@ class ProviderClient:
                 answer = await self._opened().request(
                     method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
                 )
-            return ProviderAnswer(answer, passed_on, provider.idle_seconds)
+            try:
+                return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
+            except BaseException:
+                answer.close()
+                raise
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
@@ -204,6 +225,10 @@ def seconds_until(headers: Mapping[str, str]) -> float | None:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
     except (TypeError, ValueError, OverflowError):  # also of a date without a zone, or of no calendar
         return None
+
+
+def _is_plain(value: str) -> bool:
+    return value.isascii() and value.isprintable()
 
 
 def _among(name: str, wanted: Sequence[str]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 MAX_DEPTH: Final = 8
+MAX_MEMBERS: Final = 64
+"""Members of an object that are added; further ones of the later usage are left out."""
 MAX_LISTED: Final = 64
 """Entries of a list that are added; of a longer one the later counts."""
 
@@ -16,6 +18,8 @@ def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth:
     """
     total = dict(one or {})
     for name, value in (other or {}).items():
+        if name not in total and len(total) >= MAX_MEMBERS:
+            continue
         known = total.get(name)
         if isinstance(value, dict) and isinstance(known, dict) and depth:
             total[name] = added(known, value, depth - 1)

@@ -69,17 +69,47 @@ class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
     """Messages with the results of the calls that were run here."""
 
 
-class FinishedCall(msgspec.Struct, frozen=True):
-    """One call that was run here, for clients that ask to see them."""
+class InnerCall(msgspec.Struct, frozen=True):
+    """Call that the arguments of a call of `execute_tool` name."""
+
+    name: str
+    arguments: bytes
+    """JSON object."""
+
+
+class RunningCall(msgspec.Struct, frozen=True):
+    """One call that is run here, for clients that ask to see them."""
 
     id: str
     name: str
     """As the model wrote it."""
     arguments: bytes
-    """JSON."""
+    """JSON, as the model wrote it."""
+
+
+class FinishedCall(RunningCall, frozen=True):
+    """One call that was run here."""
+
     result: Mapping[str, Any]
     """In MCP's form."""
     seconds: float = 0
+
+
+class ModelRound(msgspec.Struct, frozen=True):
+    """One round of a request: additions of the loop to what the client sent."""
+
+    model: str
+    """As the provider calls it."""
+    more: Sequence[bytes] = ()
+    """Messages behind the caller's."""
+    injected: Sequence[bytes] = ()
+    """Definitions behind the caller's tools."""
+    usage: bool = False
+    """Whether a stream is asked for its usage."""
+    first: bool = True
+    """Whether a `tool_choice` of the caller's that forces a call holds; it is `auto` in later rounds."""
+    last: bool = False
+    """Whether the model must not call a tool."""
 
 
 class WireRequest(Protocol):
@@ -98,7 +128,7 @@ class WireRequest(Protocol):
     """Messages as they go out."""
 
     @property
-    def tool_names(self) -> Sequence[str]:
+    def tool_names(self) -> frozenset[str]:
         """Names of the caller's own tools."""
 
     @property
@@ -113,20 +143,8 @@ class WireRequest(Protocol):
     def restored_bytes(self) -> int:
         """Bytes that kept turns add to the messages of the client's request."""
 
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
-        """The request of one round to the provider: `more` messages behind the caller's, `injected` definitions behind
-        its tools. `usage`: ask a stream for its usage. `first`: a `tool_choice` of the caller's that forces a call
-        holds in this round only, and is `auto` later. `last`: the model must not call a tool.
-        """
+    def body(self, asked: ModelRound) -> bytes:
+        """The request of one round to the provider."""
 
 
 class WireAnswer(Protocol):
@@ -150,24 +168,32 @@ class WireAnswer(Protocol):
         is asked once more.
         """
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        """Put calls, by id, in the place of those of `execute_tool` that name them: the caller gets them."""
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         """Key of a turn of several rounds that the API wants whole in the next request, such as with signed thoughts,
         though no call of it waits for the caller. `before`: answers of the earlier rounds. None where it need not be
         kept.
         """
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
-        """This last answer as the answer of all rounds, in the client's format: behind what those `before` it said,
-        with the sum of usage, with calls of `theirs` alone (None: with all) and `more` members. `ran`: calls that are
-        shown to the client as the provider shows those of its own hosted tools.
-        """
+    def written(self, loop: LoopResult) -> bytes:
+        """This last answer as the answer of all rounds, in the client's format."""
+
+
+class LoopResult(msgspec.Struct, frozen=True):
+    """Additions of a loop to its last answer, for the one answer that the client gets."""
+
+    before: Sequence[WireAnswer] = ()
+    """Answers of the earlier rounds."""
+    usage: Mapping[str, Any] = {}
+    """Sum over all rounds."""
+    theirs: Collection[str] | None = None
+    """Names of tools whose calls the client gets; None: of all."""
+    ran: Sequence[FinishedCall] = ()
+    """Calls that are shown to the client as the provider shows those of its own hosted tools."""
+    more: Mapping[str, Any] = {}
+    """Further members of the answer."""
 
 
 class WireStream(Protocol):
@@ -207,8 +233,14 @@ class WireStream(Protocol):
     def end_round(self) -> bytes:
         """End the round; the part of the stream that was held of the client's own calls."""
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        """Show calls that were run here, as the provider shows those of its own hosted tools."""
+        """Show the results of the calls that were shown as `running`; without these, both."""
 
     def next_round(self) -> None:
         """Go on with the next answer."""
@@ -276,6 +308,12 @@ class WireFormat(Protocol):
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         """A provider's refusal in the client's format."""
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
+        its last `kept` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
+        UnicodeDecodeError.
+        """
 
     def error_in(self, body: bytes) -> bytes | None:
         """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""

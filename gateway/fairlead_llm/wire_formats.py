@@ -13,9 +13,10 @@ from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import WireFormat
 
-_FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
+FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
 }  # fmt: skip
+"""The format of every provider of a kind; some of OpenAI's speak Responses too."""
 
 
 def spoken(front: WireFormat, provider: Provider) -> WireFormat:
@@ -25,11 +26,11 @@ def spoken(front: WireFormat, provider: Provider) -> WireFormat:
     """
     if speaks(provider, front):
         return front
-    return pair(front, RESPONSES if provider.speaks_responses else _FORMATS[provider.kind])
+    return pair(front, RESPONSES if provider.speaks_responses else FORMAT_OF_KIND[provider.kind])
 
 
 def speaks(provider: Provider, front: WireFormat) -> bool:
     """Whether a provider speaks the format of a client."""
     if front is RESPONSES:
         return provider.speaks_responses
-    return front.name == _FORMATS[provider.kind].name
+    return front.name == FORMAT_OF_KIND[provider.kind].name

@@ -8,9 +8,11 @@ would wait for the interpreter's switch interval.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from fairlead_rest.problems import RATE_LIMITED, Problem
@@ -20,6 +22,8 @@ Item = TypeVar("Item")
 
 MAX_WAITING: Final = 64
 """Pieces of work in the queue; the next is refused."""
+MAX_PATIENT: Final = 16
+"""Pieces of work beside these of callers that wait for their turn; further ones wait outside of the queue."""
 BREATH: Final = 5e-5
 """Seconds: long enough for the kernel to hand the interpreter over."""
 STRIDE: Final = 8
@@ -37,22 +41,46 @@ class MissingInput(Exception):
         """Puts the answers to the pieces where the work looks for them. In the thread."""
 
 
+_PATIENT: Final[ContextVar[bool]] = ContextVar("patient", default=False)
+
+
+@contextlib.contextmanager
+def in_turn() -> Iterator[None]:
+    """Have work of this task, and of tasks that it begins, wait for its turn where it would be refused: in the middle
+    of a request with a time limit of its own, which has run tools that a client would run again.
+    """
+    token = _PATIENT.set(True)
+    try:
+        yield
+    finally:
+        _PATIENT.reset(token)
+
+
 class WorkerThread:
     """Does one piece of work at a time."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
         self._waiting = 0
+        self._patient = asyncio.Semaphore(MAX_PATIENT)
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting."""
+        """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting, but for work that
+        waits for its turn.
+        """
+        if _PATIENT.get():
+            async with self._patient:
+                return await self._done(work)
         if self._waiting >= MAX_WAITING:
             raise Problem(RATE_LIMITED, "too many conversions and searches at once", retry_after_ms=1000)
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await self._done(work)
         finally:
             self._waiting -= 1
+
+    async def _done(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
         """Drop waiting work; running work ends by itself."""

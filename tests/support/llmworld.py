@@ -23,7 +23,7 @@ from fairlead_llm.providers import read_providers
 from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
 from gatewayworld import Answer, catalog, running
 from restworld import post
-from toolservers import Request, modern_server, serve_asgi, tool
+from toolservers import RawServer, Reply, Request, answer_modern, raw_server, serve_asgi, tool
 
 PATH = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
@@ -107,6 +107,19 @@ def _called(seen: list[dict[str, Any]]) -> Any:
     return call
 
 
+def _tool_server(
+    tools: Sequence[dict[str, Any]], seen: list[dict[str, Any]], before: Callable[[], Awaitable[object]] | None
+) -> contextlib.AbstractAsyncContextManager[RawServer]:
+    call = _called(seen)
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if before is not None and request.method == "tools/call":
+            await before()
+        answer_modern(request, reply, tools, call=call)
+
+    return raw_server(handle)
+
+
 def _delayed(model: ScriptedModel, before: Callable[[], Awaitable[None]] | None) -> Any:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if before is not None and scope["type"] == "http":
@@ -128,20 +141,21 @@ async def llm_world(
     tiers: Sequence[Tier] = (),
     prices: Mapping[str, ModelPrice] | None = None,
     before_answer: Callable[[], Awaitable[None]] | None = None,
+    before_call: Callable[[], Awaitable[object]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[LlmWorld]:
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
     `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
-    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model.
+    annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model, and
+    `before_call` with each call of a tool.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
-    own = [*providers, *({} for _ in lists)]
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
     own = [*providers, *({} for _ in models)]
     seen: list[dict[str, Any]] = []
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(serve_asgi(_delayed(model, before_answer))) for model in models]
-        server = await stack.enter_async_context(modern_server([ADDS, FAILS, *tools], call=_called(seen)))
+        server = await stack.enter_async_context(_tool_server([ADDS, FAILS, *tools], seen, before_call))
         names = ["scripted", *(f"scripted-{number}" for number in range(1, len(models)))]
         routes = read_routes({"all": {"models": names, "reservedOutputTokens": 0}})
         configured_providers = read_providers(

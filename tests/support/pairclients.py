@@ -28,7 +28,7 @@ from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.scripted.model import ScriptedApi
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
@@ -73,7 +73,7 @@ class Wire:
         except BadRequest as error:
             refused = LlmError(400, str(error), "invalid_request", param=error.param)
             return httpx2.Response(400, content=wire.error_body(refused))
-        out = json.loads(read.body(read.model, (), (), usage=True))
+        out = json.loads(read.body(ModelRound(read.model, usage=True)))
         self.asked.append(out)
         self.losses = [*getattr(read, "losses", ())]
         turn = self.turns[len(self.asked) - 1]
@@ -88,7 +88,7 @@ class Wire:
                 answer = wire.answer(self._api.whole(turn, len(self.asked), out), read)
             except BadAnswer as error:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
-            written = answer.written((), answer.usage, theirs, (), {"fairlead": {}})
+            written = answer.written(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
             return httpx2.Response(200, content=written, headers={"content-type": "application/json"})
         body = b"".join(self._streamed(wire, read, turn, theirs, out))
         content = body if not self.cuts else _in_pieces(body, self.cuts)
@@ -171,7 +171,7 @@ def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     calls = message.tool_calls or []
     return Said(
         message.content or "", getattr(message, "reasoning_content", None) or "", message.refusal or "",
-        [(call.function.name, _json(call.function.arguments)) for call in calls], [call.id for call in calls],
+        [_called(call) for call in calls], [call.id for call in calls],
         choice.finish_reason, completion.usage,
     )  # fmt: skip
 
@@ -188,13 +188,14 @@ def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     else:
         response = client.responses.create(**asked)
     contents = [part for item in response.output if item.type == "message" for part in item.content]
-    calls = [item for item in response.output if item.type == "function_call"]
+    calls = [item for item in response.output if item.type in ("function_call", "custom_tool_call")]
     details = response.incomplete_details
     return Said(
         "".join(part.text for part in contents if part.type == "output_text"),
         "".join(part.text for item in response.output if item.type == "reasoning" for part in item.summary),
         "".join(part.refusal for part in contents if part.type == "refusal"),
-        [(call.name, _json(call.arguments)) for call in calls], [call.call_id for call in calls],
+        [(call.name, call.input if call.type == "custom_tool_call" else _json(call.arguments)) for call in calls],
+        [call.call_id for call in calls],
         (response.status, details and details.reason), response.usage,
     )  # fmt: skip
 
@@ -245,6 +246,14 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
         said.stop = candidate.finish_reason.name if candidate.finish_reason else said.stop
         said.usage = answer.usage_metadata or said.usage
     return said
+
+
+def _called(call: Any) -> tuple[str, Any]:
+    """Name and arguments of a call of Chat Completions; of a custom tool its text."""
+    if call.type == "custom":
+        custom = call.custom if isinstance(call.custom, dict) else call.custom.model_dump()  # streams leave it untyped
+        return custom["name"], custom["input"]
+    return call.function.name, _json(call.function.arguments)
 
 
 def _json(text: str) -> Any:

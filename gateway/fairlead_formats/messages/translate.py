@@ -5,16 +5,16 @@ Pure module. Formats go by the names and aliases of `registry`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
 
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ModelCall, ResultLoss, ToolResult, Written
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
+from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.messages.parts import TEXT
 from fairlead_formats.names import Names
-from fairlead_formats.registry import PROVIDER_FORMATS, message_format
+from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import Action
 from fairlead_mcp.sse import EventParser
 
@@ -85,15 +85,8 @@ def translate_results(
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
     """Results in the order of calls, by id, else by name and order; and those that no call has."""
-    by_key: dict[str, deque[int]] = {}
-    for place, result in enumerate(results):
-        by_key.setdefault(result.id or f"\0{result.name}", deque()).append(place)
-    matched: list[McpResult | None] = []
-    used: set[int] = set()
-    for call in calls:
-        written = (known.messages.written_id(call.id) for known in PROVIDER_FORMATS.values())
-        keys = (call.id, *written, f"\0{call.wire_name}", f"\0{call.name}", "\0")
-        place = next((by_key[key].popleft() for key in keys if by_key.get(key)), -1)
-        matched.append(None if place < 0 else results[place].result)
-        used.add(place)
-    return matched, [result for place, result in enumerate(results) if place not in used]
+    found, strays = OpenCalls(calls).take(results)
+    matched: list[McpResult | None] = [None] * len(calls)
+    for each in found:
+        matched[each.place] = each.result.result
+    return matched, strays

@@ -48,7 +48,8 @@ def between(
     else:
         found = target.convert(read.tools, options)
     own = _providers_own(read, source, target)
-    report = tuple(loss for loss in read.report if not any(loss in each.report for each in own))
+    owns = {loss for each in own for loss in each.report}
+    report = tuple(loss for loss in read.report if loss not in owns)
     if isinstance(target, ToolFormat):
         member, tools = target.beside(found.tools, own)
     else:
@@ -61,7 +62,8 @@ def _untouched(read: Read, target: ToolFormat) -> Conversion:
     seen: set[str] = set()
     kept: list[Original] = []
     report = [loss for loss in read.report if loss.action is Action.REFUSED]
-    report = [loss for loss in report if not any(loss in each.report for each in read.originals)]
+    owns = {loss for each in read.originals for loss in each.report}
+    report = [loss for loss in report if loss not in owns]
     for original in read.originals:
         if original.name and original.name in seen:
             report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))

@@ -24,7 +24,7 @@ from fairlead_llm.anthropic.blocks import (
 )
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -67,6 +67,12 @@ class AnthropicAnswer:
         """Ids of the calls that it makes."""
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        inner = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
+        self.blocks = [
+            block if call is None else block.unwrapped(call) for block, call in zip(self.blocks, inner, strict=True)
+        ]
+
     malformed_call = False  # this API does not tell
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
@@ -76,25 +82,19 @@ class AnthropicAnswer:
         signed = [b.marked(n).signature for n, each in enumerate(later, 2) for b in each.blocks if b.signature]
         return signed_thought(signed[-1]) if signed else None
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the id of the first round, and the blocks of all."""
-        rounds = [*(each for each in before if isinstance(each, AnthropicAnswer)), self]
+        theirs = loop.theirs
+        rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
         content: list[bytes | Raw] = []
         for number, each in enumerate(rounds, 1):
             content += each.seen(number, theirs)
-            content += shown([call for call in ran if call.id in each.calls])
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in more.items()}}
+            content += shown([call for call in loop.ran if call.id in each.calls])
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
         members |= rounds[0].head
         members["content"] = Raw(array(content))
-        if usage and len(rounds) > 1:
-            members["usage"] = Raw(_encode(usage))
+        if loop.usage and len(rounds) > 1:
+            members["usage"] = Raw(_encode(loop.usage))
         hides = any(is_hidden(block.members, theirs) for block in self.blocks)
         calls = any(block.kind == TOOL_USE and not is_hidden(block.members, theirs) for block in self.blocks)
         if hides and not calls and self.stop_reason == TOOL_USE:

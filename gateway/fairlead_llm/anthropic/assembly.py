@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.anthropic.blocks import TOOL_USE, Block, new_id
+from fairlead_llm.wire import InnerCall
 
 INVALID: Final = "INVALID_JSON"
 """Member that holds the input of a call which is no JSON (Anthropic's guide to fine-grained tool streaming)."""
@@ -41,6 +42,10 @@ class StreamedBlock:
             self.members["id"] = new_id()
             self._start["id"] = Raw(_encode(self.members["id"]))
 
+    def grow_text(self, name: str, piece: str) -> None:
+        """Take a piece of the text of a member."""
+        self._grown.setdefault(name, []).append(piece)
+
     def grow(self, delta: Mapping[str, Any]) -> None:
         """Take a delta."""
         for name, value in delta.items():
@@ -53,6 +58,11 @@ class StreamedBlock:
                 self.members[name] = ""
             elif name != "type" and isinstance(value, str):
                 self._grown.setdefault(name, []).append(value)
+
+    def unwrap(self, call: InnerCall) -> None:
+        """Make the call of `execute_tool` that which it names."""
+        self.members["name"], self._start["name"] = call.name, Raw(_encode(call.name))
+        self._input = [call.arguments.decode()]
 
     def block(self) -> Block:
         """The block as it stands in the next request."""

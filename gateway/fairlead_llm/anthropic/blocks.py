@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.wire import CallKey
+from fairlead_llm.wire import CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"
 SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
@@ -59,6 +59,11 @@ class Block(msgspec.Struct, frozen=True):
     def elsewhere(self) -> bool:
         """Whether a model of another family thought it."""
         return self.signature == ELSEWHERE
+
+    def unwrapped(self, call: InnerCall) -> Block:
+        """The call of `execute_tool` as that which it names."""
+        raws: dict[str, Any] = dict(_members(self.raw))
+        return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
 
     def signed(self, signature: str) -> Block:
         """The thought with another signature."""

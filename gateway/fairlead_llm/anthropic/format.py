@@ -17,20 +17,20 @@ from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, cal
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
+from fairlead_llm.anthropic.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
-from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.family_format import FamilyFormat
+from fairlead_llm.raw_json import decoded
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
 
 
-class AnthropicFormat:
+class AnthropicFormat(FamilyFormat):
     """Anthropic Messages."""
 
     name = FORMAT_NAME
-    stream_type = EVENT_STREAM
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
     answer_headers = (
         "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-ratelimit-", "anthropic-priority-",
@@ -59,21 +59,14 @@ class AnthropicFormat:
                 found.append(CallPlace(place, place + 1, known))
         return found
 
-    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        found = decoded(message)
-        return str(found.get("role", "")), text_of(found.get("content"))
-
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         return history.restored(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
 
-    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return without_key(status, body, error_body)
-
-    def error_in(self, body: bytes) -> bytes | None:
-        return error_in(body)
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 def _known_by(content: object) -> tuple[CallKey, ...]:

@@ -100,7 +100,8 @@ def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
     others = [block for block in blocks if block.kind not in SIGNED]
     if not any(block.kind == TOOL_USE for block in others):
         return others
-    return [*(block.unmarked() for block in thoughts if block.round == max(rounds)), *others]
+    last = max(rounds)
+    return [*(block.unmarked() for block in thoughts if block.round == last), *others]
 
 
 def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:

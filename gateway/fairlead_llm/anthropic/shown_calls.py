@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.anthropic.blocks import TOOL_USE, Block, block_of
-from fairlead_llm.wire import FinishedCall
+from fairlead_llm.wire import FinishedCall, RunningCall
 
 SERVER: Final = "fairlead"
 """Name of the server in blocks."""
@@ -27,18 +27,25 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def shown(calls: Sequence[FinishedCall]) -> list[bytes]:
     """Blocks of the calls of one round, and behind them those of their results."""
-    uses = [
-        {"type": _USE, "id": _OURS + call.id, "name": call.name, "server_name": SERVER, "input": Raw(call.arguments)}
-        for call in calls
-    ]
-    results = [
-        {
-            "type": _RESULT, "tool_use_id": _OURS + call.id, "is_error": bool(call.result.get("isError")),
-            "content": _texts(call.result),
-        }
+    return [*shown_uses(calls), *shown_results(calls)]
+
+
+def shown_uses(calls: Sequence[RunningCall]) -> list[bytes]:
+    """Blocks of the calls of one round."""
+    return [
+        _encode({"type": _USE, "id": _OURS + call.id, "name": call.name, "server_name": SERVER,
+                 "input": Raw(call.arguments)})
         for call in calls
     ]  # fmt: skip
-    return [_encode(block) for block in (*uses, *results)]
+
+
+def shown_results(calls: Sequence[FinishedCall]) -> list[bytes]:
+    """Blocks of the results of one round."""
+    return [
+        _encode({"type": _RESULT, "tool_use_id": _OURS + call.id, "is_error": bool(call.result.get("isError")),
+                 "content": _texts(call.result)})
+        for call in calls
+    ]  # fmt: skip
 
 
 def _texts(result: Any) -> list[dict[str, str]]:

@@ -25,11 +25,11 @@ from fairlead_llm.anthropic.blocks import (
     signed_thought,
 )
 from fairlead_llm.anthropic.errors import error_object
-from fairlead_llm.anthropic.shown_calls import shown
+from fairlead_llm.anthropic.shown_calls import shown_results, shown_uses
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -53,6 +53,24 @@ class _StartedMessage(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
+class _BlockTextDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text_delta"):
+    text: str
+
+
+class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking_delta"):
+    thinking: str
+
+
+class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
+    """A piece of text or of a thought, and nothing else that anybody has to know of: most of a stream. It passes as it
+    is.
+    """
+
+    index: int
+    delta: _BlockTextDelta | _BlockThinkingDelta
+
+
+_text_event: Final = msgspec.json.Decoder(_TextEvent).decode
 _event: Final = msgspec.json.Decoder(_MessagesEvent).decode
 _message: Final = msgspec.json.Decoder(_StartedMessage).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -71,6 +89,8 @@ class AnthropicStream:
         """Whether the client has its `message_start`."""
         self.usage: dict[str, Any] = {}
         self._thought: str | None = None
+        self._running = False
+        """Whether the client has calls of this round, and not their results."""
         self._begin()
 
     def _begin(self) -> None:
@@ -95,6 +115,8 @@ class AnthropicStream:
             return b""
         data = paired(data)
         try:
+            if self._by_index and self._took_text(data):
+                return _framed("content_block_delta", data)
             event = _event(data)
             if not event.type.isprintable():
                 raise BadStream("the provider's stream holds an event without a name")
@@ -104,6 +126,22 @@ class AnthropicStream:
             return self._take(data, event)
         except _BROKEN as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
+
+    def _took_text(self, data: bytes) -> bool:
+        """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
+        try:
+            said = _text_event(data)
+        except _BROKEN:
+            return False  # another kind of event, or none: what it is comes out elsewhere
+        block, place = self._by_index.get(said.index, (None, None))
+        if block is None or place != said.index:
+            return False
+        delta = said.delta
+        if isinstance(delta, _BlockTextDelta):
+            block.grow_text("text", delta.text)
+        else:
+            block.grow_text("thinking", delta.thinking)
+        return True
 
     def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
@@ -187,6 +225,24 @@ class AnthropicStream:
         self.usage = added(self.usage, self._round_usage)
         return b""
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for block in self._blocks:
+            called = calls.get(str(block.members.get("id"))) if block.members.get("type") == TOOL_USE else None
+            if called is None:
+                continue
+            block.unwrap(called)
+            self._calls = True
+            place, self._shown = self._shown, self._shown + 1
+            delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
+            begun = {**_members(block.block().raw), "input": {}}
+            out += [
+                {"type": "content_block_start", "index": place, "content_block": begun},
+                {"type": "content_block_delta", "index": place, "delta": delta},
+                {"type": "content_block_stop", "index": place},
+            ]
+        return b"".join(_framed(str(each["type"]), _encode(each)) for each in out)
+
     def next_round(self) -> None:
         self._round += 1
         self._begin()
@@ -213,14 +269,24 @@ class AnthropicStream:
     def ended(self) -> bool:
         return self.done and self.stop_reason is not None
 
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        self._running = bool(calls)
+        return self._made(shown_uses(calls))
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        out = b""
-        for raw in shown(calls):
+        uses = b"" if self._running else self.running(calls)
+        self._running = False
+        return uses + self._made(shown_results(calls))
+
+    def _made(self, blocks: Sequence[bytes]) -> bytes:
+        """Events of blocks of our own."""
+        out = []
+        for raw in blocks:
             place, self._shown = self._shown, self._shown + 1
             start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
             stop = {"type": "content_block_stop", "index": place}
-            out += b"".join(_framed(str(each["type"]), _encode(each)) for each in (start, stop))
-        return out
+            out += [_framed(str(each["type"]), _encode(each)) for each in (start, stop)]
+        return b"".join(out)
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         said = error_object(error) if raw is None else Raw(raw)

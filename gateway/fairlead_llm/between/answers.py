@@ -68,6 +68,8 @@ class CallBegin(msgspec.Struct, frozen=True):
 
     id: str
     name: str
+    custom: bool = False
+    """Whether it is one of a custom tool, whose text stands in place of arguments."""
 
 
 class CallDelta(msgspec.Struct, frozen=True):
@@ -115,13 +117,13 @@ class EventWriter(Protocol):
 
 def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
     """All text, that of different rounds apart."""
-    texts = [""]
+    rounds: list[list[str]] = [[]]
     for part in parts:
         if isinstance(part, RoundBorder):
-            texts.append("")
+            rounds.append([])
         elif isinstance(part, TextPart):
-            texts[-1] += part.text
-    return between.join(text for text in texts if text)
+            rounds[-1].append(part.text)
+    return between.join(filter(None, map("".join, rounds)))
 
 
 def refusal_text(parts: Iterable[AnswerPart]) -> str:

@@ -6,14 +6,14 @@ the provider's own tools) is not here: readers report it as lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.call import EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
-from fairlead_formats.messages.translate import match
+from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
+from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_llm.between.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
@@ -70,7 +70,7 @@ class ResultPart(msgspec.Struct, frozen=True):
 Part: TypeAlias = TextPart | RefusalPart | ThinkingPart | MediaPart | CallPart | ResultPart
 
 
-def words_of(part: Part) -> str:
+def text_of_part(part: Part) -> str:
     """Text of a part; empty where it is none."""
     return part.text if isinstance(part, (TextPart, RefusalPart, ThinkingPart)) else ""
 
@@ -120,6 +120,11 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputSchema | None = None
     openai_only: Mapping[str, Any] = _NOTHING
     """Settings that only Chat Completions and Responses have, by name: `metadata`, `service_tier`, `verbosity`, ..."""
+
+    @property
+    def asked_effort(self) -> Effort | None:
+        """The effort, or what the budget stands for."""
+        return self.effort if self.budget is None else effort_of(self.budget)
 
 
 class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,21 +179,42 @@ def as_effort(value: object) -> Effort | None:
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
 
 
-def linked(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
+def in_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageTurn], bool]) -> list[MessageTurn]:
+    """The turns, neighbours as one where the first of a run `joins` the next."""
+    runs: list[tuple[MessageTurn, list[Part]]] = []
+    for turn in turns:
+        if runs and joins(runs[-1][0], turn):
+            runs[-1][1].extend(turn.parts)
+        else:
+            runs.append((turn, list(turn.parts)))
+    return [MessageTurn(first.role, tuple(parts)) for first, parts in runs]
+
+
+def leading_system(turns: Sequence[MessageTurn]) -> tuple[list[str], tuple[MessageTurn, ...]]:
+    """Texts of the system's turns in front of all others, and these."""
+    place = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return [system_text(turn) for turn in turns[:place]], tuple(turns[place:])
+
+
+def system_text(turn: MessageTurn) -> str:
+    """Words of one turn of the system's."""
+    return "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
+
+
+def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
     """The turns with unique ids of calls, and with results in the order of the calls that they answer, under their ids.
     Where a format has no ids, results are matched by name and order.
     """
     found: list[MessageTurn] = []
     taken: set[str] = set()
-    calls: list[ModelCall] = []
+    calls = OpenCalls()
     for turn in turns:
         if turn.role == "assistant":
-            named = [_renamed(part, taken, len(found)) for part in turn.parts]
-            new = [part.call for part in named if isinstance(part, CallPart)]
+            named = tuple(_renamed(part, taken, len(found)) for part in turn.parts)
             if not found or found[-1].role != "assistant":
-                calls = []
-            calls += new
-            found.append(MessageTurn(turn.role, tuple(named)))
+                calls = OpenCalls()
+            calls.add(part.call for part in named if isinstance(part, CallPart))
+            found.append(MessageTurn(turn.role, named))
         else:
             found.append(MessageTurn(turn.role, _matched(turn.parts, calls)) if calls else turn)
     return tuple(found)
@@ -205,18 +231,12 @@ def _renamed(part: Part, taken: set[str], place: int) -> Part:
     return CallPart(call)
 
 
-def _matched(parts: Sequence[Part], calls: list[ModelCall]) -> tuple[Part, ...]:
-    given = [part for part in parts if isinstance(part, ResultPart)]
+def _matched(parts: Sequence[Part], calls: OpenCalls) -> tuple[Part, ...]:
+    given = [ToolResult(part.id, part.name, dict(part.result)) for part in parts if isinstance(part, ResultPart)]
     if not given:
         return tuple(parts)
-    results = [ToolResult(part.id, part.name, dict(part.result)) for part in given]
-    matched, strays = match(calls, results)
-    answers = [
-        ResultPart(call.id, call.wire_name, result)
-        for call, result in zip(calls, matched, strict=True)
-        if result is not None
-    ]
-    calls[:] = [call for call, result in zip(calls, matched, strict=True) if result is None]
+    matched, strays = calls.take(given)
+    answers = [ResultPart(each.call.id, each.call.wire_name, each.result.result) for each in matched]
     others = [ResultPart(stray.id, stray.name, stray.result) for stray in strays]
     return (*answers, *others, *(part for part in parts if not isinstance(part, ResultPart)))
 
@@ -230,14 +250,15 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
 
 
 def with_names(turns: Sequence[MessageTurn], names: Mapping[str, str]) -> tuple[MessageTurn, ...]:
-    """The turns with other names of tools, in calls and results; `names` by the ones that stand there."""
-    if all(name == other for name, other in names.items()):
-        return tuple(turns)
+    """The turns with the names of tools that the model knows, in calls and results; `names` by the ones that stand
+    there. Calls of custom tools become calls of functions.
+    """
 
     def renamed(part: Part) -> Part:
         if isinstance(part, CallPart):
             name = part.call.wire_name
-            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+            kind = "" if part.call.kind == CUSTOM else part.call.kind
+            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as="", kind=kind))
         if isinstance(part, ResultPart):
             return msgspec.structs.replace(part, name=names.get(part.name, part.name))
         return part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -32,25 +32,59 @@ from fairlead_llm.between.responses import request as responses_request
 from fairlead_llm.between.tools_for import TranslatedTools
 
 
-class FamilyTranslation(msgspec.Struct, frozen=True, kw_only=True):
-    """Readers and writers of one family. `TranslationLosses` collects what has no place."""
+class RequestTranslation(Protocol):
+    """Reader and writer of a family's requests. `TranslationLosses` collects what has no place."""
+
+    def read_request(
+        self, body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses, /
+    ) -> NeutralRequest:
+        """A client's request; model and stream are those of the path. Raises BadRequest."""
+
+    def write_request(
+        self, asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
+    ) -> dict[str, Any]:
+        """A provider's request. Raises BadRequest."""
+
+    def settle(self, members: dict[str, Raw], model: str, losses: TranslationLosses, /) -> None:
+        """Change members of a provider's request by its model."""
+
+
+class MessageTranslation(Protocol):
+    """Reader and writer of a family's messages."""
+
+    def read_messages(self, messages: Sequence[object], losses: TranslationLosses, /) -> tuple[MessageTurn, ...]:
+        """The turns of a list of messages. Raises BadRequest."""
+
+    def write_messages(self, turns: Sequence[MessageTurn], losses: TranslationLosses, /) -> WrittenTurns:
+        """The turns as messages."""
+
+
+class AnswerTranslation(Protocol):
+    """Reader and writer of a family's whole answers."""
+
+    def read_answer(self, body: Mapping[str, Any], losses: TranslationLosses, /) -> TranslatedAnswer:
+        """A provider's answer."""
+
+    def write_answer(
+        self, answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses, /
+    ) -> dict[str, Any]:
+        """The body of an answer for a client."""
+
+    def read_usage(self, usage: Mapping[str, Any], /) -> ReportedUsage:
+        """Usage as a provider states it."""
+
+
+class FamilyTranslation(msgspec.Struct, frozen=True):
+    """Readers and writers of one family: modules, and classes of streams."""
 
     name: str
     """Name of its format in `fairlead_formats.registry`."""
     errors: provider_errors.Family
-    messages: str
+    messages_member: str
     """Member of a request that holds its messages."""
-    read_request: Callable[[Mapping[str, Any], str | None, bool | None, TranslationLosses], NeutralRequest]
-    """A client's request; model and stream are those of the path. Raises BadRequest."""
-    write_request: Callable[[NeutralRequest, TranslatedTools, ToolChoice | None, TranslationLosses], dict[str, Any]]
-    """A provider's request. Raises BadRequest."""
-    settle: Callable[[dict[str, Raw], str, TranslationLosses], None]
-    """Changes members of a provider's request by its model."""
-    read_messages: Callable[[Sequence[object], TranslationLosses], tuple[MessageTurn, ...]]
-    write_messages: Callable[[Sequence[MessageTurn], TranslationLosses], WrittenTurns]
-    read_answer: Callable[[Mapping[str, Any], TranslationLosses], TranslatedAnswer]
-    write_answer: Callable[[TranslatedAnswer, ReportedUsage, NeutralRequest, TranslationLosses], dict[str, Any]]
-    read_usage: Callable[[Mapping[str, Any]], ReportedUsage]
+    requests: RequestTranslation
+    messages: MessageTranslation
+    answers: AnswerTranslation
     reader: Callable[[TranslationLosses], EventReader]
     writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
     """Writer of a stream that answers a request, created at a time in seconds since 1970."""
@@ -60,65 +94,21 @@ FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (
         FamilyTranslation(
-            name=OPENAI_CHAT,
-            errors="openai",
-            messages="messages",
-            read_request=chat_request.read_request,
-            write_request=chat_request.write_request,
-            settle=chat_request.settle,
-            read_messages=chat_messages.read_messages,
-            write_messages=chat_messages.write_messages,
-            read_answer=chat_answer.read_answer,
-            write_answer=chat_answer.write_answer,
-            read_usage=chat_answer.read_usage,
-            reader=chat_events.ChatEventReader,
-            writer=chat_events.ChatEventWriter,
+            OPENAI_CHAT, "openai", "messages", chat_request, chat_messages, chat_answer,
+            chat_events.ChatEventReader, chat_events.ChatEventWriter,
         ),
         FamilyTranslation(
-            name=OPENAI_RESPONSES,
-            errors="openai",
-            messages="input",
-            read_request=responses_request.read_request,
-            write_request=responses_request.write_request,
-            settle=responses_request.settle,
-            read_messages=responses_messages.read_messages,
-            write_messages=responses_messages.write_messages,
-            read_answer=responses_answer.read_answer,
-            write_answer=responses_answer.write_answer,
-            read_usage=responses_answer.read_usage,
-            reader=responses_events.ResponsesEventReader,
-            writer=responses_events.ResponsesEventWriter,
+            OPENAI_RESPONSES, "openai", "input", responses_request, responses_messages, responses_answer,
+            responses_events.ResponsesEventReader, responses_events.ResponsesEventWriter,
         ),
         FamilyTranslation(
-            name=anthropic_messages.NAME,
-            errors="anthropic",
-            messages="messages",
-            read_request=anthropic_request.read_request,
-            write_request=anthropic_request.write_request,
-            settle=anthropic_request.settle,
-            read_messages=anthropic_messages.read_messages,
-            write_messages=anthropic_messages.write_messages,
-            read_answer=anthropic_answer.read_answer,
-            write_answer=anthropic_answer.write_answer,
-            read_usage=anthropic_answer.read_usage,
-            reader=anthropic_events.AnthropicEventReader,
-            writer=anthropic_events.AnthropicEventWriter,
+            anthropic_messages.NAME, "anthropic", "messages", anthropic_request, anthropic_messages, anthropic_answer,
+            anthropic_events.AnthropicEventReader, anthropic_events.AnthropicEventWriter,
         ),
         FamilyTranslation(
-            name=gemini_messages.NAME,
-            errors="gemini",
-            messages="contents",
-            read_request=gemini_request.read_request,
-            write_request=gemini_request.write_request,
-            settle=gemini_request.settle,
-            read_messages=gemini_messages.read_messages,
-            write_messages=gemini_messages.write_messages,
-            read_answer=gemini_answer.read_answer,
-            write_answer=gemini_answer.write_answer,
-            read_usage=gemini_answer.read_usage,
-            reader=gemini_events.GeminiEventReader,
-            writer=gemini_events.GeminiEventWriter,
+            gemini_messages.NAME, "gemini", "contents", gemini_request, gemini_messages, gemini_answer,
+            gemini_events.GeminiEventReader, gemini_events.GeminiEventWriter,
         ),
     )
-}
+}  # fmt: skip
 """By the name of the format."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_llm.between.conversation import linked
+from fairlead_llm.between.conversation import with_matched_results
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.wire import KeptTurn
@@ -26,12 +26,12 @@ def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     try:
         before: list[Any] = [_decode(message) for message in turn.before]
         results: list[Any] = [_decode(message) for message in turn.results]
-        turns = linked(source.read_messages([*before, *results], losses))
+        turns = with_matched_results(source.messages.read_messages([*before, *results], losses))
     except (ValueError, RecursionError):
         return None
     # results of the last calls stand behind the last message of the model's
     last = max((place for place, each in enumerate(turns) if each.role == "assistant"), default=-1)
-    front = target.write_messages(turns[: last + 1], losses).messages
-    whole = target.write_messages(turns, losses).messages
+    front = target.messages.write_messages(turns[: last + 1], losses).messages
+    whole = target.messages.write_messages(turns, losses).messages
     behind = whole[len(front) :]
     return KeptTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-MOST: Final = 24
+MAX_CODES: Final = 24
 """Codes that are told; further ones are counted."""
 MAX_CODE: Final = 40
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -24,7 +24,7 @@ class TranslationLosses:
         fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
         if fit in self._codes:
             return
-        if len(self._codes) >= MOST:
+        if len(self._codes) >= MAX_CODES:
             self._more += 1
         else:
             self._codes[fit] = None

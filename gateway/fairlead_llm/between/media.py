@@ -52,14 +52,14 @@ def data_url(part: MediaPart) -> str:
     return part.url or f"data:{part.mime};base64,{part.data}"
 
 
-def left_out(part: MediaPart, losses: TranslationLosses) -> TextPart:
+def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
     """A line that tells the model of a file that its API does not take; reported."""
     losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
     at = f" <{part.url[:2048]}>" if part.url else ""
     return TextPart(f"[{part.what} {part.name or part.mime}{at}, which cannot be shown here]")
 
 
-def readable(part: MediaPart) -> MediaPart | TextPart:
+def text_or_media(part: MediaPart) -> MediaPart | TextPart:
     """The file, or its text where it is nothing else."""
     if part.what != "document" or not part.data or not part.mime.startswith("text/"):
         return part

@@ -16,12 +16,22 @@ from msgspec import Raw
 from fairlead_llm.between.conversation import NeutralRequest, with_names
 from fairlead_llm.between.families import FAMILIES, FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.members import OWN_MEMBER, decoded_object
+from fairlead_llm.between.members import bounded, decoded_object
 from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import EVENT_STREAM, BadAnswer, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_llm.family_request import OWN_MEMBER
+from fairlead_llm.wire import (
+    EVENT_STREAM,
+    BadAnswer,
+    BadRequest,
+    CallPlace,
+    KeptTurn,
+    ModelRound,
+    WireFormat,
+    WireRequest,
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -42,14 +52,15 @@ class TranslatedRequest:
         inner: WireRequest,
         asked: NeutralRequest,
         own: Raw,
-        names: TranslatedTools,
+        tools: TranslatedTools,
         family: FamilyTranslation,
         losses: TranslationLosses,
     ) -> None:
         self.inner = inner
         self.neutral = asked
         self.own = own
-        self.names = names
+        self.tools_sent = tools
+        """The client's own tools as the provider has them."""
         self.losses = losses
         self._family = family
         self.model = asked.model
@@ -66,7 +77,7 @@ class TranslatedRequest:
         self.inner.messages = messages
 
     @property
-    def tool_names(self) -> Sequence[str]:
+    def tool_names(self) -> frozenset[str]:
         return self.inner.tool_names
 
     @property
@@ -81,18 +92,9 @@ class TranslatedRequest:
     def restored_bytes(self) -> int:
         return self.inner.restored_bytes
 
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
-        members = _members(self.inner.body(model, more, injected, usage=usage, first=first, last=last))
-        self._family.settle(members, model, self.losses)
+    def body(self, asked: ModelRound) -> bytes:
+        members = _members(self.inner.body(asked))
+        self._family.requests.settle(members, asked.model, self.losses)
         return _encode(members)
 
 
@@ -112,12 +114,12 @@ class PairFormat:
         given, losses = decoded_object(body), TranslationLosses()
         own = given.get(OWN_MEMBER, {})
         try:
-            asked = self._client.read_request(given, model, stream, losses)
-            tools = translated_tools(asked.tools, self._client.name, self._family.name, losses)
+            asked = self._client.requests.read_request(given, model, stream, losses)
+            tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
             turns = with_names(asked.turns, tools.forward)
             asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translated_choice(asked.choice, tools, losses)
-            written = _encode(self._family.write_request(asked, tools, choice, losses))
+            written = _encode(self._family.requests.write_request(asked, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
         inner = self._provider.read(written, asked.model, asked.stream)
@@ -132,14 +134,14 @@ class PairFormat:
         inner = self._provider.answer(body, asked)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses)
+        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
         asked = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
         inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
         return PairStream(
-            inner, self._client, self._family, asked.neutral, asked.names.names, asked.losses, int(time.time())
+            inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
         )
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
@@ -157,6 +159,9 @@ class PairFormat:
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         status, error = error_of(refusal_of(status, body), self._client.errors)
         return status, _encode(body_of_error(error, self._client.errors))
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return self._provider.without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)

@@ -12,6 +12,8 @@ import msgspec
 from fairlead_llm.between.answers import (
     AnswerPart,
     CallBegin,
+    CallDelta,
+    CallEnd,
     RoundBorder,
     StopReason,
     StreamEvent,
@@ -19,12 +21,23 @@ from fairlead_llm.between.answers import (
     TranslatedAnswer,
 )
 from fairlead_llm.between.conversation import CallPart, NeutralRequest
+from fairlead_llm.between.custom_tools import custom_call, custom_input
 from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_llm.between.tools_for import TranslatedTools
 from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
+from fairlead_llm.family_request import OWN_MEMBER
+from fairlead_llm.wire import (
+    BadStream,
+    CallKey,
+    FinishedCall,
+    InnerCall,
+    LoopResult,
+    RunningCall,
+    WireAnswer,
+    WireStream,
+)
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
@@ -42,15 +55,14 @@ class PairAnswer:
         client: FamilyTranslation,
         family: FamilyTranslation,
         asked: NeutralRequest,
-        names: Mapping[str, str],
+        tools: TranslatedTools,
         losses: TranslationLosses,
     ) -> None:
-        """`names`: names that the model calls to the client's."""
         self.inner = inner
         self._client = client
         self._family = family
         self._asked = asked
-        self._names = names
+        self._tools = tools
         self._losses = losses
 
     @property
@@ -69,20 +81,16 @@ class PairAnswer:
     def in_request(self) -> Sequence[bytes]:
         return self.inner.in_request
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.inner.unwrap(calls)
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the id of the first round. Calls that were `ran` are not shown."""
-        rounds = [self._read(each.inner, ()) for each in before if isinstance(each, PairAnswer)]
-        last = self._read(self.inner, theirs)
+        rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
+        last = self._read(self.inner, loop.theirs)
         parts: list[AnswerPart] = []
         for each in rounds:
             parts += [*each.parts, RoundBorder()]
@@ -90,16 +98,16 @@ class PairAnswer:
         first = rounds[0] if rounds else last
         answer = msgspec.structs.replace(
             last, id=first.id or secrets.token_hex(12), model=last.model or self._asked.model,
-            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._names) for part in parts),
+            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._tools) for part in parts),
         )  # fmt: skip
         report_stop(last.stop, self._losses)
-        counted = self._family.read_usage(usage)
-        found = self._client.write_answer(answer, counted, self._asked, self._losses)
-        return _encode({**found, **with_losses(more, self._losses)})
+        counted = self._family.answers.read_usage(loop.usage)
+        found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)
+        return _encode({**found, **with_losses(loop.more, self._losses)})
 
     def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
-        body = _decode(inner.written((), {}, theirs, (), {}))
-        return self._family.read_answer(body, self._losses)
+        body = _decode(inner.written(LoopResult(theirs=theirs)))
+        return self._family.answers.read_answer(body, self._losses)
 
 
 class PairStream:
@@ -111,21 +119,23 @@ class PairStream:
         client: FamilyTranslation,
         family: FamilyTranslation,
         asked: NeutralRequest,
-        names: Mapping[str, str],
+        tools: TranslatedTools,
         losses: TranslationLosses,
         created: int,
     ) -> None:
-        """`names`: names that the model calls to the client's; `created`: seconds since 1970."""
+        """`created`: seconds since 1970."""
         self._inner = inner
         self._client = client
         self._family = family
         self._model = asked.model
-        self._names = names
+        self._tools = tools
         self._losses = losses
         self._parser = EventParser(MAX_EVENT)
         self._reader = family.reader(losses)
         self._writer = client.writer(asked, created, losses)
         self._started = False
+        self._held: list[str] | None = None
+        """Arguments of an open call of a custom tool, whose text is known when they are whole."""
         self._border = b""
         """Written between two rounds."""
 
@@ -163,8 +173,14 @@ class PairStream:
     def end_round(self) -> bytes:
         return self._translated(self._inner.end_round())
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        return self._translated(self._inner.unwrap(calls))
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # shown by clients' own formats in as many forms
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def next_round(self) -> None:
         self._inner.next_round()
@@ -173,7 +189,7 @@ class PairStream:
     def finish(self, more: Mapping[str, Any]) -> bytes:
         out = self._translated(self._inner.finish({}))
         out += self._begun()
-        usage = self._family.read_usage(self._inner.usage)
+        usage = self._family.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
         report_stop(stop, self._losses)
         return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
@@ -207,19 +223,28 @@ class PairStream:
             event = StreamStart(event.id or secrets.token_hex(12), event.model)
             return self._writer.write(event)
         if isinstance(event, CallBegin):
-            event = CallBegin(event.id, self._names.get(event.name, event.name))
+            name = self._tools.names.get(event.name, event.name)
+            event = CallBegin(event.id, name, name in self._tools.custom)
+            self._held = [] if event.custom else None
+        elif isinstance(event, CallDelta) and self._held is not None:
+            self._held.append(event.text)
+            return b""
+        elif isinstance(event, CallEnd) and self._held is not None:
+            text, self._held = custom_input("".join(self._held)), None
+            return self._writer.write(CallDelta(text)) + self._writer.write(event)
         return self._begun() + self._writer.write(event)
 
     def _begun(self) -> bytes:
         return b"" if self._started else self._write(StreamStart("", self._model))
 
 
-def renamed_call(part: AnswerPart, names: Mapping[str, str]) -> AnswerPart:
-    """The part; a call under the client's name for its tool."""
+def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
+    """The part; a call under the client's name for its tool, and in the form of its tool."""
     if not isinstance(part, CallPart):
         return part
-    name = part.call.wire_name
-    return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as=""))
+    name = tools.names.get(part.call.wire_name, part.call.wire_name)
+    call = msgspec.structs.replace(part.call, name=name, sent_as="")
+    return CallPart(custom_call(call) if name in tools.custom else call)
 
 
 def report_stop(stop: StopReason, losses: TranslationLosses) -> None:

@@ -18,7 +18,7 @@ ErrorKind = Literal[
     "invalid", "authentication", "billing", "permission", "not_found", "conflict", "too_large", "rate_limit", "api",
     "overloaded", "timeout",
 ]  # fmt: skip
-MOST: Final = 4096
+MAX_MESSAGE: Final = 4096
 """Characters of a provider's words."""
 _decode: Final = msgspec.json.Decoder().decode
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
@@ -86,7 +86,7 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
         status = given if isinstance(given, int) and 400 <= given < 600 else None
     if status is not None and (kind is None or kind in ("invalid", "api")):
         kind = _BY_STATUS.get(status, "invalid" if status < 500 else "api")
-    message = text_of(error if isinstance(error, str) else member(error, "message"))[:MOST]
+    message = text_of(error if isinstance(error, str) else member(error, "message"))[:MAX_MESSAGE]
     if kind == "invalid" and "prompt is too long" in message:
         kind = "too_large"
     if kind == "authentication":

@@ -11,6 +11,7 @@ from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
 from fairlead_formats.tools.format import Action
 from fairlead_llm.between.conversation import ToolChoice
+from fairlead_llm.between.custom_tools import as_functions
 from fairlead_llm.between.losses import TranslationLosses
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
@@ -23,6 +24,8 @@ class TranslatedTools(msgspec.Struct, frozen=True):
     definitions: list[Any]
     names: Mapping[str, str]
     """Name that the model calls to the caller's own."""
+    custom: frozenset[str] = frozenset()
+    """The caller's names of custom tools, which the model has as functions."""
 
     @property
     def forward(self) -> dict[str, str]:
@@ -34,13 +37,14 @@ def translated_tools(tools: object, source: str, target: str, losses: Translatio
     """The tools of a request; the losses of each keyword are reported by its name."""
     if not tools:
         return TranslatedTools([], {})
-    found = between(tools, find(source), find(target))
+    functions, custom = as_functions(tools, source, losses)
+    found = between(functions, find(source), find(target))
     for loss in found.report:
         if loss.action is Action.REFUSED:
             losses.add("tools.refused")
         elif loss.lossy and loss.keyword not in _QUIET:
             losses.add(f"tools.{loss.keyword}")
-    return TranslatedTools(found.tools, found.names)
+    return TranslatedTools(found.tools, found.names, custom)
 
 
 def translated_choice(
@@ -49,8 +53,9 @@ def translated_choice(
     """The choice under the provider's names; None where no tool is left that it could mean."""
     if choice is None or not tools.definitions:
         return None
-    names = tuple(tools.forward[name] for name in choice.names if name in tools.forward)
-    if choice.names and len(names) < len(choice.names):
+    forward, wanted = tools.forward, dict.fromkeys(choice.names)
+    names = tuple(forward[name] for name in wanted if name in forward)
+    if len(names) < len(wanted):
         losses.add("tool_choice")
         if not names:
             return ToolChoice("auto")

@@ -5,14 +5,15 @@ Pure module. Members that are not understood stay as they came.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
 """Between the texts of two rounds."""
@@ -64,35 +65,36 @@ class ChatAnswer:
         kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(kept)]
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        for call in calls_of(self.message):
+            inner = calls.get(str(call.get("id")))
+            if inner is not None:
+                call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
+        self._message[TOOL_CALLS] = Raw(_encode(self.message.get(TOOL_CALLS)))
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the id and time of the first round. Calls that were `ran` have no form in this API."""
-        rounds = [each for each in before if isinstance(each, ChatAnswer)]
+        theirs = loop.theirs
+        rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self
         texts = [each.text for each in rounds if each.text]
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in more.items()}}
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
         members |= first.head
-        if usage:
-            members["usage"] = Raw(_encode(usage))
+        if loop.usage:
+            members["usage"] = Raw(_encode(loop.usage))
         message, choice = dict(self._message), dict(self._choices[0])
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self.message)
-        kept = [call for call in calls if theirs is None or is_of(call, theirs)]
-        if len(kept) < len(calls):
+        kept = [theirs is None or is_of(call, theirs) for call in calls]
+        if not all(kept):
             message.pop(TOOL_CALLS, None)
-            if kept:
-                raws = zip(calls, _raws(self._message[TOOL_CALLS]), strict=False)
-                message[TOOL_CALLS] = Raw(_encode([raw for call, raw in raws if call in kept]))
+            if any(kept):
+                raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, kept)]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))

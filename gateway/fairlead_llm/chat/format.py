@@ -16,21 +16,23 @@ from fairlead_llm.chat.calls import calls_of, name_of
 from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
+from fairlead_llm.chat.unsealed import without_thoughts
 from fairlead_llm.errors import LlmError
-from fairlead_llm.raw_json import decoded, error_in, text_of
-from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.family_format import FamilyFormat
+from fairlead_llm.raw_json import decoded
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+
+ANSWER_HEADERS: Final = (
+    "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
+)  # fmt: skip
+"""Headers of OpenAI's answers that go on to the client."""
 
 
-class ChatFormat:
+class ChatFormat(FamilyFormat):
     """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
 
     name = OPENAI_CHAT
-    stream_type = EVENT_STREAM
-    request_headers: frozenset[str] = frozenset()
-    answer_headers = (
-        "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
-    )  # fmt: skip
+    answer_headers = ANSWER_HEADERS
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ChatRequest:
         return ChatRequest(body)
@@ -55,10 +57,6 @@ class ChatFormat:
                 found.append(CallPlace(place, place + 1, calls))
         return found
 
-    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        found = decoded(message)
-        return str(found.get("role", "")), text_of(found.get("content"))
-
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         behind: list[bytes] = []
@@ -70,19 +68,16 @@ class ChatFormat:
             if turn is None:
                 restored.append(raw)
                 continue
-            answers = [each for each in turn.results if decoded(each).get("role") == "tool"]
-            behind = [each for each in turn.results if each not in answers]  # files: behind all results
-            restored += [*turn.before, *answers]
+            restored += turn.before
+            for each in turn.results:  # files stand behind all results
+                (restored if decoded(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
 
-    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return without_key(status, body, error_body)
-
-    def error_in(self, body: bytes) -> bytes | None:
-        return error_in(body)
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 CHAT: Final = ChatFormat()

@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.wire import BadRequest
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_llm.wire import ModelRound
 
-OWN_MEMBER: Final = "fairlead"
-"""Member of a request that is the gateway's, and does not go out."""
 Pieces = Sequence[bytes | Raw]
 _encode: Final = msgspec.json.Encoder().encode
 _AUTO: Final = Raw(b'"auto"')
@@ -51,66 +50,40 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-class ChatRequest:
+class ChatRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
-        try:
+        with reading_body():
             read, self._members = _read(body), _members(body)
-        except msgspec.ValidationError as error:
-            raise BadRequest(f"the body: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadRequest(f"the body is not JSON: {error}") from error
-        except RecursionError as error:
-            raise BadRequest("the body is nested too deeply") from error
-        if not read.messages:
-            raise BadRequest("messages: give at least one", "messages")
+        self._take_messages(read.messages, "messages")
         self.model = read.model
-        self.client_messages: Sequence[bytes | Raw] = [*read.messages]
-        self.messages: Sequence[bytes | Raw] = self.client_messages
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
         self.own = read.fairlead
         # `functions` is the form of before `tools`; of several answers none could be gone on with
         self.no_injection = read.functions is not None or (read.n or 1) != 1
-        self._tools: list[Raw] = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = tuple(_name(tool) for tool in read.tools or ())
+        self._tools = _raws(self._members["tools"]) if read.tools else []
+        self.tool_names = frozenset(map(_name, read.tools or ()))
         self._choice = read.tool_choice
         self._members.pop(OWN_MEMBER, None)
-
-    @property
-    def tools(self) -> bytes:
-        return _encode(self._tools)
 
     @property
     def system(self) -> bytes:
         return b"null"  # it is among the messages
 
-    @property
-    def restored_bytes(self) -> int:
-        return 0 if self.messages is self.client_messages else _size(self.messages) - _size(self.client_messages)
-
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
+    def body(self, asked: ModelRound) -> bytes:
         members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
-        members["model"] = (_encode(model),)
-        members["messages"] = _array([*self.messages, *more])
-        if injected:
-            members["tools"] = _array([*self._tools, *injected])
-        if last and (injected or self._tools):
+        members["model"] = (_encode(asked.model),)
+        members["messages"] = _array([*self.messages, *asked.more])
+        if asked.injected:
+            members["tools"] = _array([*self._tools, *asked.injected])
+        if asked.last and (asked.injected or self._tools):
             members["tool_choice"] = (_NONE,)
-        elif not first and self._forced:
+        elif not asked.first and self._forced:
             members["tool_choice"] = (_AUTO,)
-        if self.stream and usage:
+        if self.stream and asked.usage:
             given = self._members.get("stream_options", Raw(b"null"))
             options = {} if bytes(given) == b"null" else _members(given)
             members["stream_options"] = (_encode({**options, "include_usage": True}),)
@@ -128,10 +101,6 @@ class ChatRequest:
 def _name(tool: _ToolName) -> str:
     found = tool.function or tool.custom
     return "" if found is None else found.name
-
-
-def _size(messages: Sequence[bytes | Raw]) -> int:
-    return sum(memoryview(message).nbytes for message in messages)
 
 
 def _array(items: Sequence[bytes | Raw]) -> Pieces:

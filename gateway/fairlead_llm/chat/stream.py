@@ -13,13 +13,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
 from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
@@ -27,8 +28,6 @@ MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
 MAX_NAME: Final = 1024
 """Characters of a called tool's name."""
-MAX_CALLS: Final = 128
-"""Calls of one round."""
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
 _NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -276,6 +275,15 @@ class ChatStream:
             call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for call in self._calls:
+            inner = calls.get(call.id)
+            if inner is not None:
+                call.name, call.pieces, call.sent = inner.name, [inner.arguments.decode()], 0
+                out.append(self._show(call, whole=True))
+        return b"".join(out)
+
     def next_round(self) -> None:
         self._said = self._said or any(self._strings.get("content", ()))
         self._round += 1
@@ -305,8 +313,11 @@ class ChatStream:
     def malformed_call(self) -> bool:
         return False  # this API does not tell
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 
 class GeminiAnswer:
@@ -38,6 +38,9 @@ class GeminiAnswer:
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.parts = [unwrapped(part, calls) for part in self.parts]
+
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return called(self.parts)
 
@@ -50,23 +53,16 @@ class GeminiAnswer:
         """Members by which clients know the answer."""
         return self._said.head
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
+    def written(self, loop: LoopResult) -> bytes:
         """With the head of the first round, and the parts of all. Calls that were `ran` have no form in this API."""
-        rounds = [each for each in before if isinstance(each, GeminiAnswer)]
-        if theirs is None:
-            return self._said.with_more(more)
+        rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
+        if loop.theirs is None:
+            return self._said.with_more(loop.more)
         parts: list[ContentPart] = []
         for each in (*rounds, self):
-            parts += joined(parts, shown(each.parts, theirs))
+            parts += joined(parts, shown(each.parts, loop.theirs))
         head = rounds[0].head if rounds else {}
-        return self._said.written([part.raw for part in parts], usage, head, more)
+        return self._said.written([part.raw for part in parts], loop.usage, head, loop.more)
 
 
 def joined(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:

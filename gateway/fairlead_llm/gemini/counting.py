@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm.family_request import OWN_MEMBER, reading_body
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.parts import key_of
 from fairlead_llm.gemini.paths import COUNT, path_of, resource_of
-from fairlead_llm.gemini.request import OWN_MEMBER
 from fairlead_llm.providers import ProviderKind
-from fairlead_llm.wire import BadRequest, WireRequest
+from fairlead_llm.wire import WireRequest
 
 _WHOLE: Final = ("generateContentRequest", "generate_content_request")
 _encode: Final = msgspec.json.Encoder().encode
@@ -30,14 +30,12 @@ class GeminiCounting:
     kind: ProviderKind = "gemini"
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
-        try:
+        with reading_body():
             outer = _members(body)
             inner = outer.get(key_of(outer, *_WHOLE))
             if inner is not None:
                 own = {OWN_MEMBER: outer[OWN_MEMBER]} if OWN_MEMBER in outer else {}
                 body = _encode({**_members(inner), **own})
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadRequest(f"the body: {error}") from error
         return GEMINI_EVENTS.read(body, model)
 
     def path(self, model: str) -> str:

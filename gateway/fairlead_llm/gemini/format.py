@@ -12,17 +12,18 @@ from msgspec import Raw
 
 from fairlead_formats.registry import GEMINI
 from fairlead_llm.errors import LlmError
+from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
 from fairlead_llm.gemini.errors import error_body, error_in
 from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
+from fairlead_llm.gemini.signatures import without_thoughts
 from fairlead_llm.gemini.stream import GeminiStream
-from fairlead_llm.refused_keys import without_key
 from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
 
 
-class GeminiFormat:
+class GeminiFormat(FamilyFormat):
     """Gemini generateContent, of Google's API for developers and of those that are compatible."""
 
     name = GEMINI
@@ -60,8 +61,8 @@ class GeminiFormat:
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
 
-    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return without_key(status, body, error_body)
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)

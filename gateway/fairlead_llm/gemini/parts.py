@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import CallKey
+from fairlead_llm.wire import CallKey, InnerCall
 
 CALL: Final = ("functionCall", "function_call")
 RESPONSE: Final = ("functionResponse", "function_response")
@@ -64,6 +64,17 @@ class ContentPart:
         name = key_of(members, *CALL)
         members[name] = Raw(_encode({"id": new_id(), **_members(members[name])}))
         return ContentPart(_encode(members))
+
+
+def unwrapped(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
+    """The call that a call of `execute_tool` names, in its place; any other part as it is. `calls`: by id."""
+    call = calls.get(part.call_id) if part.called is not None else None
+    if call is None:
+        return part
+    members: dict[str, Any] = dict(_members(part.raw))
+    name = key_of(members, *CALL)
+    members[name] = {**_members(members[name]), "name": call.name, "args": Raw(call.arguments)}
+    return ContentPart(_encode(members))
 
 
 def new_id() -> str:

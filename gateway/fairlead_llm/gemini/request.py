@@ -14,14 +14,13 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.gemini.parts import is_list, key_of
 from fairlead_llm.gemini.paths import resource_of
 from fairlead_llm.gemini.signatures import signed
 from fairlead_llm.raw_json import array
-from fairlead_llm.wire import BadRequest
+from fairlead_llm.wire import ModelRound
 
-OWN_MEMBER: Final = "fairlead"
-"""Member of a request that is the gateway's, and does not go out."""
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _TOOL_CONFIG: Final = ("toolConfig", "tool_config")
 _CALLING: Final = ("functionCallingConfig", "function_calling_config")
@@ -44,72 +43,45 @@ _any: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
-class GeminiRequest:
+class GeminiRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes, model: str, stream: bool) -> None:
         """`model` and `stream` are those of the path. Raises BadRequest."""
-        try:
+        with reading_body():
             self._members = _members(body)
-            own = self._members.pop(OWN_MEMBER, Raw(b"{}"))
+            self.own = self._members.pop(OWN_MEMBER, Raw(b"{}"))
             self._read = {
                 spellings[0]: _any(self._members.get(key_of(self._members, *spellings), _NULL))
                 for spellings in (("tools",), _TOOL_CONFIG, _GENERATION)
             }
             contents = self._members.get("contents")
-            self.client_messages: Sequence[bytes | Raw] = (
-                _raws(contents) if contents is not None and is_list(contents) else ()
-            )
+            messages = _raws(contents) if contents is not None and is_list(contents) else ()
             tools = self._members.get("tools")
-            self._tools: list[Raw] = _raws(tools) if tools is not None and is_list(tools) else []
-        except msgspec.ValidationError as error:
-            raise BadRequest(f"the body: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadRequest(f"the body is not JSON: {error}") from error
-        except RecursionError as error:
-            raise BadRequest("the body is nested too deeply") from error
-        if not self.client_messages:
-            raise BadRequest("contents: give a list of at least one", "contents")
+            self._tools = _raws(tools) if tools is not None and is_list(tools) else []
+        self._take_messages(messages, "contents")
         self.model = model
         self.stream = stream
-        self.own = own
-        self.messages: Sequence[bytes | Raw] = self.client_messages
-        self._came = sum(map(len, map(bytes, self.client_messages)))
         declared = [member(tool, *_DECLARATIONS) for tool in items(self._read["tools"])]
-        self.tool_names = [text_of(member(each, "name")) for functions in declared for each in items(functions)]
+        self.tool_names = frozenset(
+            text_of(member(each, "name")) for functions in declared for each in items(functions)
+        )
         self.no_injection = not self._takes_functions()
-
-    @property
-    def tools(self) -> bytes:
-        return array(self._tools)
 
     @property
     def system(self) -> bytes:
         return bytes(self._members.get(key_of(self._members, *_SYSTEM), _NULL))
 
-    @property
-    def restored_bytes(self) -> int:
-        return sum(map(len, map(bytes, self.messages))) - self._came
-
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
+    def body(self, asked: ModelRound) -> bytes:
         members = dict(self._members)
         if "model" in members:
-            members["model"] = Raw(_encode(resource_of(model)))
-        members["contents"] = Raw(array(signed([*self.messages, *more], model)))
-        if injected:
-            members["tools"] = Raw(array(self._with(injected)))
-        if last and (injected or self.tool_names):
+            members["model"] = Raw(_encode(resource_of(asked.model)))
+        members["contents"] = Raw(array(signed([*self.messages, *asked.more], asked.model)))
+        if asked.injected:
+            members["tools"] = Raw(array(self._with(asked.injected)))
+        if asked.last and (asked.injected or self.tool_names):
             self._choose(members, "NONE")
-        elif not first and self._mode == "ANY":
+        elif not asked.first and self._mode == "ANY":
             self._choose(members, "VALIDATED" if self._together else "AUTO")  # with its own tools it refuses AUTO
         return _encode(members)
 

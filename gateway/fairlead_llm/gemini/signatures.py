@@ -53,3 +53,29 @@ def _with_stand_in(raw: bytes | Raw) -> bytes:
             parts[place] = Raw(_encode({**kept, SIGNATURE[0]: STAND_IN}))
             break
     return _encode({**members, "parts": Raw(array(parts))})
+
+
+def without_thoughts(body: bytes, kept: int) -> bytes | None:
+    """The request with the value that stands in for signatures on calls, and without any on other parts, but for the
+    last `kept` contents; None where there are none.
+    """
+    members = _members(body)
+    contents = _raws(members["contents"])
+    early = len(contents) - kept
+    found = [_unsigned(content) for content in contents[:early]]
+    if found == contents[:early]:
+        return None
+    return _encode({**members, "contents": Raw(array([*found, *contents[early:]]))})
+
+
+def _unsigned(raw: Raw) -> bytes | Raw:
+    if not any(b'"%s"' % name.encode() in bytes(raw) for name in SIGNATURE):
+        return raw
+    members = _members(raw)
+    parts = []
+    for part in _raws(members["parts"]):
+        there = _members(part)
+        left: dict[str, object] = {name: value for name, value in there.items() if name not in SIGNATURE}
+        signed_call = len(left) < len(there) and any(name in there for name in CALL)
+        parts.append(Raw(_encode({**left, SIGNATURE[0]: STAND_IN})) if signed_call else Raw(_encode(left)))
+    return _encode({**members, "parts": Raw(array(parts))})

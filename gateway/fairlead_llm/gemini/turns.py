@@ -13,7 +13,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, read_parts
 from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn
@@ -29,9 +31,9 @@ class _BehindCall(msgspec.Struct):
     """One part of a content behind calls."""
 
     raw: bytes | Raw
+    is_answer: bool
     id: str
-    name: str | None
-    """None: it answers no call."""
+    name: str
 
 
 def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
@@ -74,10 +76,11 @@ def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> 
         end = place = ends[place]
         while end < len(contents) and _answers(contents[end]):
             end += 1
-        ours = [each for each in turn.results if _answers(each)]
+        answers = [*map(_answers, turn.results)]
+        ours = [*itertools.compress(turn.results, answers)]
         found += turn.before
         found += [_merged(turn.before[-1], ours, contents[place:end])]
-        found += [each for each in turn.results if each not in ours]  # files: behind all responses
+        found += [each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours]  # files: at the end
         place = end
     return found
 
@@ -96,22 +99,19 @@ def _answers(raw: bytes | Raw) -> bool:
 
 def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
     """One content with all responses in the order of the calls, and behind them what else the caller said there."""
-    left = [part for raw in (*ours, *theirs) for part in _read(raw)]
-    parts: list[bytes | Raw] = []
-    for ident, name in _calls(decoded(asked)):
-        by_id = [part for part in left if ident and part.id == ident]
-        by_name = [part for part in left if part.name == name and not (ident and part.id)]
-        for chosen in (by_id or by_name)[:1]:
-            parts.append(chosen.raw)
-            left = [part for part in left if part is not chosen]
+    given = [part for raw in (*ours, *theirs) for part in _read(raw)]
+    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decoded(asked)))
+    matched, _ = calls.take([part for part in given if part.is_answer])
+    taken = {id(each.result) for each in matched}
+    parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
     members = _members(theirs[0]) if theirs else {"role": Raw(b'"user"')}
-    return _encode({**members, "parts": Raw(array([*parts, *(part.raw for part in left)]))})
+    return _encode({**members, "parts": Raw(array(parts))})
 
 
 def _read(raw: bytes | Raw) -> list[_BehindCall]:
     found = []
     for part in _raws(_members(raw)["parts"]):
         response = member(decoded(part), *RESPONSE)
-        name = None if response is None else text_of(member(response, "name"))
-        found.append(_BehindCall(part, text_of(member(response, "id")), name))
+        named = text_of(member(response, "id")), text_of(member(response, "name"))
+        found.append(_BehindCall(part, response is not None, *named))
     return found

@@ -5,15 +5,15 @@ Pure module. Members and items that are not understood stay as they came.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.responses.items import encode, identified, members_of, waiting
+from fairlead_llm.responses.items import encode, identified, members_of, unwrapped, waiting
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
-from fairlead_llm.wire import BadAnswer, CallKey, FinishedCall, WireAnswer, WireRequest
+from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
 
 
 class ResponsesAnswer:
@@ -39,33 +39,29 @@ class ResponsesAnswer:
     def in_request(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.items = unwrapped(self.items, calls)
+
     malformed_call = False  # this API does not tell
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         rounds = [each.items for each in before if isinstance(each, ResponsesAnswer)]
         return last_thought(self._request, [*rounds, self.items])
 
-    def written(
-        self,
-        before: Sequence[WireAnswer],
-        usage: Mapping[str, Any],
-        theirs: Collection[str] | None,
-        ran: Sequence[FinishedCall],
-        more: Mapping[str, Any],
-    ) -> bytes:
-        rounds = [*(each for each in before if isinstance(each, ResponsesAnswer)), self]
-        shown = ShownResponse(self._request, theirs)
+    def written(self, loop: LoopResult) -> bytes:
+        rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
+        shown = ShownResponse(self._request, loop.theirs)
         listing = shown.listing()
         shown.items += [] if listing is None else [listing]
         called = {ident for each in rounds for ident in each.call_ids}
-        shown.items += [Raw(encode(shown.call(call))) for call in ran if call.id not in called]
+        shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id not in called]
         for each in rounds:
             shown.members(each.members)
             shown.add(each.items)
-            shown.items += [Raw(encode(shown.call(call))) for call in ran if call.id in each.call_ids]
+            shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]
             shown.next_round()
-        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in more.items()}
+        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.more.items()}
         members["output"] = Raw(encode(shown.items))
-        if usage:
-            members["usage"] = Raw(encode(usage))
+        if loop.usage:
+            members["usage"] = Raw(encode(loop.usage))
         return encode(members)

@@ -12,26 +12,24 @@ from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_RESPONSES
 from fairlead_llm.chat.errors import error_body
+from fairlead_llm.chat.format import ANSWER_HEADERS
 from fairlead_llm.errors import LlmError
-from fairlead_llm.raw_json import decoded, error_in
-from fairlead_llm.refused_keys import without_key
+from fairlead_llm.family_format import FamilyFormat
+from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.responses.unsealed import without_thoughts
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
 
 
-class ResponsesFormat:
+class ResponsesFormat(FamilyFormat):
     """OpenAI Responses."""
 
     name = OPENAI_RESPONSES
-    stream_type = EVENT_STREAM
-    request_headers: frozenset[str] = frozenset()
-    answer_headers = (
-        "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
-    )  # fmt: skip
+    answer_headers = ANSWER_HEADERS
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ResponsesRequest:
         return ResponsesRequest(body)
@@ -79,11 +77,8 @@ class ResponsesFormat:
     def error_body(self, error: LlmError) -> bytes:
         return error_body(error)
 
-    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return without_key(status, body, error_body)
-
-    def error_in(self, body: bytes) -> bytes | None:
-        return error_in(body)
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
 
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.raw_json import decoded
+from fairlead_llm.wire import InnerCall
 
 CALL: Final = "function_call"
 OUTPUT: Final = "function_call_output"
@@ -128,6 +129,19 @@ def identified(items: Sequence[Raw]) -> list[Raw]:
         head = head_of(raw)
         if head.type == CALL and not head.call_id:
             raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(new_id("call")))}))
+        found.append(raw)
+    return found
+
+
+def unwrapped(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
+    """The items, with the calls in the place of those of `execute_tool` that name them, by their ids."""
+    found = []
+    for raw in items:
+        head = head_of(raw)
+        call = calls.get(head.call_id or "") if head.is_call else None
+        if call is not None:
+            members = {"name": Raw(encode(call.name)), "arguments": Raw(encode(call.arguments.decode()))}
+            raw = Raw(encode({**members_of(raw), **members}))
         found.append(raw)
     return found
 

@@ -21,7 +21,7 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
 from fairlead_llm.errors import LlmError
-from fairlead_llm.loop import RoundResults, ToolLoop
+from fairlead_llm.loop import ToolLoop
 from fairlead_llm.providers import ModelTarget
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.format import RESPONSES
@@ -29,6 +29,7 @@ from fairlead_llm.responses.items import head_of, hidden, members_of, raws, wait
 from fairlead_llm.responses.own_servers import output_item
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.stream import ResponsesStream
+from fairlead_llm.round_calls import RoundResults
 from fairlead_llm.wire import WireRequest
 from fairlead_mcp.sse import EventParser
 

@@ -17,7 +17,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.registry import OPENAI_RESPONSES, message_format
 from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.items import CALL, OUTPUT, encode, head_of, new_id
-from fairlead_llm.wire import FinishedCall
+from fairlead_llm.wire import FinishedCall, RunningCall
 
 SCHEME: Final = "fairlead"
 """`server_url` of a tool that names a server of ours by its label; with `://` and a name, by that."""
@@ -89,31 +89,51 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
                        "error": None}))  # fmt: skip
 
 
-def call_item(labels: Mapping[str, str], call: FinishedCall, *, approved: bool) -> dict[str, Any]:
-    """The item of a call that was run here; `approved`: after the client said so."""
-    called = ModelCall(call.id, call.name, {})
-    written = message_format(OPENAI_RESPONSES).write_results([called], [call.result]).messages
-    output = next((each.get("output") for each in written), "")
-    text = output if isinstance(output, str) else encode(output).decode()
-    failed = bool(call.result.get("isError"))
-    error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")} if failed else None
+def running_item(labels: Mapping[str, str], call: RunningCall, *, approved: bool) -> dict[str, Any]:
+    """The item of a call that is run here; `approved`: after the client said so."""
     return {
         "type": "mcp_call", "id": CALL_ID + call.id, "approval_request_id": APPROVAL_ID + call.id if approved else None,
-        "arguments": call.arguments.decode("utf-8", "replace"), "error": error, "name": call.name,
-        "output": None if failed else text, "server_label": label_of(labels, call.name),
-        "status": "failed" if failed else "completed",
+        "arguments": call.arguments.decode("utf-8", "replace"), "error": None, "name": call.name, "output": None,
+        "server_label": label_of(labels, call.name), "status": "in_progress",
     }  # fmt: skip
 
 
-def call_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events of a call that was run here, in the API's order."""
+def outcome_of(call: FinishedCall) -> dict[str, Any]:
+    """Members of a call's item that its result decides."""
+    if call.result.get("isError"):
+        error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")}
+        return {"error": error, "status": "failed"}
+    called = ModelCall(call.id, call.name, {})
+    written = message_format(OPENAI_RESPONSES).write_results([called], [call.result]).messages
+    output = next((each.get("output") for each in written), "")
+    return {"output": output if isinstance(output, str) else encode(output).decode(), "status": "completed"}
+
+
+def begin_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that begins to run here, in the API's order. `item`: of the call."""
     at = {"item_id": item["id"]}
-    begun = {**item, "arguments": "", "output": None, "error": None, "status": "in_progress"}
-    yield "response.output_item.added", {"item": begun}
+    yield "response.output_item.added", {"item": {**item, "arguments": ""}}
     yield "response.mcp_call.in_progress", at
     yield "response.mcp_call_arguments.delta", {**at, "delta": item["arguments"]}
     yield "response.mcp_call_arguments.done", {**at, "arguments": item["arguments"]}
-    yield f"response.mcp_call.{item['status']}", at
+
+
+def end_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that was run here, behind those of its begin."""
+    yield f"response.mcp_call.{item['status']}", {"item_id": item["id"]}
+    yield "response.output_item.done", {"item": item}
+
+
+def events_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that is the client's, or that it is to approve."""
+    if item["type"] != CALL:
+        yield "response.output_item.added", {"item": item}
+        yield "response.output_item.done", {"item": item}
+        return
+    at, arguments = {"item_id": item.get("id")}, item["arguments"]
+    yield "response.output_item.added", {"item": {**item, "arguments": "", "status": "in_progress"}}
+    yield "response.function_call_arguments.delta", {**at, "delta": arguments}
+    yield "response.function_call_arguments.done", {**at, "name": item.get("name"), "arguments": arguments}
     yield "response.output_item.done", {"item": item}
 
 

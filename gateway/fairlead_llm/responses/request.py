@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm.family_request import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.responses.approvals import Approvals, filled
 from fairlead_llm.responses.items import (
@@ -24,10 +25,8 @@ from fairlead_llm.responses.items import (
 )
 from fairlead_llm.responses.own_servers import LIST_ID, McpTool
 from fairlead_llm.responses.tool_choice import ChoiceOverRounds
-from fairlead_llm.wire import BadRequest
+from fairlead_llm.wire import BadRequest, ModelRound
 
-OWN_MEMBER: Final = "fairlead"
-"""Member of a request that is the gateway's, and does not go out."""
 _ELSEWHERE: Final = ELSEWHERE.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
@@ -58,24 +57,18 @@ _tool: Final = msgspec.json.Decoder(_ToolHead).decode
 _mcp: Final = msgspec.json.Decoder(McpTool).decode
 
 
-class ResponsesRequest:
+class ResponsesRequest(FamilyRequest):
     """One request of a client."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
-        try:
+        with reading_body():
             read, self._members = _read(body), members_of(body)
             self._read_tools(read.tools or ())
             self._choice = ChoiceOverRounds(
                 read.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
             )
             self._own = members_of(read.fairlead)
-        except msgspec.ValidationError as error:
-            raise BadRequest(f"the body: {error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadRequest(f"the body is not JSON: {error}") from error
-        except RecursionError as error:
-            raise BadRequest("the body is nested too deeply") from error
         if read.background and read.stream:
             raise BadRequest("background: an answer in the background is not streamed; ask for it by its id", "stream")
         self.model = read.model
@@ -108,19 +101,19 @@ class ResponsesRequest:
         """As they came, for answers that repeat them."""
         self._servers: list[McpTool] = []
         """Those that name servers of ours, and do not go out."""
-        self._tools: list[Raw] = []
-        names: dict[str, None] = {}
+        given: list[Raw] = []
+        names: set[str] = set()
         for raw in tools:
             head = _tool(raw)
             server = _mcp(raw) if head.type == "mcp" and b"fairlead" in bytes(raw) else None
             if server is not None and server.server is not None:
                 self._servers.append(server)
                 continue
-            self._tools.append(raw)
+            given.append(raw)
             nested = names_within(decoded(raw)) if head.type == "namespace" else ()
             own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
-            names |= dict.fromkeys([*([own] if own else ()), *nested])
-        self._names = [*names]
+            names.update(nested, [own] if own else ())
+        self._tools, self._names = given, frozenset(names)
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given
@@ -129,15 +122,13 @@ class ResponsesRequest:
         items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
-        self.tool_names: Sequence[str] = tuple(dict.fromkeys([*self._names, *loaded]))
+        self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of our tools that the client has approved now."""
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
         """Whether the client has a list of our tools already."""
-        self.client_messages: Sequence[bytes | Raw] = approvals.items
-        self.messages: Sequence[bytes | Raw] = self.client_messages
+        self.client_messages = self.messages = approvals.items
         self._as_it_came = None if approvals.changed or len(items) < len(came) else self.client_messages
-        self._came = sum(map(len, map(bytes, self.client_messages)))
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
         """Go on from an answer that the client knows as `previous`; `waiting` are its calls that wait for approval."""
@@ -161,30 +152,14 @@ class ResponsesRequest:
         return bytes(self._own.get("showCalls", b"true" if self._servers else b"")) == b"true"
 
     @property
-    def tools(self) -> bytes:
-        return array(self._tools)
-
-    @property
     def system(self) -> bytes:
         return bytes(self._members.get("instructions", b"null"))
 
-    @property
-    def restored_bytes(self) -> int:
-        return sum(map(len, map(bytes, self.messages))) - self._came
-
-    def body(
-        self,
-        model: str,
-        more: Sequence[bytes],
-        injected: Sequence[bytes],
-        *,
-        usage: bool,
-        first: bool = True,
-        last: bool = False,
-    ) -> bytes:
+    def body(self, asked: ModelRound) -> bytes:
+        more, injected = asked.more, asked.injected
         self.injected = injected
         members = dict(self._members)
-        members["model"] = Raw(encode(model))
+        members["model"] = Raw(encode(asked.model))
         messages = without_orphans(self.messages) if injected else self.messages
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
@@ -195,9 +170,9 @@ class ResponsesRequest:
         if not self._tools and not injected:
             for name in ("tools", "tool_choice") if self._servers else ():
                 members.pop(name, None)
-        elif last:
+        elif asked.last:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.written(injected, first=first)) is not None:
+        elif (choice := self._choice.written(injected, first=asked.first)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 

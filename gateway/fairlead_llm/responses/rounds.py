@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
-from fairlead_llm.responses.own_servers import approval_request, call_item, list_item
+from fairlead_llm.responses.own_servers import approval_request, list_item, outcome_of, running_item
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import CallKey, FinishedCall, WireRequest
+from fairlead_llm.wire import CallKey, FinishedCall, RunningCall, WireRequest
 
 THOUGHT: Final = "reasoning"
 """Name under which a thought marks the place of a turn without calls."""
@@ -95,11 +95,15 @@ class ShownResponse:
             return None
         return list_item(request.labels, request.injected)
 
-    def call(self, call: FinishedCall) -> dict[str, Any]:
-        """The item of a call that was run here."""
+    def running(self, call: RunningCall) -> dict[str, Any]:
+        """The item of a call that is run here."""
         approved = {str(each.get("call_id")) for each in self._request.approved} if self._request is not None else ()
         labels = self._request.labels if self._request is not None else {}
-        return call_item(labels, call, approved=call.id in approved)
+        return running_item(labels, call, approved=call.id in approved)
+
+    def call(self, call: FinishedCall) -> dict[str, Any]:
+        """The item of a call that was run here."""
+        return {**self.running(call), **outcome_of(call)}
 
     def next_round(self) -> None:
         """Go on with the next answer."""

@@ -16,12 +16,12 @@ from msgspec import Raw
 
 from fairlead_llm.chat.errors import error_object
 from fairlead_llm.errors import LlmError
-from fairlead_llm.raw_json import paired
-from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, waiting
-from fairlead_llm.responses.own_servers import call_events, list_events
+from fairlead_llm.raw_json import decoded, paired
+from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, unwrapped, waiting
+from fairlead_llm.responses.own_servers import begin_of_call, end_of_call, events_of_call, list_events
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
-from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireRequest
+from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -67,6 +67,8 @@ class ResponsesStream:
         """Types of events of the response's beginning that the client has."""
         self._opened = False
         self._early: Sequence[FinishedCall] = ()
+        self._running: Sequence[int] = ()
+        """Places of calls in the client's output that have no results there."""
         self._sequence = 0
         self._places = 0
         """Items in the client's output."""
@@ -209,6 +211,17 @@ class ResponsesStream:
         self._shown.add(self.items)
         return opening
 
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        self.items = unwrapped(self.items, calls)
+        found = [raw for raw in self.items if head_of(raw).call_id in calls]
+        self._shown.add(found)
+        out = []
+        for raw in found:
+            index, self._places = self._places, self._places + 1
+            item = decoded(self._shown.shown(raw))
+            out += [self._made(kind, members, index) for kind, members in events_of_call(item)]
+        return b"".join(out)
+
     def next_round(self) -> None:
         self._shown.next_round()
         self._before.append(self.items)
@@ -235,16 +248,25 @@ class ResponsesStream:
     def ended(self) -> bool:
         return self._final is not None
 
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        out = []
+        self._running = range(self._places, self._places + len(calls))
+        self._places += len(calls)
+        for index, call in zip(self._running, calls, strict=True):
+            item = self._shown.running(call)
+            out += [self._made(kind, members, index) for kind, members in begin_of_call(item)]
+        return b"".join(out)
+
     def ran(self, calls: Sequence[FinishedCall]) -> bytes:
         if not self._opened:
             self._early = calls
             return b""
-        out = []
-        for call in calls:
+        out = [] if self._running else [self.running(calls)]
+        for index, call in zip(self._running, calls, strict=True):
             item = self._shown.call(call)
             self._shown.items.append(Raw(encode(item)))
-            index, self._places = self._places, self._places + 1
-            out += [self._made(kind, members, index) for kind, members in call_events(item)]
+            out += [self._made(kind, members, index) for kind, members in end_of_call(item)]
+        self._running = ()
         return b"".join(out)
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:

@@ -47,30 +47,53 @@ class ChoiceOverRounds:
         return Raw(encode({**found, "mode": "auto"} if kept else "auto"))
 
     def _ours(self, choice: object) -> bool:
-        return isinstance(choice, dict) and choice.get("type") == "mcp" and choice.get("server_label") in self._servers
+        label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
+        return isinstance(label, str) and label in self._servers
 
     def _expanded(self, injected: Sequence[bytes]) -> Any:
         """With functions in place of servers of ours: the provider knows those alone."""
         if not self._named:
             return self._given
-        names = [str(tool.get("name")) for tool in map(decoded, injected)]
+        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decoded, injected)]}
+        for name in by_name[None]:
+            for known_as in {name, name.partition("__")[2]}:
+                by_name.setdefault(known_as, []).append(name)
         if not self._ours(self._given):
-            tools = [each for tool in _tools(self._given) for each in (self._functions(tool, names) or [tool])]
-            return {**self._given, "tools": [tool for tool in tools if not self._ours(tool)]}
-        functions = self._functions(self._given, names)
+            return {**self._given, "tools": self._allowed(by_name)}
+        functions = [*map(_function, self._functions(self._given, by_name))]
         if len(functions) == 1:
             return functions[0]
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
 
-    def _functions(self, choice: object, names: Sequence[str]) -> list[dict[str, Any]]:
-        if not isinstance(choice, dict) or not self._ours(choice):
-            return []
-        server, wanted = self._servers[choice["server_label"]], choice.get("name")
-        return [
-            {"type": "function", "name": name}
-            for name in names
-            if (not server or name.startswith(f"{server}__")) and wanted in (None, name, name.partition("__")[2])
-        ]
+    def _allowed(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
+        """The tools of a choice of some, with each function one time, however often the client names its server."""
+        found: list[Any] = []
+        seen: set[tuple[str, str | None]] = set()
+        told: set[str] = set()
+        for tool in _tools(self._given):
+            if not self._ours(tool):
+                found.append(tool)
+            elif (key := (tool["server_label"], _name(tool))) not in seen:
+                seen.add(key)
+                names = [name for name in self._functions(tool, by_name) if name not in told]
+                told.update(names)
+                found += map(_function, names)
+        return found
+
+    def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
+        """Names of the functions that stand for a server of ours, or for one tool of it."""
+        server = self._servers[choice["server_label"]]
+        return [name for name in by_name.get(_name(choice), ()) if not server or name.startswith(f"{server}__")]
+
+
+def _name(choice: Mapping[str, Any]) -> str | None:
+    """Name of the one tool that is meant; None: all of the server's."""
+    name = choice.get("name")
+    return name if name is None else str(name)
+
+
+def _function(name: str) -> dict[str, str]:
+    return {"type": "function", "name": name}
 
 
 def _tools(choice: Mapping[str, Any]) -> list[Any]:

@@ -141,10 +141,10 @@ NAMES_OF = {"chat": "openai-chat", "responses": "openai-responses", "anthropic":
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str, provider: str, stream: bool) -> None:
     family, spoken = FAMILIES[NAMES_OF[front]], FAMILIES[NAMES_OF[provider]]
-    messages = {family.messages: family.write_messages(TURNS, TranslationLosses()).messages}
+    messages = {family.messages_member: family.messages.write_messages(TURNS, TranslationLosses()).messages}
     said, wire = ask(front, provider, ScriptedTurn("Still a dot."), stream=stream, **messages)
     assert said.text == "Still a dot."
-    assert spoken.read_messages(wire.asked[0][spoken.messages], TranslationLosses()) == TURNS
+    assert spoken.messages.read_messages(wire.asked[0][spoken.messages_member], TranslationLosses()) == TURNS
     assert not wire.losses
 
 
@@ -154,7 +154,7 @@ def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None
     wire = clients.spoken(front, provider)
     family = FAMILIES[NAMES_OF[front]]
     body = {"model": "m", "stream": True, "max_tokens": 9} if front != "gemini" else {}
-    body |= {family.messages: family.write_messages(TURNS[-1:], TranslationLosses()).messages}
+    body |= {family.messages_member: family.messages.write_messages(TURNS[-1:], TranslationLosses()).messages}
     read = wire.read(json.dumps(body).encode(), "m", True)
     stream = wire.stream(read, ("theirs",))
     turn = ScriptedTurn("Some words to say.", [ScriptedCall("theirs", {"query": "a longer text"})])

@@ -51,7 +51,7 @@ async def asked(
 ) -> Answer:
     """A request in a family's form, with a tool of the caller's."""
     family = FAMILIES[front]
-    body: dict[str, Any] = {family.messages: family.write_messages(turns, TranslationLosses()).messages}
+    body: dict[str, Any] = {family.messages_member: family.messages.write_messages(turns, TranslationLosses()).messages}
     if tools:
         body["tools"] = between([theirs()], find("openai-chat"), find(front)).tools
     path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}
@@ -67,7 +67,7 @@ def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelC
     assert answer.status == 200, answer.body
     family, losses = FAMILIES[front], TranslationLosses()
     if not stream:
-        read: TranslatedAnswer = family.read_answer(answer.message, losses)
+        read: TranslatedAnswer = family.answers.read_answer(answer.message, losses)
         calls = [part.call for part in read.parts if isinstance(part, CallPart)]
         return part_texts(read.parts), calls, answer.message["fairlead"]
     reader = family.reader(losses)
@@ -125,7 +125,7 @@ def _answers(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:
 def _has_both(request: Mapping[str, Any], provider: str) -> None:
     """Both calls with both results are there."""
     family, losses = FAMILIES[provider], TranslationLosses()
-    turns = family.read_messages(request[family.messages], losses)
+    turns = family.messages.read_messages(request[family.messages_member], losses)
     called = [part.call.name for turn in turns for part in turn.parts if isinstance(part, CallPart)]
     texts = [part.result["content"][0]["text"] for turn in turns for part in turn.parts if isinstance(part, ResultPart)]
     assert called == ["demo__add", "theirs"]
@@ -218,7 +218,9 @@ async def test_usage_is_told_where_nothing_is_injected(tmp_path: Path, front: st
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS[provider]) as world:
         headers = {"x-fairlead-tools": "none"}
         family = FAMILIES[front]
-        body: dict[str, Any] = {family.messages: family.write_messages([HI], TranslationLosses()).messages}
+        body: dict[str, Any] = {
+            family.messages_member: family.messages.write_messages([HI], TranslationLosses()).messages
+        }
         if front == "gemini":
             path = "/v1beta/models/scripted:streamGenerateContent?alt=sse"
         else:

@@ -17,7 +17,7 @@ from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.anthropic import AnthropicApi
 from fairlead_llm.scripted.anthropic_rules import fault
-from fairlead_llm.wire import FinishedCall, KeptTurn
+from fairlead_llm.wire import FinishedCall, KeptTurn, LoopResult
 
 OURS, THEIRS = ScriptedCall("ours", {"n": 1}), ScriptedCall("theirs")
 THINKS = {"type": "enabled", "budget_tokens": 1024}
@@ -53,7 +53,7 @@ class Turn:
             streamed += self.stream.ran(finished) if shows else b""
         last, before = self.answers[-1], self.answers[:-1]
         self.thought = last.turn_key(before)
-        self.content = json.loads(last.written(before, {}, {"theirs"}, ran if shows else (), {}))["content"]
+        self.content = json.loads(last.written(LoopResult(before, {}, {"theirs"}, ran if shows else ())))["content"]
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
 
     @property

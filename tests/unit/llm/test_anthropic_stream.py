@@ -53,6 +53,19 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
     assert {streamed(AnthropicStream(set()), [[first], pieces]) for pieces in splits(second)} == {whole}
 
 
+def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [START, *THINKING, *text(1, "One \U0001faa2"), *called(2, "ours", "{}"), *text(3, "two"), *ended("tool_use")]
+    found = []
+    for quick in (True, False):
+        if not quick:
+            monkeypatch.setattr(AnthropicStream, "_took_text", lambda self, data: False)
+        stream = AnthropicStream({"theirs"})
+        found.append((fed(stream, told), stream.in_request))
+    assert found[0] == found[1]
+    (message,) = found[0][1]
+    assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
+
+
 def test_what_holds_no_call_of_ours_passes_byte_for_byte() -> None:
     stream = AnthropicStream({"theirs"})
     stream.feed(json.dumps(START).encode())

@@ -38,7 +38,7 @@ def _user(source: str, part: dict[str, Any]) -> dict[str, Any]:
     if source == GEMINI:
         return {"contents": [{"role": "user", "parts": [{"text": "Hi"}, part]}]}
     text = {"type": "input_text" if source == RESPONSES else "text", "text": "Hi"}
-    return {FAMILIES[source].messages: [{"role": "user", "content": [text, part]}]}
+    return {FAMILIES[source].messages_member: [{"role": "user", "content": [text, part]}]}
 
 
 def _said(*blocks: dict[str, Any]) -> dict[str, Any]:
@@ -80,6 +80,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         "type": "allowed_tools", "allowed_tools": ALLOWED}}),
     ("`n`, `logprobs`, `logit_bias`, all else", CHAT, {"n": 2}),
     ("`custom` tools", CHAT, {"tools": [*TOOLS[CHAT], {"type": "custom", "custom": {"name": "free"}}]}),
+    ("the grammar of a `custom` tool", CHAT, {"tools": [{"type": "custom", "custom": {"name": "free", "format": {
+        "type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}}]}),
     ("`reasoning` items", RESPONSES, {"input": [HI, {"type": "reasoning", "id": "rs", "summary": []},
                                                 {"role": "assistant", "content": "Yes"}, HI]}),
     ("a document by its address", RESPONSES, _user(RESPONSES, {"type": "input_file", "file_url": "https://a.b/c.pdf"})),
@@ -105,9 +107,9 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
 
 def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
     losses, family = TranslationLosses(), FAMILIES[source]
-    asked = family.read_request(PLAIN[source] | members, "m", False, losses)
+    asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
     tools = translated_tools(asked.tools, source, target, losses)
-    FAMILIES[target].write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)
+    FAMILIES[target].requests.write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)
     return [*losses]
 
 
@@ -136,7 +138,7 @@ def stops() -> list[str]:
         answer = TranslatedAnswer("a", "m", 0, (), stop)
         cells = []
         for family in FAMILIES.values():
-            body = family.write_answer(answer, ReportedUsage(), asked, TranslationLosses())
+            body = family.answers.write_answer(answer, ReportedUsage(), asked, TranslationLosses())
             details = body.get("incomplete_details") or {}
             first = (body.get("choices") or body.get("candidates") or [body])[0]
             told = [first.get(name) for name in ("finish_reason", "stop_reason", "finishReason", "status")]

@@ -15,7 +15,7 @@ from fairlead_llm.chat.format import CHAT
 from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
+from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -23,7 +23,7 @@ ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The request to a model for a client of chat, and what was lost."""
     read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
-    found: dict[str, Any] = json.loads(read.body(model, (), (), usage=True))
+    found: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
     return found, [*(losses_of(read) or ())]
 
 
@@ -79,7 +79,7 @@ def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, An
 )
 def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": ASKED["messages"]}).encode()
-    out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(model, (), (), usage=True))
+    out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, usage=True)))
     assert {name for name in out if name.startswith("max")} == {member}
 
 
@@ -91,7 +91,7 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
     ).encode()  # fmt: skip
     for model, told in (("gpt-4o", False), ("gpt-5", True), ("our-qwen", True)):
         read = pair(ANTHROPIC, provider).read(body)
-        out = json.loads(read.body(model, (), (), usage=True))
+        out = json.loads(read.body(ModelRound(model, usage=True)))
         assert ("reasoning" in out or "reasoning_effort" in out) == told
         assert [*(losses_of(read) or ())] == ([] if told else ["reasoning"])
 
@@ -124,14 +124,14 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     }  # fmt: skip
     wire = pair(GEMINI_EVENTS, ANTHROPIC)
     read = wire.read(json.dumps(asked).encode(), "m", False)
-    out = json.loads(read.body("m", (), (), usage=True))
+    out = json.loads(read.body(ModelRound("m", usage=True)))
     (name,) = read.tool_names
     assert name != "our.find"
     assert out["tools"][0]["name"] == out["tool_choice"]["name"] == out["messages"][1]["content"][0]["name"] == name
     block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
     said = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
     answered = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answered.written((), {}, read.tool_names, (), {}))
+    back = json.loads(answered.written(LoopResult(theirs=read.tool_names)))
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
 
@@ -141,7 +141,7 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
     said = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
     answer = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answer.written((), {}, ("manual",), (), {}))
+    back = json.loads(answer.written(LoopResult(theirs=("manual",))))
     assert [block["name"] for block in back["content"]] == ["manual"]
     assert back["stop_reason"] == "tool_use"
 
@@ -235,4 +235,4 @@ def test_whatever_a_provider_answers_is_translated_or_an_error(
         answer = wire.answer(json.dumps(value).encode(), read)
     except BadAnswer:
         return
-    assert isinstance(json.loads(answer.written((), answer.usage, None, (), {"fairlead": {}})), dict)
+    assert isinstance(json.loads(answer.written(LoopResult(usage=answer.usage, more={"fairlead": {}}))), dict)

@@ -23,7 +23,7 @@ from fairlead_llm.between.conversation import (
     ToolChoice,
 )
 from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import MAX_CODE, MOST, TranslationLosses
+from fairlead_llm.between.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_llm.between.tools_for import translated_choice, translated_tools
 from fairlead_llm.wire import BadRequest
 
@@ -81,13 +81,13 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
 def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
     tools = translated_tools(asked.tools, source, target, losses)
     choice = translated_choice(asked.choice, tools, losses)
-    body = FAMILIES[target].write_request(asked, tools, choice, losses)
+    body = FAMILIES[target].requests.write_request(asked, tools, choice, losses)
     found: dict[str, Any] = json.loads(json.dumps(body))
     return found
 
 
 def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> NeutralRequest:
-    return FAMILIES[name].read_request(body, "m", False, losses)
+    return FAMILIES[name].requests.read_request(body, "m", False, losses)
 
 
 def _alike(one: NeutralRequest, other: NeutralRequest) -> None:
@@ -338,5 +338,5 @@ def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: s
         return
     assert isinstance(body, dict)
     codes = [*losses]
-    assert len(codes) <= MOST + 1
+    assert len(codes) <= MAX_CODES + 1
     assert all(len(code) <= MAX_CODE and code.isascii() for code in codes)

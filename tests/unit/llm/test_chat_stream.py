@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_llm.chat.stream import MAX_CALLS, ChatStream
+from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.wire import BadStream
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.errors import LlmError
-from fairlead_llm.gemini.stream import MAX_CALLS, MAX_ROUND, GeminiStream
+from fairlead_llm.gemini.stream import MAX_ROUND, GeminiStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.wire import BadStream
@@ -33,6 +34,26 @@ def shown(out: bytes) -> list[Any]:
 def test_what_holds_no_call_passes_byte_for_byte() -> None:
     data = b'{"candidates":  [{"content": {"parts": [{"text": "x", "odd": 1.0}]}}], "z": 12345678901234567890123}'
     assert GeminiStream({"theirs"}).feed(data) == b"data: " + data + b"\n\n"
+
+
+def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage: list[dict[str, Any]] = [{"usageMetadata": {"totalTokenCount": n}} for n in (1, 2, 3)]
+    data = [
+        response({"text": "On"}, **usage[0]), response({"text": "e "}, **usage[1]), response({"text": "t"}, **usage[2]),
+        response({"text": "Hm.", "thought": True}), response({"text": "wo"}), response({"text": "\U0001faa2\u2028"}),
+        response(call("ours"), reason="STOP"),
+    ]  # fmt: skip
+    found = []
+    for quick in (True, False):
+        if not quick:
+            monkeypatch.setattr(GeminiStream, "_took_text", lambda self, data: False)
+        stream = GeminiStream({"theirs"})
+        out = b"".join(map(stream.feed, data)) + stream.end_round()
+        found.append((out, stream.in_request, stream.usage))
+    assert found[0] == found[1]
+    (content,) = found[0][1]
+    assert [part.get("text") for part in json.loads(content)["parts"]] == ["One t", "Hm.", "wo\U0001faa2\u2028", None]
+    assert found[0][2] == {"totalTokenCount": 3}
 
 
 def test_no_line_of_a_stream_ends_where_only_some_clients_see_an_end() -> None:

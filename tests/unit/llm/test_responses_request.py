@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_llm.responses.items import names_within, without_orphans
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import BadRequest
+from fairlead_llm.wire import BadRequest, ModelRound
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
@@ -25,7 +25,7 @@ def read(**members: Any) -> ResponsesRequest:
 
 
 def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.body("m", more, injected, usage=False, **about))
+    found: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
     return found
 
 
@@ -56,7 +56,7 @@ def test_names_of_tools_inside_of_others_are_the_callers() -> None:
     nested = {"type": "namespace", "name": "crm", "tools": [{"type": "function", "name": "look"}]}
     loaded = {"type": "tool_search_output", "tools": [nested, {"type": "function", "name": "found"}]}
     request = read(tools=[nested, {"type": "custom", "name": "code"}, {"type": "shell"}], input=[loaded])
-    assert [*request.tool_names] == ["look", "code", "shell_call", "found"]
+    assert request.tool_names == {"look", "code", "shell_call", "found"}
     assert names_within({"tools": "none"}) == []
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.content import PDF, WEB_IMAGES
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
 from fairlead_formats.registry import message_format
 from fairlead_llm.between.conversation import (
     CallPart,
@@ -16,18 +15,16 @@ from fairlead_llm.between.conversation import (
     MessageTurn,
     Part,
     RefusalPart,
-    ResultPart,
     TextPart,
     WrittenTurns,
-    call_of,
     calls_by_id,
-    linked,
-    valid_call,
-    words_of,
+    text_of_part,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
+from fairlead_llm.between.message_parts import read_results, said_parts, written_results
 
 NAME: Final = "anthropic"
 FORMAT: Final = message_format(NAME)
@@ -40,29 +37,17 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         role, content = text_of(member(message, "role")), member(message, "content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if role == "assistant":
-            turns.append(MessageTurn("assistant", tuple(read_said(blocks, losses))))
+            said = said_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
+            turns.append(MessageTurn("assistant", tuple(said)))
         else:
             parts = tuple(_user(blocks, losses))
             turns.append(MessageTurn("system" if role == "system" else "user", parts))
-    return linked(turns)
+    return with_matched_results(turns)
 
 
-def read_said(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
-    """The parts that a model said, but for its thoughts, which go to no other model."""
-    calls = iter(FORMAT.parse_calls(list(blocks)))
-    for block, part in zip(blocks, FORMAT.parts(list(blocks)), strict=False):
-        for extra in part.extras:
-            losses.add(extra)
-        if part.draft is not None:
-            yield CallPart(valid_call(next(calls), losses))
-        elif part.what == THINKING:
-            losses.add("thinking")
-        elif part.what == SERVER_TOOL:
-            losses.add("provider_tools")
-        elif part.text:
-            yield TextPart(part.text)
-        elif kind_of_part(block) != "text":
-            losses.add(kind_of_part(block) or "content")
+def _unknown(block: object, losses: TranslationLosses) -> None:
+    if kind_of_part(block) != "text":
+        losses.add(kind_of_part(block) or "content")
 
 
 def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
@@ -73,9 +58,7 @@ def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]
             yield TextPart(text_of(member(block, "text")))
         elif kind == "tool_result":
             report_extras(block, losses, "tool_use_id", "content", "is_error")
-            yield from (
-                ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results({"content": [block]})
-            )
+            yield from read_results({"content": [block]}, FORMAT)
         elif kind in ("image", "document"):
             report_extras(block, losses, "source", "title")
             found = _media(kind, block, losses)
@@ -140,9 +123,7 @@ def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 
 def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
-    results = [part for part in parts if isinstance(part, ResultPart)]
-    written = FORMAT.write_results([call_of(part, known) for part in results], [part.result for part in results])
-    blocks: list[dict[str, Any]] = [*written.messages[0]["content"]] if written.messages else []
+    blocks = [block for message in written_results(parts, known, FORMAT)[:1] for block in message["content"]]
     for part in parts:
         if isinstance(part, MediaPart):
             blocks.append(_written_media(part, losses))
@@ -152,7 +133,7 @@ def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: Transl
 
 
 def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
-    found: Part = readable(part)
+    found: Part = text_or_media(part)
     if isinstance(found, MediaPart):
         source = {"type": "url", "url": found.url} if found.url else {
             "type": "base64", "media_type": found.mime, "data": found.data}  # fmt: skip
@@ -161,5 +142,5 @@ def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]
         if found.what == "document" and (found.url or found.mime == PDF):
             named = {"title": found.name} if found.name else {}
             return {"type": "document", "source": source, **named}
-        found = left_out(found, losses)
-    return {"type": "text", "text": words_of(found)}
+        found = media_notice(found, losses)
+    return {"type": "text", "text": text_of_part(found)}

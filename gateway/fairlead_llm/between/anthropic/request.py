@@ -44,14 +44,12 @@ def read_request(
 ) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.text("model")
-    if named is None:
-        raise BadRequest("model: give a name", "model")
-    members.without("fairlead")
+    named = members.model()
+    members.leave_out("fairlead")
     members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
     turns = read_messages(required_list(members, "messages"), losses)
-    given = members.any("tool_choice")
-    tools, system = members.any("tools"), tuple(_system(members.any("system"), losses))
+    given = members.first("tool_choice")
+    tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
     settings = _settings(members, given)
     streams = bool(members.flag("stream"))
     members.report_rest()
@@ -69,13 +67,13 @@ def _system(given: object, losses: TranslationLosses) -> list[str]:
 
 
 def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
-    thinking, config = members.any("thinking"), members.any("output_config")
+    thinking, config = members.first("thinking"), members.first("output_config")
     kind = member(thinking, "type")
     budget = member(thinking, "budget_tokens") if kind == "enabled" else None
     effort = as_effort(member(config, "effort"))
-    form = member(config, "format") or members.any("output_format")
+    form = member(config, "format") or members.first("output_format")
     schema = member(form, "schema")
-    metadata = RequestMembers(members.any("metadata"), TranslationLosses())
+    metadata = RequestMembers(members.first("metadata"), TranslationLosses())
     single = member(choice, "disable_parallel_tool_use")
     return SamplingSettings(
         max_tokens=members.whole("max_tokens"),

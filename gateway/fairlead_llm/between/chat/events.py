@@ -86,6 +86,8 @@ class ChatEventWriter:
             "id": "", "object": "chat.completion.chunk", "created": created, "model": asked.model
         }  # fmt: skip
         self._calls = 0
+        self._kind, self._input = "function", "arguments"
+        """Members of the open call: what is called, and in that what it is given."""
         self._said = self._apart = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
@@ -96,14 +98,15 @@ class ChatEventWriter:
             case TextDelta():
                 return self._chunk({self._member(event.kind): self._text(event)})
             case CallBegin():
-                self._calls, self._empty = self._calls + 1, True
-                function = {"name": event.name, "arguments": ""}
-                return self._called({"id": event.id, "type": "function", "function": function})
+                self._calls, self._empty = self._calls + 1, not event.custom
+                self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
+                called = {"name": event.name, self._input: ""}
+                return self._called({"id": event.id, "type": self._kind, self._kind: called})
             case CallDelta():
                 self._empty = False
-                return self._called({"function": {"arguments": event.text}})
+                return self._called({self._kind: {self._input: event.text}})
             case CallEnd():
-                return self._called({"function": {"arguments": "{}"}}) if self._empty else b""
+                return self._called({self._kind: {self._input: "{}"}}) if self._empty else b""
         self._apart = self._said
         return b""
 

@@ -16,18 +16,19 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
-    Role,
     TextPart,
     WrittenTurns,
-    call_of,
     calls_by_id,
-    linked,
+    in_runs,
+    system_text,
+    text_of_part,
     valid_call,
-    words_of,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
+from fairlead_llm.between.message_parts import read_results, written_results
 
 FORMAT: Final = message_format(OPENAI_CHAT)
 _AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -36,26 +37,24 @@ _SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of messages."""
-    runs: list[tuple[Role, list[Part]]] = []
-    results: list[Part] | None = None
-    for message in messages:
-        role = text_of(member(message, "role"))
-        if role in ("tool", "function"):
-            if results is None:
-                results = []
-                runs.append(("user", results))
-            report_extras(message, losses, "role", "content", "tool_call_id", "name")
-            results += [ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results(message)]
-            continue
-        results = None
-        if role in ("system", "developer"):
-            runs.append(("system", list(_content(member(message, "content"), losses))))
-        elif role == "assistant":
-            runs.append(("assistant", list(_assistant(message, losses))))
-        else:
-            report_extras(message, losses, "role", "content")
-            runs.append(("user", list(_content(member(message, "content"), losses))))
-    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs])
+    return with_matched_results(in_runs((_turn(message, losses) for message in messages), _both_results))
+
+
+def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
+    role = text_of(member(message, "role"))
+    if role == "assistant":
+        return MessageTurn("assistant", tuple(_assistant(message, losses)))
+    if role in ("tool", "function"):
+        report_extras(message, losses, "role", "content", "tool_call_id", "name")
+        return MessageTurn("user", read_results(message, FORMAT))
+    is_system = role in ("system", "developer")
+    if not is_system:
+        report_extras(message, losses, "role", "content")
+    return MessageTurn("system" if is_system else "user", tuple(_content(member(message, "content"), losses)))
+
+
+def _both_results(one: MessageTurn, other: MessageTurn) -> bool:
+    return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (one, other))
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
@@ -113,7 +112,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
     messages: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "system":
-            text = "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
+            text = system_text(turn)
             messages += [{"role": "system", "content": text}] if text else []
         elif turn.role == "assistant":
             messages += _written_assistant(turn.parts)
@@ -139,10 +138,8 @@ def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _written_user(
     parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    results = [part for part in parts if isinstance(part, ResultPart)]
-    written = FORMAT.write_results([call_of(part, known) for part in results], [part.result for part in results])
+    messages = written_results(parts, known, FORMAT)
     content = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
-    messages = list(written.messages)
     if len(content) == 1 and content[0]["type"] == "text":
         messages.append({"role": "user", "content": content[0]["text"]})
     elif content:
@@ -152,7 +149,7 @@ def _written_user(
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
-        part = readable(part)
+        part = text_or_media(part)
     if isinstance(part, MediaPart):
         if part.what == "image":
             return {"type": "image_url", "image_url": {"url": data_url(part)}}
@@ -161,5 +158,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
         if part.what == "document" and part.data and is_pdf(part):
             file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
             return {"type": "file", "file": file}
-        part = left_out(part, losses)
-    return {"type": "text", "text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"type": "text", "text": text_of_part(part)}

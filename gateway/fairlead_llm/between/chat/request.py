@@ -8,27 +8,29 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.drafts import member
 from fairlead_llm.between.chat.messages import read_messages, write_messages
 from fairlead_llm.between.conversation import (
-    MessageTurn,
     NeutralRequest,
-    OutputSchema,
     SamplingSettings,
-    TextPart,
     ToolChoice,
     as_effort,
-    effort_of,
+    leading_system,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import RequestMembers, required_list
+from fairlead_llm.between.openai_forms import nested
+from fairlead_llm.between.openai_members import (
+    SHARED,
+    plain_model,
+    read_choice,
+    read_output,
+    written_output,
+    written_tools,
+)
 from fairlead_llm.between.tools_for import TranslatedTools
-from fairlead_llm.wire import BadRequest
 
-SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
-"""Settings that mean the same in Chat Completions and in Responses."""
 _OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
-_PLAIN: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
 _MAX: Final = "max_tokens"
 
 
@@ -37,28 +39,22 @@ def read_request(
 ) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.text("model")
-    if named is None:
-        raise BadRequest("model: give a name", "model")
+    named = members.model()
     members.refuse("functions", "this form of before `tools` does not go to a provider of another kind; use `tools`")
-    members.without("function_call", "fairlead", "store", "stream_obfuscation")
+    members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.whole("n") or 1) != 1:
         losses.add("n")
     turns = read_messages(required_list(members, "messages"), losses)
-    leading = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    system, turns = leading_system(turns)
     streams = bool(members.flag("stream"))
-    include_usage = member(members.any("stream_options"), "include_usage") is True
-    tools, choice = members.any("tools"), _choice(members.any("tool_choice"))
+    include_usage = member(members.first("stream_options"), "include_usage") is True
+    tools, choice = members.first("tools"), read_choice(members.first("tool_choice"))
     settings = _settings(members)
     members.report_rest()
     return NeutralRequest(
-        model=named, stream=streams, system=tuple(map(_text, turns[:leading])), turns=turns[leading:], tools=tools,
+        model=named, stream=streams, system=tuple(system), turns=turns, tools=tools,
         choice=choice, settings=settings, include_usage=include_usage,
     )  # fmt: skip
-
-
-def _text(turn: MessageTurn) -> str:
-    return "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
@@ -71,37 +67,12 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         frequency_penalty=members.number("frequency_penalty"),
         presence_penalty=members.number("presence_penalty"),
         stop=members.texts("stop"),
-        effort=as_effort(members.any("reasoning_effort")),
+        effort=as_effort(members.first("reasoning_effort")),
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
-        output=_output(members.any("response_format")),
+        output=read_output(members.first("response_format")),
         openai_only=openai_only,
     )
-
-
-def _output(given: object) -> OutputSchema | None:
-    kind = member(given, "type")
-    if kind == "json_object":
-        return OutputSchema(None)
-    found = member(given, "json_schema")
-    if kind != "json_schema" or not isinstance(member(found, "schema"), dict):
-        return None
-    return OutputSchema(found["schema"], text_of(member(found, "name")) or "answer", member(found, "strict"))
-
-
-def _choice(given: object) -> ToolChoice | None:
-    if given in ("auto", "none", "required"):
-        return ToolChoice(given)
-    kind = member(given, "type")
-    if kind in ("function", "custom"):
-        name = member(member(given, kind), "name")
-        return ToolChoice("required", (name,)) if isinstance(name, str) else None
-    allowed = member(given, "allowed_tools")
-    if isinstance(allowed, dict):
-        named = (member(member(tool, "function", "custom"), "name") for tool in items(allowed.get("tools")))
-        names = tuple(name for name in named if isinstance(name, str))
-        return ToolChoice("required" if allowed.get("mode") == "required" else "auto", names)
-    return None
 
 
 def write_request(
@@ -115,48 +86,19 @@ def write_request(
     }  # fmt: skip
     if asked.stream:
         body["stream"] = True
-    if tools.definitions:
-        body["tools"] = tools.definitions
-        if settings.parallel is not None:
-            body["parallel_tool_calls"] = settings.parallel
-    if choice is not None:
-        body["tool_choice"] = _written_choice(choice)
+    body |= written_tools(tools, choice, settings, nests=True)
+    output = written_output(settings.output)
     known = {
         _MAX: settings.max_tokens, "temperature": settings.temperature, "top_p": settings.top_p, "seed": settings.seed,
         "frequency_penalty": settings.frequency_penalty, "presence_penalty": settings.presence_penalty,
-        "stop": list(settings.stop) or None, "reasoning_effort": _effort(settings), "user": settings.user,
-        "response_format": _written_output(settings.output),
+        "stop": list(settings.stop) or None, "reasoning_effort": settings.asked_effort, "user": settings.user,
+        "response_format": None if output is None else nested(output),
     }  # fmt: skip
     body |= {name: value for name, value in known.items() if value is not None}
     body |= settings.openai_only
     if settings.top_k is not None:
         losses.add("top_k")
     return body
-
-
-def _effort(settings: SamplingSettings) -> str | None:
-    return settings.effort if settings.budget is None else effort_of(settings.budget)
-
-
-def _written_choice(choice: ToolChoice) -> Any:
-    if not choice.names:
-        return choice.mode
-    named = [{"type": "function", "function": {"name": name}} for name in choice.names]
-    if choice.mode == "required" and len(named) == 1:
-        return named[0]
-    mode = "auto" if choice.mode == "none" else choice.mode
-    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": named}}
-
-
-def _written_output(output: OutputSchema | None) -> dict[str, Any] | None:
-    if output is None:
-        return None
-    if output.schema is None:
-        return {"type": "json_object"}
-    found: dict[str, Any] = {"name": output.name, "schema": output.schema}
-    if output.strict is not None:
-        found["strict"] = output.strict
-    return {"type": "json_schema", "json_schema": found}
 
 
 def settle(members: dict[str, Raw], model: str, losses: TranslationLosses) -> None:
@@ -168,8 +110,3 @@ def settle(members: dict[str, Raw], model: str, losses: TranslationLosses) -> No
     if "reasoning_effort" in members and plain_model(model):
         losses.add("reasoning")
         del members["reasoning_effort"]
-
-
-def plain_model(model: str) -> bool:
-    """Whether a model is one of OpenAI's that do not reason."""
-    return _PLAIN.search(model) is not None

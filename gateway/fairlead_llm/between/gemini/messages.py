@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
 from fairlead_formats.registry import message_format
 from fairlead_llm.between.conversation import (
     CallPart,
@@ -16,18 +15,17 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
-    Role,
     TextPart,
     WrittenTurns,
-    call_of,
     calls_by_id,
-    linked,
-    valid_call,
-    words_of,
+    in_runs,
+    text_of_part,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import left_out, media_of_data, media_of_url
+from fairlead_llm.between.media import media_notice, media_of_data, media_of_url
 from fairlead_llm.between.members import report_extras
+from fairlead_llm.between.message_parts import read_results, said_parts, written_results
 
 NAME: Final = "gemini"
 FORMAT: Final = message_format(NAME)
@@ -37,34 +35,19 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of contents."""
-    runs: list[tuple[Role, list[Part]]] = []
-    for content in contents:
-        parts = items(member(content, "parts"))
-        if member(content, "role") == "model":
-            runs.append(("assistant", list(read_said(parts, losses))))
-        elif runs and runs[-1][0] == "user":
-            runs[-1][1].extend(_user(parts, losses))
-        else:
-            runs.append(("user", list(_user(parts, losses))))
-    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs])
+    return with_matched_results(in_runs((_turn(content, losses) for content in contents), _both_users))
 
 
-def read_said(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
-    """The parts that a model said, but for its thoughts, which go to no other model."""
-    calls = iter(FORMAT.parse_calls(list(parts)))
-    for entry, part in zip(parts, FORMAT.parts(list(parts)), strict=False):
-        for extra in part.extras:
-            losses.add("thinking" if extra in ("thoughtSignature", "thought_signature") else extra)
-        if part.draft is not None:
-            yield CallPart(valid_call(next(calls), losses))
-        elif part.what == THINKING:
-            losses.add("thinking")
-        elif part.what == SERVER_TOOL:
-            losses.add("provider_tools")
-        elif part.text:
-            yield TextPart(part.text)
-        elif (found := _media(entry, losses)) is not None:
-            yield found
+def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
+    parts = items(member(content, "parts"))
+    if member(content, "role") == "model":
+        said = said_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
+        return MessageTurn("assistant", tuple(said))
+    return MessageTurn("user", tuple(_user(parts, losses)))
+
+
+def _both_users(one: MessageTurn, other: MessageTurn) -> bool:
+    return one.role == other.role == "user"
 
 
 def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
@@ -74,7 +57,7 @@ def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
             report_extras(part, losses, "text")
             yield TextPart(text)
         elif response is not None:
-            yield from (ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results({"parts": [part]}))
+            yield from read_results({"parts": [part]}, FORMAT)
         elif (found := _media(part, losses)) is not None:
             yield found
 
@@ -124,10 +107,8 @@ def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
     """The results in a content of their own, all else behind it."""
-    results = [part for part in parts if isinstance(part, ResultPart)]
-    written = FORMAT.write_results([call_of(part, known) for part in results], [part.result for part in results])
     others = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
-    return [*written.messages, *([{"role": "user", "parts": others}] if others else [])]
+    return [*written_results(parts, known, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
@@ -137,5 +118,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         if part.mime:
             return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
-        part = left_out(part, losses)
-    return {"text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"text": text_of_part(part)}

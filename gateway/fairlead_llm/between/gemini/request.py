@@ -45,17 +45,17 @@ def read_request(
     """A request; `model` and `stream` are in its path. Raises BadRequest."""
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "a provider of another kind does not hold it")
-    members.without("fairlead", "model")
+    members.leave_out("fairlead", "model")
     turns = read_messages(required_list(members, "contents"), losses)
-    system = members.any("systemInstruction", "system_instruction")
+    system = members.first("systemInstruction", "system_instruction")
     parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
-    config = RequestMembers(members.any("generationConfig", "generation_config"), losses)
-    choice = _choice(members.any("toolConfig", "tool_config"))
+    config = RequestMembers(members.first("generationConfig", "generation_config"), losses)
+    choice = _choice(members.first("toolConfig", "tool_config"))
     if (config.whole("candidateCount", "candidate_count") or 1) != 1:
         losses.add("candidateCount")
     settings = _settings(config)
     config.report_rest()
-    tools = members.any("tools")
+    tools = members.first("tools")
     members.report_rest()
     texts = tuple(text for text in (text_of(member(part, "text")) for part in parts) if text)
     return NeutralRequest(
@@ -64,9 +64,9 @@ def read_request(
 
 
 def _settings(config: RequestMembers) -> SamplingSettings:
-    thinking = config.any("thinkingConfig", "thinking_config")
+    thinking = config.first("thinkingConfig", "thinking_config")
     budget = member(thinking, "thinkingBudget", "thinking_budget")
-    config.without("responseModalities")
+    config.leave_out("responseModalities")
     return SamplingSettings(
         max_tokens=config.whole("maxOutputTokens", "max_output_tokens"),
         temperature=config.number("temperature"),
@@ -85,8 +85,8 @@ def _settings(config: RequestMembers) -> SamplingSettings:
 
 def _output(config: RequestMembers) -> OutputSchema | None:
     mime = config.text("responseMimeType", "response_mime_type")
-    schema = config.any("responseJsonSchema", "response_json_schema")
-    given = config.any("responseSchema", "response_schema")
+    schema = config.first("responseJsonSchema", "response_json_schema")
+    given = config.first("responseSchema", "response_schema")
     if schema is None and isinstance(given, dict):
         try:
             schema = from_openapi(given)

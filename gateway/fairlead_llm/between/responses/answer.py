@@ -27,7 +27,7 @@ from fairlead_llm.between.conversation import (
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import kind_of_part
 from fairlead_llm.between.responses.messages import FORMAT
-from fairlead_llm.responses.items import ELSEWHERE, new_id
+from fairlead_llm.responses.items import CUSTOM_CALL, ELSEWHERE, new_id
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
@@ -165,7 +165,8 @@ def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:
         place = len(output)
         if isinstance(part, CallPart):
             call = FORMAT.write_calls([part.call])[0]
-            output.append({**call, "id": item_id("fc", response, place), "status": "completed"})
+            prefix = "ctc" if call["type"] == CUSTOM_CALL else "fc"
+            output.append({**call, "id": item_id(prefix, response, place), "status": "completed"})
         elif isinstance(part, ThinkingPart):
             output.append(reasoning_item(item_id("rs", response, place), part.text))
         elif isinstance(part, (TextPart, RefusalPart)):

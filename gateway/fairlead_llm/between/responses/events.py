@@ -32,10 +32,11 @@ from fairlead_llm.between.responses.answer import (
     written_state,
     written_usage,
 )
+from fairlead_llm.responses.items import CALL, CUSTOM_CALL
 from fairlead_llm.wire import BadStream
 
 _encode: Final = msgspec.json.Encoder().encode
-_CALLS: Final = ("function_call", "custom_tool_call")
+_CALLS: Final = (CALL, CUSTOM_CALL)
 _DELTAS: Final[Mapping[str, Any]] = {
     "response.output_text.delta": "text", "response.refusal.delta": "refusal",
     "response.reasoning_summary_text.delta": "thinking", "response.reasoning_text.delta": "thinking",
@@ -128,7 +129,7 @@ class ResponsesEventWriter:
                 return self._close() + self._begin_call(event)
             case CallDelta():
                 self._text.append(event.text)
-                return self._event("response.function_call_arguments.delta", delta=event.text)
+                return self._event(f"{self._given}.delta", delta=event.text)
         return self._close()
 
     def _thought(self, text: str) -> bytes:
@@ -161,13 +162,19 @@ class ResponsesEventWriter:
 
     def _begin_call(self, call: CallBegin) -> bytes:
         self._call = call
-        return self._add("call", self._call_item("", "in_progress", self._new_id("fc")))
+        return self._add("call", self._call_item("", "in_progress", self._new_id("ctc" if call.custom else "fc")))
 
-    def _call_item(self, arguments: str, status: str, ident: str) -> dict[str, Any]:
+    def _call_item(self, given: str, status: str, ident: str) -> dict[str, Any]:
+        custom = self._call.custom
         return {
-            "type": "function_call", "id": ident, "call_id": self._call.id, "name": self._call.name,
-            "arguments": arguments, "status": status,
+            "type": CUSTOM_CALL if custom else CALL, "id": ident, "call_id": self._call.id, "name": self._call.name,
+            "input" if custom else "arguments": given, "status": status,
         }  # fmt: skip
+
+    @property
+    def _given(self) -> str:
+        """Begins the types of events of what the open call is given."""
+        return "response.custom_tool_call_input" if self._call.custom else "response.function_call_arguments"
 
     def _new_id(self, kind: str) -> str:
         self._item = item_id(kind, str(self._head.get("id", "")), len(self._output))
@@ -200,9 +207,10 @@ class ResponsesEventWriter:
             out += self._event("response.reasoning_summary_part.done", summary_index=0, part=part)
             item = reasoning_item(self._item, text)
         else:
-            item = self._call_item("".join(self._text) or "{}", "completed", self._item)
-            named = {"name": item["name"], "arguments": item["arguments"]}
-            out = self._event("response.function_call_arguments.done", **named)
+            given = "".join(self._text) or ("" if self._call.custom else "{}")
+            item = self._call_item(given, "completed", self._item)
+            whole = {"input": given} if self._call.custom else {"name": item["name"], "arguments": given}
+            out = self._event(f"{self._given}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
         self._open, self._text, self._content = "", [], []

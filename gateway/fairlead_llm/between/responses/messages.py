@@ -17,18 +17,18 @@ from fairlead_llm.between.conversation import (
     Part,
     RefusalPart,
     ResultPart,
-    Role,
     TextPart,
     WrittenTurns,
-    call_of,
     calls_by_id,
-    linked,
+    in_runs,
+    text_of_part,
     valid_call,
-    words_of,
+    with_matched_results,
 )
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.media import data_url, is_pdf, left_out, media_of_data, media_of_url, readable
+from fairlead_llm.between.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_llm.between.members import kind_of_part, report_extras
+from fairlead_llm.between.message_parts import read_results, written_results
 from fairlead_llm.wire import BadRequest
 
 FORMAT: Final = message_format(OPENAI_RESPONSES)
@@ -36,14 +36,12 @@ FORMAT: Final = message_format(OPENAI_RESPONSES)
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of items: neighbours of one side are one turn. Raises BadRequest."""
-    runs: list[tuple[Role, list[Part]]] = []
-    for item in entries:
-        turn = _turn(item, losses)
-        if not runs or runs[-1][0] != turn.role or turn.role == "system":
-            runs.append((turn.role, list(turn.parts)))
-        else:
-            runs[-1][1].extend(turn.parts)
-    return linked([MessageTurn(role, tuple(parts)) for role, parts in runs if parts])
+    runs = in_runs((_turn(item, losses) for item in entries), _of_one_side)
+    return with_matched_results([turn for turn in runs if turn.parts])
+
+
+def _of_one_side(one: MessageTurn, other: MessageTurn) -> bool:
+    return one.role == other.role != "system"
 
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
@@ -51,8 +49,7 @@ def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
     if kind == "item_reference":
         raise BadRequest("input: a provider of another kind does not hold the item of an item_reference", "input")
     if kind in (OUTPUT, CUSTOM_OUTPUT):
-        results = (ResultPart(each.id, each.name, each.result) for each in FORMAT.parse_results(item))
-        return MessageTurn("user", tuple(results))
+        return MessageTurn("user", read_results(item, FORMAT))
     if kind in ("", "message") and role != "assistant":
         parts = tuple(_content(member(item, "content"), losses))
         return MessageTurn("system" if role in ("system", "developer") else "user", parts)
@@ -130,16 +127,14 @@ def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
 def _written_asked(
     turn: MessageTurn, known: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    results = [part for part in turn.parts if isinstance(part, ResultPart)]
-    written = FORMAT.write_results([call_of(part, known) for part in results], [part.result for part in results])
     content = [_written_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
     message = {"type": "message", "role": turn.role, "content": content}
-    return [*written.messages, *([message] if content else [])]
+    return [*written_results(turn.parts, known, FORMAT), *([message] if content else [])]
 
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
-        part = readable(part)
+        part = text_or_media(part)
     if isinstance(part, MediaPart):
         if part.what == "image":
             return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
@@ -147,5 +142,5 @@ def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
             address = {"file_url": part.url} if part.url else {"file_data": data_url(part)}
             named = {} if part.url else {"filename": part.name or "file.pdf"}
             return {"type": "input_file", **named, **address}
-        part = left_out(part, losses)
-    return {"type": "input_text", "text": words_of(part)}
+        part = media_notice(part, losses)
+    return {"type": "input_text", "text": text_of_part(part)}

@@ -8,23 +8,28 @@ from typing import Any, Final
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_llm.between.chat.request import SHARED, plain_model
 from fairlead_llm.between.conversation import (
     MessageTurn,
     NeutralRequest,
-    OutputSchema,
     SamplingSettings,
     TextPart,
     ToolChoice,
     as_effort,
-    effort_of,
+    leading_system,
 )
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import RequestMembers, required_list
+from fairlead_llm.between.openai_members import (
+    SHARED,
+    plain_model,
+    read_choice,
+    read_output,
+    written_output,
+    written_tools,
+)
 from fairlead_llm.between.responses.messages import read_messages, write_messages
 from fairlead_llm.between.tools_for import TranslatedTools
 from fairlead_llm.responses.own_servers import SCHEME
-from fairlead_llm.wire import BadRequest
 
 LEAST_TOKENS: Final = 16
 """Least bound of tokens that the API takes."""
@@ -39,28 +44,25 @@ def read_request(
 ) -> NeutralRequest:
     """A request. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    named = members.text("model")
-    if named is None:
-        raise BadRequest("model: give a name", "model")
+    named = members.model()
     for name in ("previous_response_id", "conversation", "prompt"):
         members.refuse(name, _NOT_HELD)
     members.refuse("background", "a provider of another kind does not answer in the background")
-    members.without("fairlead", "store", "stream_options", "include", "truncation")
+    members.leave_out("fairlead", "store", "stream_options", "include", "truncation")
     if isinstance(body.get("input"), str) and body["input"]:
-        members.without("input")
+        members.leave_out("input")
         turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
     else:
         turns = read_messages(required_list(members, "input"), losses)
     instructions = members.text("instructions")
-    leading = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    system = [part.text for turn in turns[:leading] for part in turn.parts if isinstance(part, TextPart)]
-    tools = [tool for tool in items(members.any("tools")) if not _of_gateway(tool)]
-    choice = _choice(members.any("tool_choice"))
+    system, turns = leading_system(turns)
+    tools = [tool for tool in items(members.first("tools")) if not _of_gateway(tool)]
+    choice = read_choice(members.first("tool_choice"))
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
     return NeutralRequest(
         model=named, stream=streams, system=tuple([instructions, *system] if instructions else system),
-        turns=turns[leading:], tools=tools, choice=choice, settings=settings,
+        turns=turns, tools=tools, choice=choice, settings=settings,
         echo={name: body[name] for name in ECHOED if body.get(name) is not None},
     )  # fmt: skip
 
@@ -71,7 +73,7 @@ def _of_gateway(tool: object) -> bool:
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
-    reasoning, text = members.any("reasoning"), members.any("text")
+    reasoning, text = members.first("reasoning"), members.first("text")
     openai_only = members.named(*SHARED)
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
@@ -83,30 +85,9 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         thoughts=member(reasoning, "summary", "generate_summary") is not None,
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
-        output=_output(member(text, "format")),
+        output=read_output(member(text, "format")),
         openai_only=openai_only,
     )
-
-
-def _output(given: object) -> OutputSchema | None:
-    kind = member(given, "type")
-    if kind == "json_object":
-        return OutputSchema(None)
-    schema = member(given, "schema")
-    if kind != "json_schema" or not isinstance(schema, dict):
-        return None
-    return OutputSchema(schema, text_of(member(given, "name")) or "answer", member(given, "strict"))
-
-
-def _choice(given: object) -> ToolChoice | None:
-    if given in ("auto", "none", "required"):
-        return ToolChoice(given)
-    kind, name = member(given, "type"), member(given, "name")
-    if kind == "allowed_tools":
-        named = (member(tool, "name") for tool in items(member(given, "tools")))
-        names = tuple(each for each in named if isinstance(each, str))
-        return ToolChoice("required" if member(given, "mode") == "required" else "auto", names)
-    return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
 
 
 def write_request(
@@ -123,14 +104,9 @@ def write_request(
         body["instructions"] = instructions
     if asked.stream:
         body["stream"] = True
-    if tools.definitions:
-        body["tools"] = tools.definitions
-        if settings.parallel is not None:
-            body["parallel_tool_calls"] = settings.parallel
-    if choice is not None:
-        body["tool_choice"] = _written_choice(choice)
+    body |= written_tools(tools, choice, settings, nests=False)
     openai_only = dict(settings.openai_only)
-    text = {"format": _written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
+    text = {"format": written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
     known = {
         "temperature": settings.temperature, "top_p": settings.top_p, "user": settings.user, "text": text or None,
@@ -146,27 +122,9 @@ def write_request(
 
 
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
-    effort = settings.effort if settings.budget is None else effort_of(settings.budget)
+    effort = settings.asked_effort
     found: dict[str, Any] = {} if effort is None else {"effort": effort}
     return {**found, "summary": "auto"} if settings.thoughts else found
-
-
-def _written_choice(choice: ToolChoice) -> Any:
-    if not choice.names:
-        return choice.mode
-    named = [{"type": "function", "name": name} for name in choice.names]
-    if choice.mode == "required" and len(named) == 1:
-        return named[0]
-    return {"type": "allowed_tools", "mode": "auto" if choice.mode == "none" else choice.mode, "tools": named}
-
-
-def _written_output(output: OutputSchema | None) -> dict[str, Any] | None:
-    if output is None:
-        return None
-    if output.schema is None:
-        return {"type": "json_object"}
-    strict = {} if output.strict is None else {"strict": output.strict}
-    return {"type": "json_schema", "name": output.name, "schema": output.schema, **strict}
 
 
 def settle(members: dict[str, Raw], model: str, losses: TranslationLosses) -> None:

@@ -1,0 +1,117 @@
+"""A conversation goes on with another model of the family, which refuses the thoughts that the first one sealed: it is
+asked again without them, and the caller is told so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anthropicworld import ADD, MINE, THEIRS, THINKS
+from fairlead_llm.scripted import ScriptedTurn
+from geminiworld import GENERATE, STREAM, declared, gemini_world, generate, parts, responded
+from geminiworld import events as responses_of
+from llmworld import ANTHROPIC, LlmWorld, llm_world
+from responsesworld import respond, responses_world, result
+from responsesworld import theirs as our_function
+
+BUSY = ScriptedTurn("later", status=503)
+FIRST = [ScriptedTurn("", [THEIRS], thoughts=["Hm."]), BUSY]
+ROUTE = {"model": "fairlead/all"}
+
+
+def _second(refusal: str) -> list[ScriptedTurn]:
+    """A model that refuses once, then calls a tool of ours, and answers."""
+    return [ScriptedTurn(refusal, status=400), ScriptedTurn("", [ADD], thoughts=["So."]), ScriptedTurn("Done.")]
+
+
+def _told(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
+    """Requests to the second model of an answer that lacks thoughts."""
+    assert answer.status == 200, answer.body
+    assert answer.headers["x-fairlead-losses"] == "thinking"
+    assert b'"losses":["thinking"]' in answer.body.replace(b" ", b"")
+    refused, again, more = world.models[1].requests
+    return refused, again, more
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_turn(
+    tmp_path: Path, stream: bool
+) -> None:
+    asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    refusal = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    async with llm_world(tmp_path, FIRST, _second(refusal), provider=ANTHROPIC) as world:
+        first = (await world.messages("Do", **asked)).message
+        (call,) = [block for block in first["content"] if block["type"] == "tool_use"]
+        answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
+        back = {"role": "assistant", "content": first["content"]}
+        answer = await world.messages("Do", back, {"role": "user", "content": [answered]}, stream=stream, **asked)
+    refused, again, more = _told(world, answer)
+    assert [block["type"] for block in refused["messages"][1]["content"]] == ["thinking", "tool_use"]
+    assert [block["type"] for block in again["messages"][1]["content"]] == ["tool_use"]
+    assert [request.get("thinking") for request in (refused, again, more)] == [THINKS, None, None]
+    assert [block["type"] for block in more["messages"][3]["content"]] == ["thinking", "tool_use"], "its own stays"
+
+
+async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    said = [ScriptedTurn("Hello.", thoughts=["Hm."]), BUSY]
+    refusal = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified"
+    async with llm_world(tmp_path, said, _second(refusal), provider=ANTHROPIC) as world:
+        first = (await world.messages("Hi", **asked)).message
+        answer = await world.messages("Hi", {"role": "assistant", "content": first["content"]}, "And?", **asked)
+    refused, again, more = _told(world, answer)
+    assert [len(each["messages"][1]["content"]) for each in (refused, again, more)] == [2, 1, 1]
+    assert again["thinking"] == THINKS
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_encrypted_reasoning_of_responses_is_left_out(tmp_path: Path, stream: bool) -> None:
+    asked: dict[str, Any] = {"tools": [our_function()], "store": False, **ROUTE}
+    refusal = "The encrypted content gAAA could not be verified."
+    given = {"type": "message", "role": "user", "content": "Do"}
+    async with responses_world(tmp_path, FIRST, _second(refusal)) as world:
+        first = (await respond(world, [given], **asked)).message
+        (call,) = [item for item in first["output"] if item["type"] == "function_call"]
+        items = [given, *first["output"], result(call["call_id"], "so")]
+        answer = await respond(world, items, stream=stream, **asked)
+    refused, again, more = _told(world, answer)
+    kinds = [[item["type"] for item in each["input"]] for each in (refused, again, more)]
+    assert kinds[0] == ["message", "reasoning", "function_call", "function_call_output"]
+    assert kinds[1] == ["message", "function_call", "function_call_output"]
+    assert kinds[2] == [*kinds[1], "reasoning", "function_call", "function_call_output"], "its own stays"
+    assert "id" not in again["input"][1]
+
+
+@pytest.mark.parametrize("method", [GENERATE, STREAM])
+async def test_geminis_signatures_make_room_for_the_value_that_it_documents(tmp_path: Path, method: str) -> None:
+    asked: dict[str, Any] = {"tools": [declared()], "model": "fairlead/all"}
+    refusal = "Corrupted thought signature."
+    async with gemini_world(tmp_path, FIRST, _second(refusal)) as world:
+        first = (await generate(world, "Do", **asked)).message
+        said = parts(first)
+        back = {"role": "model", "parts": said}
+        (call,) = [part for part in said if "functionCall" in part]
+        answer = await generate(world, "Do", back, responded(call), method=method, **asked)
+    refused, again, more = _told(world, answer)
+    sent = [[part for content in each["contents"] for part in content["parts"]] for each in (refused, again, more)]
+    signatures = [[part["thoughtSignature"] for part in each if "functionCall" in part] for each in sent]
+    assert signatures[0][0] not in ("", "skip_thought_signature_validator")
+    assert signatures[1] == ["skip_thought_signature_validator"]
+    assert signatures[2][0] == "skip_thought_signature_validator"
+    assert signatures[2][1] not in ("", "skip_thought_signature_validator"), "its own stays"
+    if method == STREAM:
+        assert "error" not in responses_of(answer)[-1]
+
+
+@pytest.mark.parametrize("text", ["max_tokens: too many", "Invalid `signature` in `thinking` block"])
+async def test_any_other_refusal_comes_as_it_is_and_a_second_one_too(tmp_path: Path, text: str) -> None:
+    no = ScriptedTurn(text, status=400)
+    async with llm_world(tmp_path, no, no, no, provider=ANTHROPIC) as world:
+        answer = await world.messages("Hi")
+    assert answer.status == 400
+    assert answer.message["error"]["message"] == text
+    assert len(world.model.requests) == (1 if text.startswith("max") else 2)
+    assert "x-fairlead-losses" not in answer.headers

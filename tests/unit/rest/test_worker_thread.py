@@ -1,0 +1,44 @@
+"""The thread of the REST API refuses work where too much is waiting, but for work in the middle of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from fairlead_rest.problems import Problem
+from fairlead_rest.worker import MAX_PATIENT, MAX_WAITING, WorkerThread, in_turn
+
+
+async def _in_turn(worker: WorkerThread, number: int) -> int:
+    with in_turn():
+        return await asyncio.create_task(worker.do(lambda: number))  # tasks that it begins wait too
+
+
+async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused() -> None:
+    worker, held, begun = WorkerThread(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        held.wait()
+
+    try:
+        waiting = [asyncio.create_task(worker.do(hold)) for _ in range(MAX_WAITING)]
+        await asyncio.to_thread(begun.wait)
+        with pytest.raises(Problem, match="too many"):
+            await worker.do(int)
+        patient = [asyncio.create_task(_in_turn(worker, number)) for number in range(4 * MAX_PATIENT)]
+        await asyncio.sleep(0)
+        with pytest.raises(Problem, match="too many"):
+            await worker.do(int)
+        patient[-1].cancel()
+        held.set()
+        done = await asyncio.gather(*patient[:-1])
+        await asyncio.gather(*waiting)
+        assert done == [*range(4 * MAX_PATIENT - 1)]
+        assert patient[-1].cancelled()
+        assert await worker.do(lambda: 7) == 7
+    finally:
+        held.set()
+        worker.close()
