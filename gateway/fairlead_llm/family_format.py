@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 
 from msgspec import Raw
 
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
 from fairlead_llm.wire import EVENT_STREAM
+from fairlead_models.errors import LlmError
 
 
 class FamilyFormat(ABC):

@@ -18,18 +18,18 @@ from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.pair import losses_of
-from fairlead_llm.breakers import ModelAttempt, ModelBreakers, ModelClosed
-from fairlead_llm.errors import NO_RETRY, LlmError, over_budget, unavailable
-from fairlead_llm.offered_calls import held_inside, offered_calls
-from fairlead_llm.offers import OfferWishes, ToolOffer
 from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
-from fairlead_llm.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
-from fairlead_llm.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn, ModelRound
+from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
+from fairlead_models.offered_calls import held_inside, offered_calls
+from fairlead_models.offers import OfferWishes, ToolOffer
+from fairlead_models.providers import ModelTarget, Providers
+from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned

@@ -15,12 +15,12 @@ from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
-from fairlead_llm.offer_memory import OfferMemory
-from fairlead_llm.offers import OfferBounds, Offers, OfferWishes, ToolOffer
-from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
+from fairlead_models.offer_memory import OfferMemory
+from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_models.providers import ModelTarget, Providers
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.errors import LlmError
+from fairlead_models.errors import LlmError
 
 EVENT_STREAM: Final = "text/event-stream"
 

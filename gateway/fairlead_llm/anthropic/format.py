@@ -18,10 +18,10 @@ from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.anthropic.unsealed import without_thoughts
-from fairlead_llm.errors import LlmError
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.raw_json import decoded
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()

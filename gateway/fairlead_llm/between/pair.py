@@ -20,7 +20,6 @@ from fairlead_llm.between.members import bounded, decoded_object
 from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
-from fairlead_llm.errors import LlmError
 from fairlead_llm.family_request import OWN_MEMBER
 from fairlead_llm.wire import (
     EVENT_STREAM,
@@ -32,6 +31,7 @@ from fairlead_llm.wire import (
     WireFormat,
     WireRequest,
 )
+from fairlead_models.errors import LlmError
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode

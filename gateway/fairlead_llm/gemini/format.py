@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.registry import GEMINI
-from fairlead_llm.errors import LlmError
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
@@ -21,6 +20,7 @@ from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.signatures import without_thoughts
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
 
 
 class GeminiFormat(FamilyFormat):

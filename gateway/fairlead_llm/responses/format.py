@@ -11,9 +11,7 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_RESPONSES
-from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.format import ANSWER_HEADERS
-from fairlead_llm.errors import LlmError
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.answer import ResponsesAnswer
@@ -23,6 +21,8 @@ from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.responses.unsealed import without_thoughts
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.openai_errors import error_body
 
 
 class ResponsesFormat(FamilyFormat):

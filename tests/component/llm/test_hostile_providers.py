@@ -11,9 +11,9 @@ import pytest
 
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.stream import GeminiStream
-from fairlead_llm.providers import Provider
 from fairlead_llm.scripted import ScriptedTurn
-from fairlead_llm.upstream import MAX_ANSWER, ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_models.providers import Provider
+from fairlead_models.upstream import MAX_ANSWER, ProviderAnswer, ProviderClient, ProviderUnavailable
 from llmworld import llm_world
 from toolservers import serve_asgi
 
