@@ -58,8 +58,8 @@ def page() -> str:
     from fairlead_gateway.metrics.exposition import MAX_SERVERS
     from fairlead_gateway.metrics.latencies import MAX_TOOLS
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
-    from fairlead_llm.model_metrics import MAX_MODELS
-    from fairlead_llm.model_metrics import MAX_TOOLS as MODEL_TOOLS
+    from fairlead_models.model_metrics import MAX_MODELS
+    from fairlead_models.model_metrics import MAX_TOOLS as MODEL_TOOLS
 
     nowhere: Any = _Nowhere()
     everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")

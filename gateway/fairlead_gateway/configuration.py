@@ -18,7 +18,7 @@ from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_llm.providers import InvalidProvider, Provider, Providers, read_providers
+from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 

@@ -31,8 +31,8 @@ def llm_endpoints(
     if models.changes is None and not models.current.providers:
         return None
     from fairlead_llm.loop import LoopLimits
-    from fairlead_llm.request_record import ModelLedger
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_models.request_record import ModelLedger
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)

@@ -10,8 +10,8 @@ import msgspec
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.providers import ModelTarget
 from fairlead_llm.wire import WireAnswer, WireRequest, WireStream
+from fairlead_models.providers import ModelTarget
 
 
 class ContinuedRequest(msgspec.Struct, frozen=True):

@@ -11,12 +11,12 @@ from typing import Final, Protocol
 from fastapi import Request, Response
 
 from fairlead_formats.tokens.families import family_of
-from fairlead_llm.errors import LlmError
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
 from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.providers import Provider, ProviderKind
-from fairlead_llm.upstream import KeyedClient, ProviderUnavailable
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.providers import Provider, ProviderKind
+from fairlead_models.upstream import KeyedClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON, encode
 
 ESTIMATED: Final = "x-fairlead-estimated"

@@ -7,10 +7,10 @@ from typing import Final
 
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_EVENTS
-from fairlead_llm.providers import ProviderKind
 from fairlead_llm.wire import WireFormat
+from fairlead_models.errors import LlmError
+from fairlead_models.providers import ProviderKind
 
 _FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from fastapi import Request, Response
 
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.counting import COUNTING
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, failed
+from fairlead_models.errors import LlmError
 
 
 class GeminiEndpoint:

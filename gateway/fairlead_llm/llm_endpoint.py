@@ -15,21 +15,21 @@ from fastapi import Request, Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
-from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.credentials import PROVIDER_KEY
-from fairlead_llm.errors import LlmError, of_problem, over_budget
 from fairlead_llm.loop import NO_RESULTS, LoopLimits, Prepare, ToolLoop
-from fairlead_llm.offers import OfferWishes
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_llm.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, WireAnswer, WireFormat, WireRequest
+from fairlead_models.breakers import ModelBreakers
+from fairlead_models.credentials import PROVIDER_KEY
+from fairlead_models.errors import LlmError, of_problem, over_budget
+from fairlead_models.offers import OfferWishes
+from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
+from fairlead_models.request_record import CLIENT_CLOSED, ModelLedger, RequestRecord
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON, read_pieces
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import INTERNAL, Problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fairlead_llm.providers import ProviderKind
+from fairlead_models.providers import ProviderKind
 
 MODELS: Final = "models"
 OPENAI_VERSION: Final = "v1"

@@ -13,12 +13,12 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.offer_memory import OfferMemory
-from fairlead_llm.offers import OfferBounds, Offers, OfferWishes, ToolOffer
-from fairlead_llm.providers import ModelTarget, Providers
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
+from fairlead_models.offer_memory import OfferMemory
+from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_models.providers import ModelTarget, Providers
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
 

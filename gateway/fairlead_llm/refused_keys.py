@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded
+from fairlead_models.errors import LlmError
 
 _MESSAGE: Final = "the provider refused the key"
 _WORDS: Final = frozenset({"invalid_api_key", "authentication_error", "unauthenticated", "401"})

@@ -20,25 +20,25 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
-from fairlead_llm.breakers import ModelBreakers
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.credentials import take_credential
 from fairlead_llm.error_forms import error_body
-from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
-from fairlead_llm.providers import ProviderKind, Providers, UnknownModel
-from fairlead_llm.request_record import ModelLedger
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.kept import KeptResponses
 from fairlead_llm.responses.stored import StoredResponses
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.upstream import ProviderClient
+from fairlead_models.breakers import ModelBreakers
+from fairlead_models.credentials import take_credential
+from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.providers import ProviderKind, Providers, UnknownModel
+from fairlead_models.request_record import ModelLedger
+from fairlead_models.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem

@@ -12,16 +12,16 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.errors import LlmError, of_problem
 from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.refused_keys import key_refused, tells_of_key
-from fairlead_llm.request_record import CLIENT_CLOSED
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
+from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.request_record import CLIENT_CLOSED
+from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_rest.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0

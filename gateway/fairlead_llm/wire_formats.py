@@ -9,9 +9,9 @@ from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.gemini.format import GEMINI_EVENTS
-from fairlead_llm.providers import Provider, ProviderKind
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import WireFormat
+from fairlead_models.providers import Provider, ProviderKind
 
 _FORMATS: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS

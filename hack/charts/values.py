@@ -28,7 +28,7 @@ SETTINGS: Final = {
     "operator": Path("operator/fairlead_operator/settings.py"),
     "gateway": Path("gateway/fairlead_gateway/settings.py"),
 }
-PROVIDERS: Final = Path("gateway/fairlead_llm/providers.py")
+PROVIDERS: Final = Path("gateway/fairlead_models/providers.py")
 _ROUTES: Final = {
     "routes": "Named lists of models, tried in order.",
     "models": "What models of yours hold, in tokens.",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead_gateway.configuration import load_models
-from fairlead_llm.providers import Provider
+from fairlead_models.providers import Provider
 from helmworld import CHART, Helm, Object, Refused, environment, one
 
 pytestmark = pytest.mark.timeout(120)

@@ -19,8 +19,8 @@ from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
-from fairlead_llm.providers import read_providers
 from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
+from fairlead_models.providers import read_providers
 from gatewayworld import Answer, catalog, running
 from restworld import post
 from toolservers import Request, modern_server, serve_asgi, tool

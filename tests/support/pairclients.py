@@ -19,7 +19,6 @@ from google.genai import types
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import pair
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.scripted.anthropic import AnthropicApi
@@ -29,6 +28,7 @@ from fairlead_llm.scripted.model import ScriptedApi
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedTurn
 from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
+from fairlead_models.errors import LlmError
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS

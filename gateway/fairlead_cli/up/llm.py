@@ -15,8 +15,8 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels
 from fairlead_gateway.endpoint.fallback import UvicornProtocols
-from fairlead_llm.providers import ROUTE_PREFIX, Provider
 from fairlead_llm.scripted_assistant import ScriptedAssistant
+from fairlead_models.providers import ROUTE_PREFIX, Provider
 
 OPTION: Final = "--llm"
 KEY: Final = "FAIRLEAD_LLM_KEY"

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
-from fairlead_llm.providers import ProviderKind
 from fairlead_llm.wire import WireRequest
+from fairlead_models.providers import ProviderKind
 
 COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
 

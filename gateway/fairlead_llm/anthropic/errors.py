@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_llm.errors import LlmError
+from fairlead_models.errors import LlmError
 
 _TYPES: Final = {
     400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",

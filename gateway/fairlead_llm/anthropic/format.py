@@ -17,10 +17,11 @@ from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, cal
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()

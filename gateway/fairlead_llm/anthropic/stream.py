@@ -26,10 +26,10 @@ from fairlead_llm.anthropic.blocks import (
 )
 from fairlead_llm.anthropic.errors import error_object
 from fairlead_llm.anthropic.shown_calls import shown
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_models.errors import LlmError
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""

@@ -20,8 +20,9 @@ from fairlead_llm.between.members import OWN_MEMBER, decoded_object
 from fairlead_llm.between.pair_answers import PairAnswer, PairStream
 from fairlead_llm.between.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
-from fairlead_llm.errors import LlmError
-from fairlead_llm.wire import EVENT_STREAM, BadAnswer, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_llm.wire import BadAnswer, BadRequest, CallPlace, KeptTurn, WireFormat, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode

@@ -23,9 +23,9 @@ from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.members import OWN_MEMBER
 from fairlead_llm.between.provider_errors import error_of, refusal_of, refusal_of_error
-from fairlead_llm.errors import LlmError
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireAnswer, WireStream
 from fairlead_mcp.sse import EventParser
+from fairlead_models.errors import LlmError
 
 MAX_EVENT: Final = 32 << 20
 """Bytes of an event that the provider's format writes."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from fairlead_formats.messages.drafts import member, text_of
-from fairlead_llm.errors import LlmError
+from fairlead_models.errors import LlmError
 
 Family = Literal["openai", "anthropic", "gemini"]
 ErrorKind = Literal[

@@ -13,13 +13,14 @@ from msgspec import Raw
 from fairlead_formats.registry import OPENAI_CHAT
 from fairlead_llm.chat.answer import ChatAnswer
 from fairlead_llm.chat.calls import calls_of, name_of
-from fairlead_llm.chat.errors import error_body
 from fairlead_llm.chat.request import ChatRequest
 from fairlead_llm.chat.stream import ChatStream
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
+from fairlead_models.openai_errors import error_body
 
 
 class ChatFormat:

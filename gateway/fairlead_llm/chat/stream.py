@@ -15,11 +15,11 @@ from msgspec import Raw
 
 from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
-from fairlead_llm.chat.errors import error_object
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_models.errors import LlmError
+from fairlead_models.openai_errors import error_object
 
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"

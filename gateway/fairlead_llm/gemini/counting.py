@@ -15,8 +15,8 @@ from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.parts import key_of
 from fairlead_llm.gemini.paths import COUNT, path_of, resource_of
 from fairlead_llm.gemini.request import OWN_MEMBER
-from fairlead_llm.providers import ProviderKind
 from fairlead_llm.wire import BadRequest, WireRequest
+from fairlead_models.providers import ProviderKind
 
 _WHOLE: Final = ("generateContentRequest", "generate_content_request")
 _encode: Final = msgspec.json.Encoder().encode

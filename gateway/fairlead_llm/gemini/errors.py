@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm import raw_json
-from fairlead_llm.errors import LlmError
+from fairlead_models.errors import LlmError
 
 _STATUSES: Final[Mapping[int, str]] = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ABORTED",

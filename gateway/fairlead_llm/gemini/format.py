@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.registry import GEMINI
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
 from fairlead_llm.gemini.errors import error_body, error_in
@@ -19,7 +18,9 @@ from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 
 class GeminiFormat:

@@ -16,13 +16,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.answer import joined
 from fairlead_llm.gemini.errors import error_in, error_object
 from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall
+from fairlead_models.errors import LlmError
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""

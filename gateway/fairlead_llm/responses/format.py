@@ -11,8 +11,6 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_RESPONSES
-from fairlead_llm.chat.errors import error_body
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import decoded, error_in
 from fairlead_llm.refused_keys import without_key
 from fairlead_llm.responses.answer import ResponsesAnswer
@@ -20,7 +18,10 @@ from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.rounds import THOUGHT, thoughts
 from fairlead_llm.responses.stream import ResponsesStream
-from fairlead_llm.wire import EVENT_STREAM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
+from fairlead_models.openai_errors import error_body
 
 
 class ResponsesFormat:

@@ -20,9 +20,7 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
-from fairlead_llm.errors import LlmError
 from fairlead_llm.loop import RoundResults, ToolLoop
-from fairlead_llm.providers import ModelTarget
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
@@ -31,6 +29,8 @@ from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.wire import WireRequest
 from fairlead_mcp.sse import EventParser
+from fairlead_models.errors import LlmError
+from fairlead_models.providers import ModelTarget
 
 NOT_FOUND: Final = "previous_response_not_found"
 _ENTRY: Final = "response"

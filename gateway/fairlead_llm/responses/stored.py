@@ -15,14 +15,14 @@ from fastapi import Request, Response
 from msgspec import Raw
 
 from fairlead_gateway.core.identity import IDENTITY
-from fairlead_llm.chat.errors import error_body
-from fairlead_llm.errors import LlmError
 from fairlead_llm.llm_endpoint import caller_key
-from fairlead_llm.providers import ProviderKeyRefused, Providers
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import encode, head_of, members_of
 from fairlead_llm.responses.kept import KeptResponse, KeptResponses
-from fairlead_llm.upstream import ProviderClient, ProviderUnavailable
+from fairlead_models.errors import LlmError
+from fairlead_models.openai_errors import error_body
+from fairlead_models.providers import ProviderKeyRefused, Providers
+from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON
 
 MOST_LISTED: Final = 100

@@ -14,14 +14,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.chat.errors import error_object
-from fairlead_llm.errors import LlmError
 from fairlead_llm.raw_json import paired
 from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, waiting
 from fairlead_llm.responses.own_servers import call_events, list_events
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, WireRequest
+from fairlead_models.errors import LlmError
+from fairlead_models.openai_errors import error_object
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import AddedModels
 from fairlead_gateway.configured_models import ConfiguredModels
-from fairlead_llm.providers import ModelTarget, Provider
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_models.providers import ModelTarget, Provider
 from gatewayworld import catalog, running, scraped
 from llmworld import ADDS, PATH
 from restworld import get, post

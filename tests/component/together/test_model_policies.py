@@ -9,8 +9,8 @@ import pytest
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
-from fairlead_llm.providers import read_providers
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_models.providers import read_providers
 from gatewayworld import Answer
 from operatorworld import GROUP, Json, World, release_namespace, running
 from restworld import post

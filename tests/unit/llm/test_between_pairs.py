@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import losses_of, pair
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, WireFormat
+from fairlead_models.errors import LlmError
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.errors import LlmError
 from fairlead_llm.gemini.stream import MAX_CALLS, MAX_ROUND, GeminiStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.gemini import GeminiApi
 from fairlead_llm.wire import BadStream
+from fairlead_models.errors import LlmError
 from transcripts import splits, streamed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_llm.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
-from fairlead_llm.providers import ModelTarget
+from fairlead_models.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
+from fairlead_models.providers import ModelTarget
 
 ONE, OTHER = ModelTarget("openai", "gpt"), ModelTarget("vllm", "gpt")
 

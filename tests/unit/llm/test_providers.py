@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_llm.providers import InvalidProvider, ModelTarget, Provider, UnknownModel, read_providers
+from fairlead_models.providers import InvalidProvider, ModelTarget, Provider, UnknownModel, read_providers
 
 ROUTES = read_routes({"default": {"models": ["gpt-5-mini", "vllm/qwen"]}})
 OPENAI = {"baseUrl": "https://api.openai.com/v1", "keyEnv": "OPENAI_API_KEY", "models": ["gpt-*"]}

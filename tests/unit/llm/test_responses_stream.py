@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.errors import LlmError
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.stream import MAX_ROUND, ResponsesStream
 from fairlead_llm.scripted.responses import ResponsesApi
 from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.wire import BadStream
 from fairlead_mcp.sse import EventParser
+from fairlead_models.errors import LlmError
 
 ASKED = {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "theirs"}]}
 OURS = ScriptedCall("demo__add", {"a": 2})

@@ -18,7 +18,7 @@ from fairlead_gateway.calls.context_recorder import BadSession
 from fairlead_gateway.calls.execution import ExecuteArguments
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
 from fairlead_gateway.policy.view import View
-from fairlead_llm.offers import OfferWishes, ToolOffer
+from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.exposed_tools import ROUTER_TOOLS

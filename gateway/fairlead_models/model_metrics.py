@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead_gateway.telemetry import OTHER, Histogram
-from fairlead_llm.providers import ModelTarget
-from fairlead_llm.token_usage import TokenUsage
+from fairlead_models.providers import ModelTarget
+from fairlead_models.token_usage import TokenUsage
 
 MAX_MODELS: Final = 200
 MAX_TOOLS: Final = 500

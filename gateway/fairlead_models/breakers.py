@@ -15,7 +15,7 @@ from typing import Final
 
 from fairlead_gateway.core.ports import CLOSED, OPEN
 from fairlead_gateway.upstream.breaker import Breaker
-from fairlead_llm.providers import ModelTarget
+from fairlead_models.providers import ModelTarget
 
 MAX_KEPT: Final = 200
 """Models whose failures are remembered."""

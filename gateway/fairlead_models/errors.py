@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from fairlead_gateway.limits.limiter import Limited
-from fairlead_llm.breakers import ModelClosed
+from fairlead_models.breakers import ModelClosed
 from fairlead_rest.problems import RATE_LIMITED, Problem, seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}

@@ -24,7 +24,7 @@ from fairlead_formats.tools.format import Format, Options
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.policy.view import View
-from fairlead_llm.server_wishes import ServerWish, Word, Words, wish_for
+from fairlead_models.server_wishes import ServerWish, Word, Words, wish_for
 from fairlead_rest.bodies import encode
 from fairlead_rest.caller_tools import CallerTools
 from fairlead_rest.context import RestContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_llm.errors import LlmError
+from fairlead_models.errors import LlmError
 
 
 def error_object(error: LlmError) -> dict[str, str | None]:

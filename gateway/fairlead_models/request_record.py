@@ -16,9 +16,9 @@ from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.limiter import Limited
-from fairlead_llm.model_metrics import DEFINITION, RESULT, ModelMetrics
-from fairlead_llm.providers import ModelTarget
-from fairlead_llm.token_usage import TokenUsage, estimated, token_usage
+from fairlead_models.model_metrics import DEFINITION, RESULT, ModelMetrics
+from fairlead_models.providers import ModelTarget
+from fairlead_models.token_usage import TokenUsage, estimated, token_usage
 
 LONG_BODY: Final = 256 << 10
 """Bytes of a request from which on tokens are estimated only where that is needed."""

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_llm.offers import OfferBounds, OfferWishes, ToolOffer
+from fairlead_models.offers import OfferBounds, OfferWishes, ToolOffer
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST: Final = 256

@@ -15,8 +15,8 @@ from typing import Final
 
 import aiohttp
 
-from fairlead_llm.providers import Provider
-from fairlead_llm.wire import EVENT_STREAM
+from fairlead_models.media_types import EVENT_STREAM
+from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
 MAX_ANSWER: Final = 32 << 20
