@@ -16,6 +16,8 @@ from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_speech.front import SpeechFront
+    from fairlead_speech.metrics import SpeechMetrics
 
 
 def llm_endpoints(
@@ -37,3 +39,22 @@ def llm_endpoints(
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
     return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts)
+
+
+def speech_front(
+    settings: Settings,
+    models: ConfiguredModels,
+    rest: RestContext,
+    governance: Governance,
+    collector: ModelCollector,
+    metrics: SpeechMetrics,
+) -> SpeechFront | None:
+    """None where there are no providers, and there will be none."""
+    if models.changes is None and not models.current.providers:
+        return None
+    from fairlead_models.request_record import ModelLedger
+    from fairlead_speech.front import SpeechFront, SpeechSettings
+
+    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
+    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp)
+    return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, ledger, metrics)

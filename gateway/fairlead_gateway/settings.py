@@ -226,6 +226,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """For such a request, with all that the model and its tools do."""
     llm_tokens: Annotated[int, Meta(ge=0)] = 0
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
+    speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
+    speech_provider_mcp: bool = False
+    """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
+    speech_client_secrets: bool = False
+    """Whether `POST /v1/realtime/client_secrets` makes secrets with which a client speaks to the provider directly."""
     compressor_url: str = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
     It may be where servers may be. Without it passages are picked word for word.
