@@ -125,6 +125,7 @@ class Gateway:
         """Report for the operator that polls this gateway."""
         self._llm = llm
         self._speech = speech
+        self.speech_metrics = spoken.metrics
         served = application(self.readiness, rest, *(() if llm is None else (llm.api,)))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -54,6 +54,10 @@ class ToolCallHandler:
         """Ids of the calls that run."""
         return self._running.keys()
 
+    def __contains__(self, ident: str) -> bool:
+        """Whether a call of that id was begun."""
+        return ident in self._seen
+
     def begin(self, call: ModelCall) -> bool:
         """Run a call; its result goes to the session. False for an id that was there before: it is not run again."""
         if call.id in self._seen:

@@ -270,8 +270,9 @@ class RealtimeSession:
 
     async def _response_done(self, event: Event) -> None:
         response = member(event, "response")
-        for item in members(response, "output"):
-            self._called(text(response, "id"), item)
+        for item in members(response, "output"):  # for a provider that leaves `response.output_item.done` out
+            if text(item, "call_id") not in self._calls:
+                self._called(text(response, "id"), item)
         usage = member(response, "usage")
         if usage:
             self._record.response_used(usage)

@@ -108,6 +108,11 @@ class RealtimeScriptSession:
         """Names of the tools that the model has."""
         return [tool.get("name", tool["type"]) for tool in self.config["tools"]]
 
+    @property
+    def close_code(self) -> int | None:
+        """Code that the other side closed with; None while it is open."""
+        return self._socket.close_code
+
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         """Events of one type that the client sent."""
         return [event for event in self.received if event.get("type") == kind]
