@@ -387,8 +387,8 @@ def build(
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
+    speech = speech_front(settings, models, rest, governance, used, spoken.metrics)
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm),
-        speech_front(settings, models, rest, governance, used, spoken.metrics), spoken,
+        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,
     )  # fmt: skip

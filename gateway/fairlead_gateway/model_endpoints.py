@@ -28,6 +28,7 @@ def llm_endpoints(
     governance: Governance,
     collector: ModelCollector,
     counts: LlmCounts,
+    speech: SpeechFront | None,
 ) -> LlmEndpoints | None:
     """None where there are no providers, and there will be none."""
     if models.changes is None and not models.current.providers:
@@ -38,7 +39,10 @@ def llm_endpoints(
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
-    return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts)
+    more = () if speech is None else speech.routes
+    return LlmEndpoints(
+        rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts, more
+    )
 
 
 def speech_front(
@@ -56,5 +60,7 @@ def speech_front(
     from fairlead_speech.front import SpeechFront, SpeechSettings
 
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
-    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp)
+    allowed = SpeechSettings(
+        settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets
+    )
     return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, ledger, metrics)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from starlette.routing import Route
 
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_models.breakers import ModelBreakers, ModelClosed
@@ -26,6 +27,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 from fairlead_speech.admission import SessionRequest, admitted
 from fairlead_speech.bridge import FAILED, SpeechBridge
+from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSocket, Socket
@@ -47,6 +49,8 @@ class SpeechSettings(msgspec.Struct, frozen=True):
     """Sessions at the same time."""
     provider_mcp: bool
     """Whether clients may have providers call MCP servers by themselves."""
+    client_secrets: bool
+    """Whether clients get secrets with which they speak to providers themselves."""
 
 
 class SpeechFront:
@@ -94,6 +98,15 @@ class SpeechFront:
         return made
 
     # Called by the composition root
+
+    @property
+    def routes(self) -> list[Route]:
+        """Paths of OpenAI's API that are about sessions and need no WebSocket."""
+        secrets = ClientSecrets(
+            self._providers, self._client, allowed=self._settings.client_secrets,
+            provider_mcp=self._settings.provider_mcp,
+        )  # fmt: skip
+        return [Route(CLIENT_SECRETS, secrets.answer, methods=["POST"])]
 
     async def drain(self, seconds: float) -> None:
         """Take no more sessions, and close those that there are: when their model has answered, at the latest after
