@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import aiohttp
 
@@ -27,6 +27,9 @@ MAX_ANSWER: Final = 32 << 20
 
 class ProviderUnavailable(Exception):
     """No answer, or one that broke off. The message says why, without address or key."""
+
+
+ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
 
 
 class ProviderRefused(Exception):
@@ -151,7 +154,7 @@ class ProviderClient:
 
     async def connect(
         self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int
-    ) -> aiohttp.ClientWebSocketResponse[bool]:
+    ) -> ProviderSocket:
         """A WebSocket to a path of the API, whose messages may have so many bytes and come as bytes. `more` are headers
         of the client's, `key` goes out in place of the provider's. Raises ProviderUnavailable, ProviderRefused.
         """
@@ -222,6 +225,12 @@ async def key_of(provider: Provider) -> str:
     if not key:
         raise ProviderUnavailable("the file with the provider's key is empty")
     return key
+
+
+def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
+    """Transport of a WebSocket; None where it is gone."""
+    connection = socket._response.connection  # noqa: SLF001 - aiohttp shows it nowhere else
+    return None if connection is None else connection.transport
 
 
 def _unreachable(error: aiohttp.ClientConnectorError) -> ProviderUnavailable:

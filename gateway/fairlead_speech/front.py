@@ -22,7 +22,7 @@ from fairlead_models.errors import LlmError, of_problem, over_budget, unavailabl
 from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import ModelLedger, RequestRecord
-from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderUnavailable
+from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 from fairlead_speech.admission import SessionRequest, admitted
@@ -30,7 +30,7 @@ from fairlead_speech.bridge import FAILED, SpeechBridge
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
-from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSocket, Socket
+from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSocket
 from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.toolbox import SessionToolbox, ToolShelf
 
@@ -188,15 +188,20 @@ class SpeechFront:
         )  # fmt: skip
         try:
             await socket.prepare(request)
-            await self._run(socket, upstream, toolbox, tier, record)
+            client = SessionSocket(socket, request.transport, self._clock)
+            await self._run(client, SessionSocket(upstream, transport_of(upstream), self._clock), toolbox, tier, record)
         finally:
             await upstream.close()
         return socket
 
     async def _run(
-        self, socket: Socket, upstream: Socket, toolbox: SessionToolbox, tier: SpokenTier, record: RequestRecord
+        self,
+        client: SessionSocket,
+        provider: SessionSocket,
+        toolbox: SessionToolbox,
+        tier: SpokenTier,
+        record: RequestRecord,
     ) -> None:
-        client, provider = SessionSocket(socket, self._clock), SessionSocket(upstream, self._clock)
         session = RealtimeSession(
             client, provider, toolbox, tier, record, self._metrics, provider_mcp=self._settings.provider_mcp
         )
@@ -231,7 +236,9 @@ class SpeechFront:
             raise LlmError(404, f"no provider of {wanted[:128]!r} has OpenAI's Realtime API", "model_not_found")
         return route, found
 
-    async def _connected(self, asked: SessionRequest, targets: Sequence[ModelTarget]) -> tuple[ModelTarget, Any]:
+    async def _connected(
+        self, asked: SessionRequest, targets: Sequence[ModelTarget]
+    ) -> tuple[ModelTarget, ProviderSocket]:
         """The first model that takes the session. Raises LlmError."""
         failure = LlmError(502, "no model takes the session", "provider_unavailable")
         for target in targets:
@@ -260,7 +267,7 @@ class SpeechFront:
                 return target, socket
         raise failure
 
-    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> Socket:
+    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> ProviderSocket:
         provider = self._providers().by_name[target.provider]
         query = {name: value for name, value in asked.query.items() if name != "model"}
         if "call_id" not in query:

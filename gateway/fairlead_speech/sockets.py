@@ -41,8 +41,10 @@ class Closing(msgspec.Struct, frozen=True):
 class SessionSocket:
     """One side of a session."""
 
-    def __init__(self, socket: Socket, clock: Callable[[], float]) -> None:
+    def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
+        """`transport` is that of the socket; None where it is gone already."""
         self._socket = socket
+        self._transport = transport
         self._clock = clock
         self._senders = 0
         self._since = 0.0
@@ -84,7 +86,8 @@ class SessionSocket:
             async with asyncio.timeout(2 * CLOSE_SECONDS):
                 await self._socket.close(code=closing.code, message=reason)
         except (TimeoutError, aiohttp.ClientError, ConnectionError, RuntimeError):
-            return
+            if self._transport is not None:
+                self._transport.abort()  # closed, it would wait for the peer to read
 
     def _ended(self, message: Any) -> Closing:
         self.closed = True

@@ -60,10 +60,13 @@ class ScriptedRealtime:
             await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path != "/v1/realtime":
-            return web.json_response({"error": {"message": "not found"}}, status=404)
         if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
             return web.json_response({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401)
+        if request.path == "/v1/realtime/client_secrets":
+            session = msgspec.json.decode(await request.read())["session"]
+            return web.json_response({"value": "ek_scripted", "expires_at": _EXPIRES, "session": session})
+        if request.path != "/v1/realtime":
+            return web.json_response({"error": {"message": "not found"}}, status=404)
         socket = web.WebSocketResponse(compress=False, max_msg_size=16 << 20)
         await socket.prepare(request)
         session = RealtimeScriptSession(socket, request, self.script)
@@ -107,6 +110,12 @@ class RealtimeScriptSession:
     def tool_names(self) -> list[str]:
         """Names of the tools that the model has."""
         return [tool.get("name", tool["type"]) for tool in self.config["tools"]]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the other side closed it, or is gone."""
+        transport = self._request.transport
+        return self._socket.closed or transport is None or transport.is_closing()
 
     @property
     def close_code(self) -> int | None:

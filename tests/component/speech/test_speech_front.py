@@ -11,9 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from fairlead_gateway.identity.setup import Trust
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from gatewayworld import Ask, ask
 from llmworld import policy
+from policyworld import Vouching, anybody
+from restworld import post
 from speechworld import SPEECH, speech_world
 from waiting import eventually
 
@@ -166,3 +169,54 @@ async def test_what_a_session_used_is_counted_and_no_word_of_it_is_logged(
 
 def outcomes(world: Any) -> dict[str, int]:
     return {outcome: count for (_, outcome), count in world.gateway.speech_metrics.sessions.items()}
+
+
+async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
+    async with speech_world(tmp_path, trust=Trust((Vouching(anybody("ada")),))) as world:
+        async with world.client(protocols=["realtime", "openai-insecure-api-key.ada"]) as client:
+            assert client.socket.protocol == "realtime"
+        assert "ada" not in json.dumps(world.session.headers)
+        status, error = await refused(world.url(), headers={"sec-websocket-protocol": "openai-insecure-api-key.eve"})
+        assert (status, error["code"]) == (401, "UNAUTHENTICATED")
+
+
+async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_speech.bridge.STALLED_SECONDS", 0.2)
+    monkeypatch.setattr("fairlead_speech.bridge.LOOK_SECONDS", 0.05)
+    async with speech_world(tmp_path) as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port, limit=1024)
+        head = "GET /v1/realtime?model=gpt-realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\n"
+        head += "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        writer.write(head.encode())
+        await reader.readuntil(b"\r\n\r\n")
+        await eventually(lambda: bool(world.provider.sessions))
+        sent = 0
+        while not outcomes(world):
+            await world.session.send("response.output_audio.delta", delta="A" * (1 << 20))
+            await asyncio.sleep(0)
+            sent += not world.session.closed
+        assert outcomes(world) == {"stalled": 1}
+        assert sent < 50, "the provider was held up: no more than the buffers of the kernel took"
+        writer.transport.abort()
+
+
+async def test_client_secrets_are_off_unless_allowed(tmp_path: Path) -> None:
+    body = {"session": {"type": "realtime", "model": "gpt-realtime"}}
+    async with speech_world(tmp_path) as world:
+        answer = await post(world.gateway, "/v1/realtime/client_secrets", body)
+        assert (answer.status, answer.message["error"]["code"]) == (403, "client_secrets_off")
+
+
+async def test_a_client_secret_is_the_providers(tmp_path: Path) -> None:
+    tools = [{"type": "mcp", "server_label": "x", "server_url": "https://x.example"}]
+    async with speech_world(tmp_path, speech_client_secrets=True) as world:
+        body = {"session": {"type": "realtime", "model": "fairlead/speech"}}
+        answer = await post(world.gateway, "/v1/realtime/client_secrets", body)
+        assert (answer.status, answer.message["value"]) == (200, "ek_scripted")
+        assert answer.message["session"]["model"] == "gpt-realtime"
+        refused = await post(
+            world.gateway, "/v1/realtime/client_secrets", {"session": {"model": "gpt-realtime", "tools": tools}}
+        )
+        assert (refused.status, refused.message["error"]["code"]) == (400, "mcp_tools_refused")
