@@ -1,4 +1,7 @@
-"""Writes the verbs and options of the command line into docs/cli.md: python hack/commandspage.py [--check] FILE."""
+"""Writes the verbs and options of the command line into docs/reference/cli.md.
+
+python hack/commandspage.py [--check] FILE
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def twice(classes: dict[str, list[str]]) -> Iterator[str]:
         if len(places) > 1 and name not in TWICE:
             yield (
                 f"{places[0]}: class {name} is defined in {', '.join(places[1:])} too; give each meaning a name of "
-                "its own, the field's (docs/glossary.md)"
+                "its own, the field's (docs/reference/glossary.md)"
             )
     for name in sorted(TWICE.keys() - {name for name, places in classes.items() if len(places) > 1}):
         yield f"hack/prose.py: TWICE allows class {name}, which is not defined twice; take it out"

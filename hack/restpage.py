@@ -1,4 +1,7 @@
-"""Writes the table of REST routes into docs/rest.md, from the routes: python hack/restpage.py [--check] FILE."""
+"""Writes the table of REST routes into docs/reference/rest.md, from the routes.
+
+python hack/restpage.py [--check] FILE
+"""
 
 from __future__ import annotations
 

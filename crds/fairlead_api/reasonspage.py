@@ -1,4 +1,4 @@
-"""The page of reasons, REASONS.md, made from the table of them. Run by `hack/gen`.
+"""The page of reasons, docs/reference/reasons.md, made from the table of them. Run by `hack/gen`.
 
 python -m fairlead_api.reasonspage [--check] FILE
 """
@@ -30,7 +30,7 @@ A condition is `True` where all is well, `False` where something has to be done,
 `PartiallyInvalid` and `Conflicted` are the other way round, as in Gateway API: they are there, and `True`, while a part
 of a resource that is in force has no effect. `Ready` carries the reason of the first of {dependents}
 that is not `True`, of those that the kind has. How Flux, Argo CD and `kubectl wait` read that:
-[health](../docs/health.md).
+[health](../install/health.md).
 
 | reason | what to do next | in conditions |
 |---|---|---|
@@ -56,7 +56,7 @@ _ABOUT: Final = {
     ),
     ConditionType.NETWORK_POLICY_ENFORCED: (
         "Whether the cluster enforces the NetworkPolicies of the server's pods, where the installation "
-        "[probes that](../docs/network-policies.md); else absent. Does not count for Ready."
+        "[probes that](../install/network-policies.md); else absent. Does not count for Ready."
     ),
 }
 

@@ -91,7 +91,7 @@ def serve(
 
 def ingest(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="JSON lines, as docs/servers/memory.md shows them.")
+        list[Path], typer.Argument(metavar="FILE…", help="JSON lines, as docs/configure/servers/memory.md shows them.")
     ],
     data: Annotated[
         Path | None,

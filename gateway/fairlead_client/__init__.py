@@ -6,7 +6,7 @@
         outcome = registry.execute("time__get_current_time", {"timezone": "Europe/Berlin"})
 
 `registry` has the asynchronous registry, `blocking` the same for programs without a loop. Nothing here knows of a
-gateway, a catalog or a cluster: the servers are reached directly. See README.md.
+gateway, a catalog or a cluster: the servers are reached directly. See docs/connect/python.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 It reads the documents that the operator publishes and never the resources themselves; it knows nothing
 of the operator and keeps serving the last catalog when the source of the documents is gone.
 
-For those who write tools in Python, `from fairlead_gateway import tool` is all it takes: see `custom/README.md`.
+For those who write tools in Python, `from fairlead_gateway import tool` is all it takes:
+see docs/configure/custom-tools.md.
 """
 
 from __future__ import annotations

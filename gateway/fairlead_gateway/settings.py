@@ -220,6 +220,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
     embedder_instruction: str = ""
     """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
+    console: bool = True
+    """Whether the gateway serves its console at `/console/`: pages of what the REST API tells the same principal."""
     llm_rounds: Annotated[int, Meta(ge=1, le=100)] = 8
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
     llm_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0

@@ -48,6 +48,16 @@ _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 5
 class CredentialReader(Protocol):
     """Finds credentials where an API has them."""
 
+    @property
+    def public(self) -> bool:
+        """Whether the request needs no authentication."""
+        ...
+
+    @property
+    def own_pages(self) -> bool:
+        """Whether its requests come from pages of this gateway's, which may be under any name that is let in."""
+        ...
+
     def credential(self, scope: Scope) -> bytes | None:
         """The principal's credential as a value of `Authorization`, removed from wherever else it was in the scope.
         Raises Problem where it cannot be read.
@@ -100,11 +110,15 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
-        """The refusal of a request that a web page from elsewhere may have made."""
+    def misplaced(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
+        """The refusal of a request that a web page from elsewhere may have made. With `own_pages` a page may be of the
+        host that is asked, unless everybody may come in: then nothing but the list keeps rebound names out.
+        """
         if not self.allow.host(headers.get(b"host")):
             return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
-        if not self.allow.origin(headers.get(b"origin")):
+        origin = headers.get(b"origin")
+        same = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
+        if not same and not self.allow.origin(origin):
             return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
         return None
 
@@ -118,8 +132,8 @@ class RequestGuard:
         in its own way.
         """
         headers = _headers(scope)
-        problem = self.misplaced(headers)
-        if problem is not None or public(scope["path"]):
+        problem = self.misplaced(headers, own_pages=api is not None and api.own_pages)
+        if problem is not None or public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
         if api is not None:
@@ -191,6 +205,11 @@ class GuardMiddleware:
             log.exception("Whose request it is cannot be found out")
             refused = failure()
         await (refused or api or self._app)(scope, receive, send)
+
+
+def _host_of(origin: bytes) -> bytes:
+    """Host and port of an origin."""
+    return origin.partition(b"://")[2]
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

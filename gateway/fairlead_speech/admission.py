@@ -43,6 +43,9 @@ class SessionRequest(msgspec.Struct, frozen=True):
 class _Credentials:
     """Reads a credential where an SDK or a browser has it."""
 
+    public = False
+    own_pages = False
+
     def credential(self, scope: Any) -> bytes | None:
         """As a value of `Authorization`; removed from the scope. Raises Problem."""
         offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)

@@ -1,4 +1,4 @@
-"""docs/connect.md shows what `fairlead client setup` writes, and where."""
+"""docs/connect/clients.md shows what `fairlead client setup` writes, and where."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from fairlead_cli.clients.documents import with_entry
 from fairlead_cli.clients.known import CLIENTS
 
-PAGE = (Path(__file__).parents[2] / "docs/connect.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/connect/clients.md").read_text("utf-8")
 URL = "http://127.0.0.1:8080/mcp"
 
 

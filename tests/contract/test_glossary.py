@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES = (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()
+LINES = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8").splitlines()
 ENTRY = re.compile(r"- \*\*([^*]+)\*\*: (.+)\.")
 ENTRIES = {entry[1]: entry[2] for line in LINES if (entry := ENTRY.fullmatch(line))}
 CODE = "\n".join(

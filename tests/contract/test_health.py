@@ -25,7 +25,7 @@ NO_TIER = ConditionVerdict(True, Cause.UNKNOWN_TIER, "there is no such tier")
 DOWN = ConditionVerdict(False, Cause.CONNECTION_REFUSED, "nothing listens")
 DEPLOYING = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
 STOPPED = ConditionVerdict(False, Cause.STOPPED, "0 replicas")
-PAGE = Path(__file__).parents[2] / "docs" / "health.md"
+PAGE = Path(__file__).parents[2] / "docs" / "install" / "health.md"
 
 
 def server(verdicts: Verdicts | None, generation: int = 1) -> dict[str, Any]:

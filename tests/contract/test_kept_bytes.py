@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "gateway/fairlead_gateway/endpoint/README.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-it-works/endpoint.md").read_text("utf-8")
 _TEST = re.compile(r"\| `(tests/[\w/]+\.py)::(test_\w+)` \|$")
 
 

@@ -1,4 +1,7 @@
-"""The walk of docs/life-of-a-call.md: names exist where their links lead, and real calls take its steps in order."""
+"""The walk of docs/how-it-works/life-of-a-call.md.
+
+Names exist where their links lead, and real calls take its steps in order.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from restworld import MESSAGES, post
 from waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "life-of-a-call.md").read_text()
-LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./gateway/([\w/]+)\.py\)")
+PAGE = (ROOT / "docs" / "how-it-works" / "life-of-a-call.md").read_text()
+LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./gateway/([\w/]+)\.py\)")
 MAX_LINES = 120
 CALL: dict[str, Any] = {"name": "demo__x", "arguments": {}}
 OFFER: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}

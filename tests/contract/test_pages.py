@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
+DATA = ("gateway/fairlead_servers/rules_lookup/rules/", "gateway/fairlead_servers/web_search/pages/")
+"""Folders of Markdown that tool servers look things up in."""
 
 
 def pages() -> list[str]:
@@ -28,9 +31,18 @@ def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     text = (ROOT / "README.md").read_text()
     linked = {str((ROOT / link).resolve().relative_to(ROOT)) for link in _LINK.findall(text)}
-    kept = {page for page in pages() if not page.startswith("tests/")}
+    kept = {page for page in pages() if not page.startswith(("tests/", *DATA))}
     below = {page for page in kept for entry in linked if page.startswith(f"{Path(entry).parent}/") and "/" in entry}
     assert kept - linked - below == {"README.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md"}
+
+
+def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
+    """A wheel holds everything that is in its packages."""
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+        "packages"
+    ]
+    found = [str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.*")]
+    assert [path for path in found if path.endswith((".md", ".svg")) and not path.startswith(DATA)] == []
 
 
 FORMATS = "tests/component/gateway/test_formats_readme.py"
@@ -38,39 +50,39 @@ SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
-    "docs/between-providers.md": ["tests/component/llm/test_between_turns.py"],
-    "docs/connect.md": ["tests/component/cli/test_connect_commands.py"],
-    "docs/gemini.md": ["tests/component/llm/test_gemini_page.py"],
-    "docs/litellm.md": ["tests/component/up/test_litellm.py"],
-    "docs/messages.md": ["tests/component/llm/test_messages_page.py"],
-    "docs/network-policies.md": ["tests/component/operator/test_network_probe.py"],
-    "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
-    "docs/plans.md": ["tests/component/rest/test_exposure.py"],
-    "docs/top.md": ["tests/component/cli/test_top.py"],
-    "docs/search.md": ["tests/component/rest/test_rest_search.py"],
-    "examples/voice/README.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
-    "docs/responses.md": ["tests/component/llm/test_responses_page.py"],
-    "docs/router.md": ["tests/component/gateway/test_router.py"],
-    "gateway/SCORES.md": ["tests/component/up/test_commands_of_pages.py"],
-    "gateway/TOUR.md": ["tests/component/up/test_tour.py"],
-    "gateway/demo/README.md": ["tests/e2e/test_written_pages.py", "tests/component/up/test_tool_server_page.py"],
-    "gateway/fairlead_gateway/conversation/README.md": ["tests/component/up/test_commands_of_pages.py"],
-    "gateway/fairlead_gateway/custom/README.md": ["tests/component/gateway/test_custom_readme.py"],
-    "gateway/fairlead_gateway/identity/README.md": ["tests/component/gateway/test_identity_page.py"],
-    "gateway/fairlead_gateway/policy/POLICIES.md": ["tests/component/up/test_policies_page.py"],
-    "gateway/fairlead_gateway/tracing/README.md": ["tests/component/up/test_commands_of_pages.py"],
-    "operator/fairlead_operator/LIFECYCLE.md": ["tests/component/up/test_commands_of_pages.py"],
-    "operator/fairlead_operator/pinning/README.md": ["tests/component/together/test_pinned_definitions.py"],
+    "docs/connect/between-providers.md": ["tests/component/llm/test_between_turns.py"],
+    "docs/connect/clients.md": ["tests/component/cli/test_connect_commands.py"],
+    "docs/connect/gemini.md": ["tests/component/llm/test_gemini_page.py"],
+    "docs/connect/litellm.md": ["tests/component/up/test_litellm.py"],
+    "docs/connect/messages.md": ["tests/component/llm/test_messages_page.py"],
+    "docs/install/network-policies.md": ["tests/component/operator/test_network_probe.py"],
+    "docs/operate/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
+    "docs/connect/plans.md": ["tests/component/rest/test_exposure.py"],
+    "docs/operate/top.md": ["tests/component/cli/test_top.py"],
+    "docs/connect/search.md": ["tests/component/rest/test_rest_search.py"],
+    "docs/try/voice-agent.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
+    "docs/connect/responses.md": ["tests/component/llm/test_responses_page.py"],
+    "docs/connect/router.md": ["tests/component/gateway/test_router.py"],
+    "docs/operate/scores.md": ["tests/component/up/test_commands_of_pages.py"],
+    "docs/try/tour.md": ["tests/component/up/test_tour.py"],
+    "docs/configure/tool-server.md": ["tests/e2e/test_written_pages.py", "tests/component/up/test_tool_server_page.py"],
+    "docs/connect/choosing-a-tier.md": ["tests/component/up/test_commands_of_pages.py"],
+    "docs/configure/custom-tools.md": ["tests/component/gateway/test_custom_readme.py"],
+    "docs/install/authentication.md": ["tests/component/gateway/test_identity_page.py"],
+    "docs/configure/policies.md": ["tests/component/up/test_policies_page.py"],
+    "docs/operate/traces.md": ["tests/component/up/test_commands_of_pages.py"],
+    "docs/operate/server-lifecycle.md": ["tests/component/up/test_commands_of_pages.py"],
+    "docs/configure/pinning.md": ["tests/component/together/test_pinned_definitions.py"],
 }
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
-    "docs/llm-performance.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
+    "docs/performance/llm.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
     "CONTRIBUTING.md": "`.ci/run` runs the same lines",
-    "docs/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares the page with the code",
-    "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
-    "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
-    "gateway/fairlead_gateway/endpoint/PERFORMANCE.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
-    "gateway/fairlead_client/README.md": "one `pip install`",
+    "docs/try/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares page and code",
+    "docs/operate/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
+    "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
+    "docs/performance/gateway.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
+    "docs/connect/python.md": "one `pip install`",
 }
 
 
@@ -79,10 +91,10 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
     if not re.search(r"^```(sh|bash|console)$", (ROOT / page).read_text(), re.MULTILINE):
         assert page not in RUN_BY.keys() | NOT_RUN.keys()
         return
-    if page.startswith("docs/formats/"):
+    if page.startswith("docs/connect/formats/"):
         assert (ROOT / FORMATS).exists()
         return
-    if page.startswith("docs/servers/"):
+    if page.startswith("docs/configure/servers/"):
         assert (ROOT / SERVERS).exists()
         return
     assert (page in RUN_BY) != (page in NOT_RUN), "say which test runs its commands, or why none does"

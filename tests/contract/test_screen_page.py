@@ -12,7 +12,7 @@ from fairlead_api.clientkeys import remarks
 from fairlead_cli.up.places import missing
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/screen.md").read_text()
+PAGE = (ROOT / "docs/try/screen.md").read_text()
 
 
 def keys(row: str) -> list[str]:

@@ -12,7 +12,7 @@ from guards import GUARDS
 from product_guard import Guard
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "gateway" / "THREATS.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "how-it-works" / "threats.md").read_text("utf-8")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)`")
 
 

@@ -1,4 +1,7 @@
-"""docs/where-a-change-goes.md: each kind of change costs one to four files, which are there and have what is named."""
+"""docs/contribute/where-a-change-goes.md.
+
+Each kind of change costs one to four files, which are there and have what is named.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "where-a-change-goes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "contribute" / "where-a-change-goes.md").read_text(encoding="utf-8")
 GATEWAY = ROOT / "gateway"
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ROWS = {

@@ -39,7 +39,7 @@ from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
-PAGE: Final = REPOSITORY / "examples" / "voice" / "README.md"
+PAGE: Final = REPOSITORY / "docs" / "try" / "voice-agent.md"
 IMAGE: Final = f"localhost/fairlead-servers:{TAG}"
 KEYS: Final = "fairlead-api-keys"
 UNPROBED: Final[dict[str, list[dict[str, Any]]]] = {

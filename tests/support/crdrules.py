@@ -15,7 +15,7 @@ SAMPLES = sorted((CRDS / "samples").glob("*.yaml"))
 BAD = sorted((REPOSITORY / "tests" / "component" / "crds" / "bad").glob("*.yaml"))
 
 
-SPEC_PAGES = sorted((REPOSITORY / "docs" / "spec").glob("*.md"))
+SPEC_PAGES = [page for page in sorted((REPOSITORY / "docs/reference/kinds").glob("*.md")) if page.stem != "index"]
 _EXAMPLE = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

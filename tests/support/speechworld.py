@@ -24,6 +24,7 @@ from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
 from fairlead_models.providers import read_providers
+from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
 from gatewayworld import catalog, entry, running
@@ -111,6 +112,12 @@ class SpeechWorld:
     def session(self) -> RealtimeScriptSession:
         """The provider's last session."""
         return self.provider.sessions[-1]
+
+    @property
+    def metrics(self) -> SpeechMetrics:
+        """What the gateway counted."""
+        assert self.gateway._speech is not None
+        return self.gateway._speech._metrics
 
     def url(self, query: str = f"model={MODEL}") -> str:
         return f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-PAGE: Final = (Path(__file__).parents[2] / "gateway" / "demo" / "README.md").read_text()
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "configure" / "tool-server.md").read_text()
 _BLOCK: Final = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 _FILE: Final = re.compile(r"`(harbor/[\w.]+)`[^\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
 

@@ -30,7 +30,7 @@ _ACCEPTED: Final = {
         "False",
         "spec.unrestrictedPodTemplate is set, which this installation does not let servers do. Nothing is "
         "deployed or changed and the tools are not offered; pods that ran before are left running.",
-        "Use spec.podTemplate; docs/pod-templates.md says how an installation allows more.",
+        "Use spec.podTemplate; docs/configure/pod-templates.md says how an installation allows more.",
     ),
 }
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -63,6 +64,8 @@ REDRAW_SECONDS: Final = 0.1
 """News within this time are shown together."""
 TICK_SECONDS: Final = 1.0
 """Without news the screen is drawn as often: it has times."""
+TOKEN_BYTES: Final = 18
+"""Random bytes of the token in the printed address of the console."""
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -131,7 +134,8 @@ async def _serve(
         lambda: station.declared,
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
-    gateway, custom = _gateway(options, where, children, nudge, outputs, model)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    gateway, custom = _gateway(options, where, children, nudge, outputs, model, token)
     board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -158,7 +162,7 @@ async def _serve(
         _check_tier(options.tier, station.tiers)
         await station.prepare()
         await _start(gateway, options)
-        display.listening(_addresses(options.host, gateway, model.model))
+        display.listening(_addresses(options.host, gateway, model.model, token))
         for key in station.declared:
             board.declare(key)
         for server in skipped:
@@ -232,6 +236,7 @@ def _gateway(
     nudge: asyncio.Event,
     outputs: ProcessOutputs,
     model: ChosenModel,
+    console_token: str,
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
@@ -257,6 +262,7 @@ def _gateway(
             trust=trusted(settings),
             outputs=outputs,
             heap=Heap(),
+            console_token=console_token,
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
@@ -309,12 +315,13 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
     return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
 
 
-def _addresses(host: str, gateway: Gateway, model: str) -> Addresses:
+def _addresses(host: str, gateway: Gateway, model: str, token: str) -> Addresses:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     scheme = "http" if gateway.settings.tls_cert is None else "https"
     root = f"{scheme}://{shown}:{gateway.port}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
-    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model)
+    console = f"{root}/console/?token={token}" if gateway.settings.console else ""
+    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model, console)
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

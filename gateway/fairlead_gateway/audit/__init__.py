@@ -1,1 +1,1 @@
-"""Who called what, and what came of it: one line of JSON for each decision and call. README.md says what is in it."""
+"""Who called what, and what came of it: a line of JSON for each decision and call (docs/operate/audit-log.md)."""

@@ -1,4 +1,4 @@
 """The path of a tool call: `dispatch` runs it, `translate` crosses the eras, `refusals` names what can go wrong.
 
-README.md lists the checks, limits and codes of a call.
+docs/reference/calls.md lists the checks, limits and codes of a call.
 """

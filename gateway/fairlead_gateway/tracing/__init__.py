@@ -1,1 +1,1 @@
-"""Spans of calls for OpenTelemetry, where it is configured. README.md says how."""
+"""Spans of calls for OpenTelemetry, where it is configured. docs/operate/traces.md says how."""

@@ -40,7 +40,7 @@ QUICK_SEEDS: Final = 3
 """Runs per round: of what ships, of what it is compared with, and of everything with --quick."""
 QUICK_LIVE: Final = ("liar, one",)
 QUICK_CALLS: Final = 60
-PLOTS: Final = Path(__file__).resolve().parents[3] / "operator/fairlead_operator/latency/plots"
+PLOTS: Final = Path(__file__).resolve().parents[3] / "docs/configure/tiers"
 
 ONE: Final = ("shift, one", "shift, hot", "dead, one", "liar, one")
 FOUR: Final = ("shift, four", "dead, four", "liar, four")

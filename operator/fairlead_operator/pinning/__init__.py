@@ -1,5 +1,5 @@
 """Definition pinning: `decide` says which of a server's definitions are in force, `definitions` keeps them in a
 document, `scan` searches the texts of all servers, pinned or not.
 
-Pinning is for servers with `pin: true`; README.md has the rules for people.
+Pinning is for servers with `pin: true`; docs/configure/pinning.md has the rules for people.
 """

@@ -1,4 +1,4 @@
-"""The commands of docs/connect.md, run as they stand there."""
+"""The commands of docs/connect/clients.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs/connect.md"
+PAGE = Path(__file__).parents[3] / "docs/connect/clients.md"
 
 
 def test_a_client_is_set_up_with_a_key_as_the_page_says(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ FAILED = Servers(
 FIGURES = Quantiles(p50_ms=700.0, p90_ms=800.0, p95_ms=900.0, p99_ms=950.0, samples=20)
 SLOW = ToolState(name="slow", quantiles=FIGURES, tiers=("deep",), hidden={"fast": "over_budget p95=900ms tier=500ms"})
 STATE = State(servers=(ServerState(namespace="default", name="demo", tools=(SLOW,)),))
-PAGE = Path(__file__).parents[3] / "docs/top.md"
+PAGE = Path(__file__).parents[3] / "docs/operate/top.md"
 _BLOCK = re.compile(r"^```sh\n(.+?)^```", re.MULTILINE | re.DOTALL)
 TOOLS = ("add", "bad", "slow")
 

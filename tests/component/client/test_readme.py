@@ -6,10 +6,9 @@ import inspect
 import re
 from pathlib import Path
 
-import fairlead_client
 from fairlead_client import AsyncToolRegistry, ToolRegistry
 
-README = Path(fairlead_client.__file__).with_name("README.md")
+README = Path(__file__).parents[3] / "docs" / "connect" / "python.md"
 
 
 def blocks() -> list[tuple[int, str]]:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import fairlead_gateway.custom
 from fairlead_gateway.custom.load import GROUP, load
 from gatewayworld import running
 
-README = Path(fairlead_gateway.custom.__file__).with_name("README.md").read_text()
+README = (Path(__file__).parents[3] / "docs" / "configure" / "custom-tools.md").read_text()
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.S)
 BLOCKS: list[tuple[str, str]] = BLOCK.findall(README)
 EXAMPLES = [(text, BLOCKS[at + 1 : at + 4]) for at, (language, text) in enumerate(BLOCKS) if language == "python"]

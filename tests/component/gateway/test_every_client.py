@@ -50,7 +50,7 @@ class Difference:
 
 UNSENT: Final[Outcome] = {"audit": [], "counted": {}}
 """The client refuses the call itself: the gateway hears nothing of it."""
-OWN_LIST: Final = "fairlead_client/README.md: the registry calls what it has listed"
+OWN_LIST: Final = "docs/connect/python.md: the registry calls what it has listed"
 ASKS: Final = "a tool that asks its client finds nobody where nothing was declared"
 BEHIND: Final = "a tool behind a client capability is kept from clients without it"
 AHEAD: Final = "progress and log messages come ahead of the answer"
@@ -65,7 +65,7 @@ LACKING: Final = "MCP 2026-07-28, MissingRequiredClientCapability: the error -32
 PROGRESS, LOG = "notifications/progress", "notifications/message"
 
 HEDGED: Final = "a slow call is overtaken by a second one"
-ONCE: Final = "calls/README.md, A second attempt beside the first"
+ONCE: Final = "docs/reference/calls.md, A second attempt beside the first"
 SENT_ONCE: Final[Outcome] = {
     "code": "TIMEOUT", "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
     "requests": 1, "audit": [("allowed", "TIMEOUT", "")], "counted": {"TIMEOUT": 1},
@@ -76,13 +76,13 @@ BECOMES: Final = "a call that becomes a task where its client has tasks"
 WAITS: Final = "a call that is always a task is waited for by clients without tasks"
 INQUIRES: Final = "a task that asks its client finds nobody where nothing was declared"
 FOLLOWS: Final = "SEP-2663: a client that declares tasks gets them"
-REPORTS: Final = "docs/extensions.md, Tasks: waited for with progress and questions, which go to who asked for them"
+REPORTS: Final = "docs/connect/extensions.md, Tasks: waited for with progress and questions, which go to the caller"
 NO_TASKS: Final = "SEP-2663: the error -32021 for a client of 2026-07-28 that declares none"
 UNTASKED: Final[Outcome] = {"code": "-32021", "says": "it is a task", "requests": 1, "tasks": ()}
 REFUSED_OF_IT: Final[Outcome] = {
     "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")], "counted": {"MISSING_CLIENT_CAPABILITY": 1},
 }  # fmt: skip
-ITSELF: Final = "fairlead_client/README.md: a registry waits for tasks itself, once it is told of one by -32021"
+ITSELF: Final = "docs/connect/python.md: a registry waits for tasks itself, once it is told of one by -32021"
 TWICE: Final[Outcome] = {
     "audit": [("refused", "MISSING_CLIENT_CAPABILITY", ""), ("allowed", "ok", "")],
     "counted": {"MISSING_CLIENT_CAPABILITY": 1, "ok": 1},
@@ -106,11 +106,11 @@ DIFFERENCES: Final = (
     Difference(
         "arguments that do not fit the schema are refused", REGISTRY,
         {**UNSENT, "says": "the arguments of strict do not fit: n: expected integer, got a string"},
-        "fairlead_client/README.md: arguments are checked before anything is sent",
+        "docs/connect/python.md: arguments are checked before anything is sent",
     ),
     Difference(
         "a kept result answers an equal call", (*NEW, "REST", *REGISTRY), {"marks": (), "requests": 1},
-        "calls/README.md, Kept results: of one session where the server is PerClient, and these have none",
+        "docs/reference/calls.md, Kept results: of one session where the server is PerClient, and these have none",
         servers=("per-client",),
     ),
     Difference(
@@ -140,10 +140,10 @@ DIFFERENCES: Final = (
     Difference(ASKS, without(NEW, DECLARING), {"code": "-32021", "says": "nobody to ask"}, LACKING,
                servers=("modern",)),
     Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 2},
-               "endpoint/README.md, Tools behind client capabilities: called in a session that declares them",
+               "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
                servers=("modern",)),
     Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 1},
-               "endpoint/README.md, Tools behind client capabilities: called in a session that declares them",
+               "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
                servers=HANDSHAKE),
     Difference(BEHIND, both(NEW, DECLARING),
                {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2}, ROUNDS,
@@ -153,7 +153,7 @@ DIFFERENCES: Final = (
                servers=HANDSHAKE),
     Difference(BEHIND, without(NEW, DECLARING), {"code": "-32021"}, LACKING),
     Difference(BEHIND, REGISTRY, {"says": f"{LACKS}: {GATED}"},
-               "fairlead_client/README.md: errors are values with the codes of a gateway"),
+               "docs/connect/python.md: errors are values with the codes of a gateway"),
     Difference(BECOMES, TASKED, {"tasks": ("tasks/get",)}, FOLLOWS, MODERN_ONLY),
     Difference(WAITS, both(OLD, WITH_TOKEN), {"heard": (PROGRESS,)}, REPORTS, MODERN_ONLY),
     Difference(WAITS, TASKED, {"requests": 1}, FOLLOWS, MODERN_ONLY),

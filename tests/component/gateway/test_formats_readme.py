@@ -15,7 +15,7 @@ from gatewayworld import catalog, running
 from restworld import get, post
 from serverprocesses import demo_server
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "connect"
 TOOL = "demo__get_stock"
 
 

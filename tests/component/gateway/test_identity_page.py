@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-import fairlead_gateway.identity
 from fairlead_gateway.identity.configuration import load_vouchers
 from gatewayworld import catalog, publish
 from issuers import issuing
 from ports import free_port
 from waiting import until_async
 
-PAGE = Path(fairlead_gateway.identity.__file__).with_name("README.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "install" / "authentication.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
 
 

@@ -106,6 +106,6 @@ def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figure
 
 
 def test_the_page_of_metrics_names_each_series_once() -> None:
-    page = (Path(__file__).parents[3] / "gateway/METRICS.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text()
     names = re.findall(r"^\| `(\w+)`", page, re.MULTILINE)
     assert len(names) == len(set(names)) > 50

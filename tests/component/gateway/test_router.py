@@ -181,7 +181,7 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
 
 
 async def test_the_commands_of_the_page_execute_read_and_forget(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "router.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "connect" / "router.md").read_text()
     commands = [line for line in page.splitlines() if line.startswith("curl ")]
     async with (
         answering(tool("get_stock")) as server,

@@ -260,7 +260,7 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
 
 
 async def test_the_command_of_the_page_gets_its_answer(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3].joinpath("docs", "between-providers.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[3].joinpath("docs", "connect", "between-providers.md").read_text(encoding="utf-8")
     turns = [ScriptedTurn("", [ADD]), ScriptedTurn("There are 42.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS["openai-chat"]) as world:
         command = page.split("```sh\n")[1].split("```")[0].replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")

@@ -1,4 +1,4 @@
-"""The examples of docs/chat-completions.md do what the page says."""
+"""The examples of docs/connect/chat-completions.md do what the page says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 
 pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
-PAGE = Path(__file__).parents[3] / "docs" / "chat-completions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connect" / "chat-completions.md"
 
 
 def block(kind: str) -> str:

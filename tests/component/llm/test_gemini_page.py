@@ -1,4 +1,4 @@
-"""The examples of docs/gemini.md do what the page says."""
+"""The examples of docs/connect/gemini.md do what the page says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from geminiworld import gemini_world, text
 
 pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
-PAGE = Path(__file__).parents[3] / "docs" / "gemini.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connect" / "gemini.md"
 TURNS = (ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), ScriptedTurn("There are 3."))
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/messages.md do what the page says."""
+"""The examples of docs/connect/messages.md do what the page says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anthropicworld import world
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 
 pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
-PAGE = Path(__file__).parents[3] / "docs" / "messages.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connect" / "messages.md"
 TURNS = (ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), ScriptedTurn("There are 3."))
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/responses.md do what the page says."""
+"""The examples of docs/connect/responses.md do what the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from responsesworld import kinds, respond, responses_world
 
 pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
-PAGE = Path(__file__).parents[3] / "docs" / "responses.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connect" / "responses.md"
 ADD = ScriptedCall("demo__add", {"a": 1, "b": 2})
 
 

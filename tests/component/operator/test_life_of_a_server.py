@@ -1,4 +1,7 @@
-"""The walk of docs/life-of-a-server.md: names exist where their links lead, and a real server takes its steps."""
+"""The walk of docs/how-it-works/life-of-a-server.md.
+
+Names exist where their links lead, and a real server takes its steps.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern, tool
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "life-of-a-server.md").read_text()
-LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./(gateway|operator)/([\w/]+)\.py\)")
+PAGE = (ROOT / "docs" / "how-it-works" / "life-of-a-server.md").read_text()
+LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./(gateway|operator)/([\w/]+)\.py\)")
 MAX_LINES, MAX_FILES = 120, 10
 
 

@@ -1,4 +1,4 @@
-"""A gateway that announces nothing, such as LiteLLM's proxy, on a cluster: the manifest of docs/litellm.md."""
+"""A gateway that announces nothing, such as LiteLLM's proxy, on a cluster: the manifest of docs/connect/litellm.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(120)
 
 def manifests(url: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Secret and McpServer of the page, for a proxy that is here."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs" / "litellm.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs" / "connect" / "litellm.md").read_text(), re.DOTALL)
     text = (
         block.replace("http://litellm:4000", url).replace("sk-example", key).replace("interval: 30s", "interval: 10s")
     )

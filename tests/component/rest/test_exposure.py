@@ -204,7 +204,7 @@ async def test_the_command_prints_the_ways_and_the_cheapest(tmp_path: Path) -> N
 
 
 async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "connect" / "plans.md").read_text()
     command, request = page.split("```sh\n")[1].split("```")[0].splitlines()
     *table, first, second = page.split("```text\n")[1].split("```")[0].splitlines()
     async with running(tmp_path, shop(60), RULES, measured(50, 60)) as gateway:

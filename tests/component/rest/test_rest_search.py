@@ -171,7 +171,7 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
 
 
 async def test_what_the_page_shows_finds_the_tool(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "search.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "connect" / "search.md").read_text()
     shell = page.split("```sh\n")[1].split("```")[0].splitlines()
     program = page.split("```python\n")[1].split("```")[0]
     demo = catalog("demo", NOWHERE, [described("get_stock", "How many of an item are in stock.")])

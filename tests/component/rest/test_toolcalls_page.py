@@ -8,14 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-import fairlead_rest
 from fairlead_rest.requested_calls import ToolCallsBody
 from fairlead_tools import refusal
 from gatewayworld import catalog, running
 from restworld import post
 from serverprocesses import demo_server
 
-PAGE = Path(fairlead_rest.__file__).with_name("TOOLCALLS.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "connect" / "tool-calls.md").read_text()
 STOCK = {
     "name": "get_stock",
     "inputSchema": {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]},

@@ -12,7 +12,7 @@ from commands import fairlead
 from fairlead_servers.table import SERVERS
 from servedtools import served_over_http
 
-PAGES = Path(__file__).parents[3] / "docs" / "servers"
+PAGES = Path(__file__).parents[3] / "docs" / "configure" / "servers"
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -38,5 +38,5 @@ async def test_the_call_of_a_page_gets_its_answer(name: str, tmp_path: Path) -> 
 
 
 def test_the_list_of_pages_is_that_of_the_servers() -> None:
-    listed = re.findall(r"^\| \[([a-z-]+)\]\(\1\.md\)", (PAGES / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| \[([a-z-]+)\]\(\1\.md\)", (PAGES / "index.md").read_text(), re.MULTILINE)
     assert listed == list(SERVERS)

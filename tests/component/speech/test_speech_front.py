@@ -111,7 +111,7 @@ async def test_a_client_that_is_gone_ends_its_calls(tmp_path: Path) -> None:
             await client.send("response.create")
             await begun.wait()
         await eventually(lambda: not world.gateway.endpoint.context.calls)
-        assert world.gateway.speech_metrics.calls == {("openai-realtime", "cancelled"): 1}
+        assert world.metrics.calls == {("openai-realtime", "cancelled"): 1}
 
 
 async def test_a_gateway_that_stops_lets_the_model_finish_and_says_where_to_go(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_what_a_session_used_is_counted_and_no_word_of_it_is_logged(
 
 
 def outcomes(world: Any) -> dict[str, int]:
-    return {outcome: count for (_, outcome), count in world.gateway.speech_metrics.sessions.items()}
+    return {outcome: count for (_, outcome), count in world.metrics.sessions.items()}
 
 
 async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The example of docs/speech.md does what the page says."""
+"""The example of docs/connect/speech.md does what the page says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from speechworld import speech_world
 
-PAGE = Path(__file__).parents[3] / "docs" / "speech.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connect" / "speech.md"
 
 
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ from waiting import until_async
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "charts/fairlead/alerts/fairlead.yaml"
 DASHBOARD = ROOT / "charts/fairlead/dashboards/fairlead.json"
-PAGE = ROOT / "gateway/METRICS.md"
+PAGE = ROOT / "docs/reference/metrics.md"
 ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
 
@@ -303,14 +303,14 @@ def test_the_rules_are_what_promtool_takes_for_rules() -> None:
 
 
 def test_every_alert_says_what_to_do() -> None:
-    page = (RULES.parents[1] / "ALERTS.md").read_text()
+    page = (ROOT / "docs" / "operate" / "alerts.md").read_text()
     headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
     assert headings == ALERTS
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             assert rule["labels"]["severity"] in ("critical", "warning", "info")
             assert {"summary", "description"} < rule["annotations"].keys()
-            assert rule["annotations"]["runbook"] == f"charts/fairlead/ALERTS.md#{rule['alert'].lower()}"
+            assert rule["annotations"]["runbook"] == f"docs/operate/alerts.md#{rule['alert'].lower()}"
 
 
 async def _tools_are(gateway: Gateway, count: int) -> None:

@@ -1,6 +1,6 @@
 """Rug pulls: servers that change what they said once people rely on it, and what agents see of it.
 
-The two commands of pinning/README.md are run here.
+The two commands of docs/configure/pinning.md are run here.
 """
 
 from __future__ import annotations

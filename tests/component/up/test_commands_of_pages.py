@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import fairlead_gateway.conversation
-import fairlead_gateway.tracing
-import fairlead_operator
 from controlplane import REPOSITORY
 from gatewayworld import catalog, publish
 from otlpreceiver import otlp_receiver
@@ -25,10 +22,10 @@ from waiting import until_async
 
 pytestmark = pytest.mark.timeout(180)
 
-LIFECYCLE = Path(fairlead_operator.__file__).with_name("LIFECYCLE.md").read_text()
-TIERS = Path(fairlead_gateway.conversation.__file__).with_name("README.md").read_text()
-TRACES = Path(fairlead_gateway.tracing.__file__).with_name("README.md").read_text()
-SCORES = (REPOSITORY / "gateway" / "SCORES.md").read_text()
+LIFECYCLE = (REPOSITORY / "docs" / "operate" / "server-lifecycle.md").read_text()
+TIERS = (REPOSITORY / "docs" / "connect" / "choosing-a-tier.md").read_text()
+TRACES = (REPOSITORY / "docs" / "operate" / "traces.md").read_text()
+SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 
 def commands(page: str) -> list[str]:

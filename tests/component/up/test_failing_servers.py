@@ -19,7 +19,7 @@ from upprocess import Event, fairlead_up
 INSTALL_SECONDS = 120.0
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 NODE = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
-PAGE = (REPOSITORY / "docs" / "failed-servers.md").read_text()
+PAGE = (REPOSITORY / "docs" / "operate" / "failed-servers.md").read_text()
 COMMAND = PAGE.partition("```sh\nfairlead ")[2].partition("\n")[0].split()
 TRACEBACK = "import json, sys\nprint('reading', file=sys.stderr)\njson.loads('')\n"
 THROWS = "function start() { throw new Error('WEATHER_KEY is not set') }\nstart()\n"

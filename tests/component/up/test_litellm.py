@@ -1,4 +1,4 @@
-"""A LiteLLM proxy as one source of `fairlead up`, behind the router endpoint: docs/litellm.md, run.
+"""A LiteLLM proxy as one source of `fairlead up`, behind the router endpoint: docs/connect/litellm.md, run.
 
 Each test has a stand-in for the proxy, and the real one where `litellm` is installed (LITELLM_PROGRAM names it).
 """
@@ -39,8 +39,8 @@ def proxy_of(request: pytest.FixtureRequest, tmp_path: Path) -> MakeProxy:
 
 
 def blocks(language: str) -> list[str]:
-    """Blocks of docs/litellm.md in that language."""
-    page = (REPOSITORY / "docs" / "litellm.md").read_text()
+    """Blocks of docs/connect/litellm.md in that language."""
+    page = (REPOSITORY / "docs" / "connect" / "litellm.md").read_text()
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 

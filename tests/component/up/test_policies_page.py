@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-import fairlead_gateway.policy
 from commands import fairlead
+from controlplane import REPOSITORY
 from fairlead_api.policies.globs import Glob
 from fairlead_tools.validation.constraint import Constraint, allowance
 from upprocess import fairlead_up
 
-PAGE = Path(fairlead_gateway.policy.__file__).with_name("POLICIES.md").read_text()
+PAGE = (REPOSITORY / "docs" / "configure" / "policies.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 

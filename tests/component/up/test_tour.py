@@ -18,7 +18,7 @@ import pytest
 from ports import free_port
 from upprocess import Up, started_up
 
-GATEWAY = Path(__file__).parents[3] / "gateway"
+PAGES = Path(__file__).parents[3] / "docs" / "try"
 AWAY, BACK = "A server goes away", "And comes back"
 IN_TIME = {"Servers, over three transports", AWAY, BACK}
 """Steps that show the states of servers, which are published a moment after `fairlead up` has told of them."""
@@ -32,11 +32,11 @@ class Tour:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.copytree(GATEWAY / "tour", folder, dirs_exist_ok=True)
+        shutil.copytree(PAGES / "tour", folder, dirs_exist_ok=True)
         self.ports = {"8080": free_port(), "9001": free_port(), "9002": free_port()}
         for file in folder.glob("*.json"):
             file.write_text(self.local(file.read_text()))
-        self.start, *steps = self.local((GATEWAY / "TOUR.md").read_text()).split("\n## ")
+        self.start, *steps = self.local((PAGES / "tour.md").read_text()).split("\n## ")
         self.steps = [(step.partition("\n")[0], step) for step in steps]
 
     def local(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Example of a table with a voice agent, run by `fairlead up`: both tier tables of README.md, permissions, state."""
+"""Example of a table with a voice agent, run by `fairlead up`: both tier tables of its page, permissions, state."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ async def test_both_tier_tables_come_out_as_written_and_what_is_kept_survives_ki
 
 async def commands_of_the_page_answer(url: str, key: str) -> None:
     """Run those about permissions, tiers and ranks."""
-    block = re.search(r"```sh\n(fairlead can .*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs/try/voice-agent.md").read_text()
+    block = re.search(r"```sh\n(fairlead can .*?)```", page, re.DOTALL)
     assert block is not None
     shown = {}
     for line in block[1].splitlines():

@@ -15,7 +15,7 @@ from fairlead_api.v1alpha1.conditions import ABNORMAL, ACTIONS, READY_DEPENDS_ON
 from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
 from fairlead_mcp import errors
 
-PAGE = Path(__file__).parents[3] / "crds" / "REASONS.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "reasons.md"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 

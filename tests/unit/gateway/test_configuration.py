@@ -71,7 +71,7 @@ def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "connect" / "plans.md").read_text()
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
     file = tmp_path / "models.yaml"
     file.write_text(text)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TABLE = ROOT / "gateway" / "fairlead_gateway" / "endpoint" / "ERAS.md"
+TABLE = ROOT / "docs" / "how-it-works" / "eras.md"
 
 
 def test_every_row_of_the_table_names_tests_that_exist() -> None:

@@ -76,7 +76,7 @@ def test_a_class_name_means_one_thing_in_all_packages(tmp_path: Path) -> None:
         [
             (
                 "crds/a.py:4: class Quota is defined in gateway/b.py:4 too; give each meaning a name of its own, "
-                "the field's (docs/glossary.md)"
+                "the field's (docs/reference/glossary.md)"
             )
         ],
     )

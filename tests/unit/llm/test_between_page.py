@@ -14,7 +14,7 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.provider_errors import ErrorKind, Family, ProviderRefusal, error_of
 from fairlead_llm.between.tools_for import translated_choice, translated_tools
 
-PAGE = Path("docs/between-providers.md").read_text()
+PAGE = Path("docs/connect/between-providers.md").read_text()
 CHAT, RESPONSES, MESSAGES, GEMINI = FAMILIES
 TITLES = {CHAT: "chat", RESPONSES: "Responses", MESSAGES: "Messages", GEMINI: "Gemini"}
 HI = {"role": "user", "content": "Hi"}

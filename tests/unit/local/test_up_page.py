@@ -18,7 +18,7 @@ from fairlead_client.servers import declared
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
 from fairlead_operator.local.configfile import read_configuration
 
-PAGE = (Path(__file__).parents[3] / "docs" / "up.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "try" / "up.md").read_text()
 ENVIRON = {"HOME": "/home/ada", "TOOLS_TOKEN": "t", "GITHUB_TOKEN": "g", "NAME": "value", "EMPTY": ""}
 
 

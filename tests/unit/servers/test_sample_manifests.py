@@ -12,7 +12,7 @@ from fairlead_servers.table import SERVERS
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "crds" / "samples" / "servers"
-PAGE = ROOT / "gateway" / "SCORES.md"
+PAGE = ROOT / "docs" / "operate" / "scores.md"
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
