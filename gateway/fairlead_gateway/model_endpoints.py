@@ -60,7 +60,5 @@ def speech_front(
     from fairlead_speech.front import SpeechFront, SpeechSettings
 
     ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
-    allowed = SpeechSettings(
-        settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets
-    )
+    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets)
     return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, ledger, metrics)

@@ -1,4 +1,4 @@
-"""What every speech engine is to the tools: a session that shows them, and takes their results.
+"""Interface of every speech engine: a session that shows tools to a model, and takes their results.
 
 Creating and cancelling responses is no part of it: who begins to speak when differs from engine to engine.
 """

@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 
+from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.rules import Policy, Rules, Tier
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import read_routes
@@ -115,7 +116,7 @@ class SpeechWorld:
 
     @property
     def metrics(self) -> SpeechMetrics:
-        """What the gateway counted."""
+        """Figures of the gateway."""
         assert self.gateway._speech is not None
         return self.gateway._speech._metrics
 
@@ -154,8 +155,8 @@ async def speech_world(
     key: str = "",
     **settings: Any,
 ) -> AsyncIterator[SpeechWorld]:
-    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own. With a `key`
-    the provider wants it.
+    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own. With
+    a `key` the provider wants it.
     """
     seen: list[dict[str, Any]] = []
 
@@ -180,7 +181,12 @@ async def speech_world(
         base = {"baseUrl": f"http://127.0.0.1:{scripted.port}/v1", "models": [MODEL]}
         providers = read_providers({"scripted": {**base, **(provider or {})}}, routes)
         configured = Models(routes, ContextWindows({MODEL: 128000}), None, providers, {})
-        listed = [ADDS, FAILS, *tools, *(entry(each, min_tier="deep") for each in slow)]
+        listed: list[dict[str, Any] | ToolEntry] = [
+            ADDS,
+            FAILS,
+            *tools,
+            *(entry(each, min_tier="deep") for each in slow),
+        ]
         demo = catalog("demo", server.url, listed, trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         gateway = await stack.enter_async_context(

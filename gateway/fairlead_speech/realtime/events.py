@@ -19,11 +19,11 @@ PROVIDER_AUDIO: Final = (
 _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _Typed(msgspec.Struct):
+class _EventType(msgspec.Struct):
     type: str = ""
 
 
-_typed: Final = msgspec.json.Decoder(_Typed).decode
+_typed: Final = msgspec.json.Decoder(_EventType).decode
 
 
 def kind_of(frame: bytes) -> str:

@@ -38,7 +38,7 @@ class ResponseTurns:
         self._wanted = False
 
     def began(self) -> None:
-        """A response began, whoever asked for it."""
+        """A response began, asked for or by itself."""
         self.active, self.asked = True, False
         if self.answers_speech:
             self.speaking = False
@@ -83,6 +83,6 @@ class ResponseTurns:
         self.speaking, self._wanted = True, False
 
     def speech_taken(self) -> None:
-        """What the user said is in the conversation."""
+        """Take the end of a turn of speech, which is in the conversation now."""
         if not self.answers_speech:
             self.speaking = False

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class _Wish(msgspec.Struct):
-    """What a client asks of the gateway by SESSION_UPDATE."""
+    """Members of a SESSION_UPDATE."""
 
     tier: str | None = None
     queue_depth: int | None = None

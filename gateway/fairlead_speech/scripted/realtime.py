@@ -26,7 +26,7 @@ _EXPIRES: Final = 3600
 _encode: Final = msgspec.json.encode
 
 
-class Refused(Exception):
+class RefusedEvent(Exception):
     """An event that is answered with an error."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
@@ -162,7 +162,7 @@ class RealtimeScriptSession:
                 self.changed.notify_all()
             try:
                 await self._taken(event)
-            except Refused as refused:
+            except RefusedEvent as refused:
                 error = {"type": "invalid_request_error", "code": refused.code, "message": str(refused)}
                 await self.send("error", error={**error, "param": refused.param, "event_id": event.get("event_id")})
         if self._response is not None:
@@ -182,21 +182,23 @@ class RealtimeScriptSession:
             await self._respond(event.get("response") or {})
         elif kind == "response.cancel":
             if self._response is None:
-                raise Refused("response_cancel_not_active", "Cancellation failed: no active response found")
+                raise RefusedEvent("response_cancel_not_active", "Cancellation failed: no active response found")
             await self._response.cancel("client_cancelled")
         else:
-            raise Refused("invalid_value", f"Invalid value: {kind!r}.", "type")
+            raise RefusedEvent("invalid_value", f"Invalid value: {kind!r}.", "type")
 
     async def _update(self, session: dict[str, Any]) -> None:
         if session.get("type") != "realtime":
-            raise Refused("missing_required_parameter", "Missing required parameter: 'session.type'.", "session.type")
+            raise RefusedEvent(
+                "missing_required_parameter", "Missing required parameter: 'session.type'.", "session.type"
+            )
         if session.get("model", self.config["model"]) != self.config["model"]:
-            raise Refused("cannot_update_model", "The model of a session cannot be changed.", "session.model")
+            raise RefusedEvent("cannot_update_model", "The model of a session cannot be changed.", "session.model")
         for place, tool in enumerate(session.get("tools") or ()):
             unknown = sorted(set(tool) - _TOOL) if tool.get("type") not in _PROVIDER_TOOLS else []
             if unknown:
                 where = f"session.tools[{place}].{unknown[0]}"
-                raise Refused("unknown_parameter", f"Unknown parameter: '{where}'.", where)
+                raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
         audio = session.pop("audio", {})
         for side in ("input", "output"):
             self.config["audio"][side].update(audio.get(side, {}))
@@ -236,7 +238,7 @@ class RealtimeScriptSession:
         if item["type"] == "function_call_output":
             if item["call_id"] not in self.calls:
                 code = "item_create_invalid_tool_call_id"
-                raise Refused(code, "Tool call ID not found in conversation.", "item.call_id")
+                raise RefusedEvent(code, "Tool call ID not found in conversation.", "item.call_id")
             self.calls.discard(item["call_id"])
         await self.add({"id": self.ident("item"), "status": "completed", **item})
 
@@ -251,7 +253,7 @@ class RealtimeScriptSession:
         beside = asked.get("conversation") == "none"
         if self._response is not None and not beside:
             code = "conversation_already_has_active_response"
-            raise Refused(code, "Conversation already has an active response in progress.")
+            raise RefusedEvent(code, "Conversation already has an active response in progress.")
         response = ScriptedResponse(self, self.script.next_reply(), asked, beside=beside)
         if not beside:
             self._response = response

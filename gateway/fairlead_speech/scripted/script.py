@@ -1,4 +1,4 @@
-"""What a scripted speech model hears, says and calls."""
+"""Scripts of speech models: words that they hear, words that they say, and calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SpokenReply(msgspec.Struct, frozen=True):
     """One answer: speech, then calls."""
 
     text: str = ""
-    """What is said, as transcript and as audio; empty: nothing."""
+    """Words that are said, as transcript and as audio; empty: none."""
     calls: tuple[SpokenCall, ...] = ()
     held: asyncio.Event | None = None
     """The rest of the answer, after its first piece of audio, waits for this."""

@@ -9,11 +9,15 @@ from typing import Any
 
 from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
+from openai.types.realtime import RealtimeConversationItemFunctionCallOutputParam, RealtimeFunctionToolParam
 
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
-from speechworld import MODEL, SPEECH, own_tool, speech_world
+from speechworld import MODEL, SPEECH, speech_world
 
+THEIR_TOOL: RealtimeFunctionToolParam = {
+    "type": "function", "name": "theirs", "description": "The client's", "parameters": {"type": "object"}
+}  # fmt: skip
 THEIRS = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
 )
@@ -45,7 +49,7 @@ async def conversation(base_url: str) -> list[Any]:
     ):
         await until(connection, "session.created")
         await connection.session.update(
-            session={"type": "realtime", "tools": [own_tool()], "audio": {"input": {"turn_detection": None}}}
+            session={"type": "realtime", "tools": [THEIR_TOOL], "audio": {"input": {"turn_detection": None}}}
         )
         await until(connection, "session.updated")
         await connection.input_audio_buffer.append(audio=SPEECH)
@@ -55,7 +59,9 @@ async def conversation(base_url: str) -> list[Any]:
         done = await until(connection, "response.done")
         for item in done.response.output:
             if item.type == "function_call":
-                output = {"type": "function_call_output", "call_id": item.call_id, "output": "{}"}
+                output: RealtimeConversationItemFunctionCallOutputParam = {
+                    "type": "function_call_output", "call_id": item.call_id or "", "output": "{}"
+                }  # fmt: skip
                 await connection.conversation.item.create(item=output)
                 await until(connection, "conversation.item.done")
         await connection.response.create()
