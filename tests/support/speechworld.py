@@ -155,8 +155,8 @@ async def speech_world(
     key: str = "",
     **settings: Any,
 ) -> AsyncIterator[SpeechWorld]:
-    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own. With
-    a `key` the provider wants it.
+    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own.
+    With a `key` the provider wants it.
     """
     seen: list[dict[str, Any]] = []
 

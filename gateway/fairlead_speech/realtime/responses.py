@@ -82,6 +82,10 @@ class ResponseTurns:
         """The user speaks. What was to be said is said with the answer to that."""
         self.speaking, self._wanted = True, False
 
+    def speech_dropped(self) -> None:
+        """The client threw away what the user said."""
+        self.speaking = False
+
     def speech_taken(self) -> None:
         """Take the end of a turn of speech, which is in the conversation now."""
         if not self.answers_speech:

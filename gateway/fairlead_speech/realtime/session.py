@@ -22,6 +22,7 @@ from fairlead_rest.problems import Problem
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime.hearing import HeardText, Hearing
 from fairlead_speech.realtime.hidden_items import HiddenItems
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
@@ -37,6 +38,8 @@ SESSION_UPDATE: Final = "fairlead.session.update"
 """Event of a client that is for the gateway: `{tier?, queue_depth?}`."""
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
+CLIENT_ASKS: Final = "client"
+"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 MOST_OWN: Final = 256
 """Events of the gateway that are remembered until they are refused."""
 _CARRY: Final = Carry(images=False)
@@ -86,6 +89,7 @@ class RealtimeSession:
         self._turns = ResponseTurns()
         self._hidden = HiddenItems()
         self._rounds = CallRounds()
+        self._hearing = Hearing(self._heard)
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
         self._outputs: list[tuple[str, Event]] = []
         """Results that wait for the end of a response, with the ids of their calls."""
@@ -118,7 +122,8 @@ class RealtimeSession:
         await self._settle()
 
     async def aclose(self) -> None:
-        """Cancel the calls that run."""
+        """Cancel the calls that run, and drop what is not looked through."""
+        await self._hearing.aclose()
         await self._calls.aclose()
 
     # Frames of the client
@@ -159,14 +164,18 @@ class RealtimeSession:
         if response.get("conversation") != "none":
             self._rounds.client_asks()
             self._turns.client_asks()
-        return frame
+        if text(event, "event_id"):
+            return frame
+        # with an id, its refusal can be told from others
+        return _encode({**event, "event_id": self._own_event(CLIENT_ASKS)})
 
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
         words = [text(part, "text") for part in members(item, "content") if part.get("type") == "input_text"]
         if item.get("type") == "message" and item.get("role") == "user" and words:
-            await self._heard(text(item, "id") or events.own_id(), " ".join(words), final=True, grows=False)
+            turn = text(item, "id") or events.own_id()
+            await self._heard(HeardText(turn, " ".join(words), final=True, grows=False))
 
     async def _allowed(self, event: Event, place: Event, param: str) -> bool:
         """Whether the tools at a place of a client's event are allowed; the client is told where they are not."""
@@ -216,8 +225,11 @@ class RealtimeSession:
         elif kind == "input_audio_buffer.speech_started":
             self._turns.speech_began()
             self._calls.interrupt()
-        elif kind in ("input_audio_buffer.committed", "input_audio_buffer.cleared"):
+        elif kind == "input_audio_buffer.committed":
             self._turns.speech_taken()
+            await self._settle()
+        elif kind == "input_audio_buffer.cleared":
+            self._turns.speech_dropped()
             await self._settle()
         return frame if seen is event else None if seen is None else _encode(seen)
 
@@ -244,6 +256,9 @@ class RealtimeSession:
         code = text(error, "code")
         if named in self._own_events:
             item = self._own_events.pop(named)
+            if item == CLIENT_ASKS:
+                self._turns.client_refused()
+                return {**event, "error": {**error, "event_id": None}}
             log.info("The provider refused an event of the gateway: %s", code[:64])
             if item:
                 self._turns.taken(item)
@@ -252,8 +267,7 @@ class RealtimeSession:
             return None
         update = self._tools.refused(named)
         if update is None:
-            if code == "conversation_already_has_active_response":
-                self._turns.client_refused()
+            self._turns.client_refused()  # if it was not that, the next response asked for is refused, and tried again
             return event
         own, unnamed = update
         if own:
@@ -299,7 +313,7 @@ class RealtimeSession:
         if kind in _WATCHED:
             final = kind.endswith("completed")
             said = text(event, "transcript" if final else "delta")
-            await self._heard(text(event, "item_id"), said, final=final, grows=not final)
+            self._hearing.add(HeardText(text(event, "item_id"), said, final, grows=not final))
         return self._hidden.shown(kind, event)
 
     # Inside
@@ -316,10 +330,12 @@ class RealtimeSession:
         if self._calls.begin(call):
             self._rounds.calls(response, ident)
 
-    async def _heard(self, turn: str, words: str, *, final: bool, grows: bool) -> None:
+    async def _heard(self, heard: HeardText) -> None:
+        """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
         before = self._tier.current
-        await self._tier.heard(turn, words, final=final, grows=grows)
-        await self._in_tier(before)
+        changed = await self._tier.heard(heard.turn, heard.text, final=heard.final, grows=heard.grows)
+        if changed or heard.final:
+            await self._in_tier(before)
 
     async def _in_tier(self, before: str | None) -> None:
         """Show the tools of the tier as it is now."""
