@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from llmworld import policy
 from speechworld import SILENCE, SPEECH, own_tool, speech_world
 
 ADD = SpokenCall("demo__add", {"a": 2, "b": 3}, "call_add")
@@ -248,3 +249,27 @@ async def test_items_behind_hidden_ones_name_the_last_item_that_is_seen(tmp_path
         first, second = client.of_type("conversation.item.added")
         assert second["previous_item_id"] == first["item"]["id"]
         assert world.session.last_item == second["item"]["id"]
+
+
+async def test_a_call_that_policies_hold_back_reaches_the_client(tmp_path: Path) -> None:
+    reply = SpokenReply("", (SpokenCall("demo__fail", {}, "call_1"),))
+    async with speech_world(tmp_path, reply, policies=[policy(auto_run="ReadOnly")]) as world, world.client() as client:
+        await client.send("response.create")
+        (done,) = await client.until("response.done")
+        assert [item["name"] for item in done["response"]["output"]] == ["demo__fail"]
+        assert world.called == []
+
+
+async def test_a_refused_request_for_a_response_holds_nothing_up(tmp_path: Path) -> None:
+    held = asyncio.Event()
+    replies = SpokenReply("Let me see", (ADD,), held), SpokenReply("Five.")
+    async with speech_world(tmp_path, *replies) as world, world.client() as client:
+        await client.send("response.create", event_id="mine")
+        await client.until("response.output_audio.delta")
+        await client.send("response.create")
+        (refused,) = await client.until("error")
+        assert refused["error"]["code"] == "conversation_already_has_active_response"
+        assert refused["error"]["event_id"] is None, "the client gave it no id"
+        held.set()
+        *_, last = await client.until("response.done", 2)
+        assert last["response"]["output"][0]["content"][0]["transcript"] == "Five."
