@@ -50,16 +50,15 @@ from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.governance import Governance, result_store
+from fairlead_gateway.governance import Governance, configured_proxies, result_store
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
+from fairlead_gateway.metrics.exposition import GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.models import ModelCollector
@@ -154,7 +153,8 @@ class Gateway:
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
-            return Response(await exposed(self.metrics), headers={"content-type": CONTENT_TYPE})
+            body, media_type = await exposed(self.metrics, request.headers.get("accept", ""))
+            return Response(body, headers={"content-type": media_type})
 
         async def alive_page(request: Request) -> Response:
             return PlainTextResponse("ok\n")
@@ -206,7 +206,7 @@ class Gateway:
             await self._listener.stop(0)
             raise
         self._heap.start()
-        self.governance.start()
+        self.governance.start(self.metrics)
         await self.endpoint.identities.start()
         await self.snapshots.start()
         self.models.start()

@@ -38,7 +38,9 @@ def llm_endpoints(
     from fairlead_models.request_record import ModelLedger
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens)
-    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
+    ledger = ModelLedger(
+        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+    )
     more = () if speech is None else speech.routes
     return LlmEndpoints(
         rest, lambda: models.current.providers, recorder, limits, collector.breakers, ledger, counts, more
@@ -59,6 +61,8 @@ def speech_front(
     from fairlead_models.request_record import ModelLedger
     from fairlead_speech.front import SpeechFront, SpeechSettings
 
-    ledger = ModelLedger(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
+    ledger = ModelLedger(
+        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+    )
     allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets)
     return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, ledger, metrics)
