@@ -64,7 +64,8 @@ from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.metrics.reloads import ReloadCollector
 from fairlead_gateway.metrics.servers import ServerCollector
-from fairlead_gateway.model_endpoints import llm_endpoints
+from fairlead_gateway.metrics.speech import SpeechCollector
+from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -91,6 +92,7 @@ from fairlead_tools.version import NAME, VERSION
 
 if TYPE_CHECKING:  # imported where they are configured: an HTTP client takes a third of a second
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_speech.front import SpeechFront
 
 CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
@@ -105,7 +107,7 @@ class Gateway:
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
         governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
-        llm: LlmEndpoints | None, console_token: str,
+        llm: LlmEndpoints | None, speech: SpeechFront | None, spoken: SpeechCollector, console_token: str,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -122,11 +124,12 @@ class Gateway:
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._llm = llm
+        self._speech = speech
         api = routed(self.readiness, rest)
         console = console_of(settings, rest, api, console_token)
         foreign = (*(() if console is None else (console.request,)), *(() if llm is None else (llm.api,)))
         served = application(api, rest, *foreign)
-        self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
+        self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
@@ -145,7 +148,8 @@ class Gateway:
         servers = ServerCollector(lambda: endpoint.selection, rest.children)
         reloads = ReloadCollector(lambda: models.reload_failed, lambda: models.reloads)
         custom_tools = CustomCollector(custom)
-        self.metrics = registry_of(collector, guards, latencies, servers, custom_tools, governance, used, reloads)
+        own = (collector, guards, latencies, servers, custom_tools)
+        self.metrics = registry_of(*own, governance, used, spoken, reloads)
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
@@ -222,10 +226,15 @@ class Gateway:
             await asyncio.sleep(self.settings.drain)
         self.endpoint.streams.close()
         self.news.close()
-        await self._listener.stop(self.settings.grace if grace is None else grace)
+        grace = self.settings.grace if grace is None else grace
+        if self._speech is not None:
+            await self._speech.drain(grace)
+        await self._listener.stop(grace)
         await self.rest.aclose()
         if self._llm is not None:
             await self._llm.aclose()
+        if self._speech is not None:
+            await self._speech.aclose()
         await self.models.stop()
         await self.snapshots.stop()
         await self.endpoint.identities.aclose()
@@ -341,7 +350,7 @@ def build(
         router_tokens=settings.router_result_tokens or None,
     )
     activation = Activation(settings, endpoint, registry, checks, book, outbox, news, own_info, clock, trust.names)
-    used = ModelCollector()
+    used, spoken = ModelCollector(), SpeechCollector()
     rest = RestContext(
         lambda: endpoint.selection,
         Caller(dispatcher, own_tools, buffers),
@@ -383,7 +392,9 @@ def build(
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
+    speech = speech_front(settings, models, rest, governance, used, spoken.metrics)
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm), console_token,
+        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,
+        console_token,
     )  # fmt: skip

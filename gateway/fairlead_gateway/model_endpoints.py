@@ -16,6 +16,8 @@ from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_speech.front import SpeechFront
+    from fairlead_speech.metrics import SpeechMetrics
 
 
 def llm_endpoints(
@@ -26,6 +28,7 @@ def llm_endpoints(
     governance: Governance,
     collector: ModelCollector,
     counts: LlmCounts,
+    speech: SpeechFront | None,
 ) -> LlmEndpoints | None:
     """None where there are no providers, and there will be none."""
     if models.changes is None and not models.current.providers:
@@ -38,4 +41,28 @@ def llm_endpoints(
     records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
-    return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts)
+    more = () if speech is None else speech.routes
+    return LlmEndpoints(
+        rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts, more
+    )
+
+
+def speech_front(
+    settings: Settings,
+    models: ConfiguredModels,
+    rest: RestContext,
+    governance: Governance,
+    collector: ModelCollector,
+    metrics: SpeechMetrics,
+) -> SpeechFront | None:
+    """None where there are no providers, and there will be none."""
+    if models.changes is None and not models.current.providers:
+        return None
+    from fairlead_models.request_record import RequestRecords
+    from fairlead_speech.front import SpeechFront, SpeechSettings
+
+    records = RequestRecords(
+        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+    )
+    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets)
+    return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics)

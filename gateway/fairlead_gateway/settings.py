@@ -223,6 +223,12 @@ class Settings(EnvironmentSettings):
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
     llm_request_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 10 << 20
     """Bytes of such a request, images included; a longer one is refused with 413."""
+    speech_sessions: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
+    speech_provider_mcp: bool = False
+    """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
+    speech_client_secrets: bool = False
+    """Whether `POST /v1/realtime/client_secrets` makes secrets with which a client speaks to the provider directly."""
     compressor_url: str = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
     It may be where servers may be. Without it passages are picked word for word.

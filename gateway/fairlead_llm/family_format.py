@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from fairlead_llm.raw_json import decoded, error_in, text_of
 from fairlead_llm.refused_keys import without_key
-from fairlead_llm.wire import EVENT_STREAM
 from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 
 class FamilyFormat(ABC):

@@ -21,24 +21,21 @@ from fairlead_llm.between.pair import losses_of
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
-from fairlead_llm.round_calls import RoundCalls, RoundResults, result_tokens, running_call
+from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
 from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn, ModelRound
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
-from fairlead_models.offered_calls import held_inside, offered_calls
+from fairlead_models.offered_calls import held_inside
+from fairlead_models.offered_runs import run_offered
 from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
-from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.tool_runs import result_for, run_calls
 from fairlead_rest.worker import in_turn
 
-AT_ONCE: Final = 32
-"""Calls of one message that run at the same time."""
 LAST_WORDS: Final = 30.0
 """Seconds at most for a client to take the end of a stream whose time is over."""
 ERROR_ROUNDS: Final = 2
@@ -320,38 +317,25 @@ class ToolLoop:
         """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
         format_name = self.prepared.wire.name
         offer = self.offer or ToolOffer(0)
-        with in_turn(), self._context.caller.holding(self._origin) as holding:
-            shelf, found = await self._context.worker.do(
-                lambda: offered_calls(
-                    self._context, self._get_catalog(), self._wishes, offer, format_name, calls, approved=approved
-                )
-            )
-            planned = self._within(found)
-            self._has_run = True
-            outcomes = await run_calls(self._context, self._origin, shelf, planned, holding, at_once=AT_ONCE)
-            results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
+        most, before = self._wishes.max_calls, len(self.calls)
+        self._has_run = True
+        with in_turn():
+            runs = await run_offered(
+                self._context, self._origin, self._get_catalog, self._wishes, offer, format_name, calls,
+                approved=approved, room=None if most is None else max(most - before, 0),
+                why=f"The call was not run: this request may run {most} calls (max_tool_calls)",
+            )  # fmt: skip
         finished = []
-        for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True):
-            failed = bool(result and result.get("isError"))
-            self.calls.append(CallReport(plan.call.wire_name[:128], round(outcome.seconds * 1000, 1), failed))
-            if plan.runs and plan.entry is not None:
-                self.record.tool_called(plan.entry.name, result_tokens(result or {}))
+        for call, run in zip(calls, runs, strict=True):
+            self.calls.append(CallReport(run.plan.call.wire_name[:128], round(run.seconds * 1000, 1), run.failed))
+            if run.tool is not None:
+                self.record.tool_called(run.tool, run.result_tokens)
             begun = running_call(call)
-            finished.append(FinishedCall(begun.id, begun.name, begun.arguments, result or {}, outcome.seconds))
-        if results:
-            everything = all(result and result.get("isError") for result in results)
-            self._failed_rounds = self._failed_rounds + 1 if everything else 0
-        written = message_format(format_name).write_results([*calls], results)
+            finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
+        if runs:
+            self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
+        written = message_format(format_name).write_results([*calls], [run.result for run in runs])
         return RoundResults([encode(each) for each in written.messages], finished)
-
-    def _within(self, planned: list[Planned]) -> list[Planned]:
-        """The calls, of no tool where they are more than the request has run."""
-        most = self._wishes.max_calls
-        if most is None:
-            return planned
-        room = max(most - len(self.calls), 0)
-        why = f"The call was not run: this request may run {most} calls (max_tool_calls)"
-        return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""

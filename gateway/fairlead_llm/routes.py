@@ -67,8 +67,11 @@ class LlmEndpoints:
         breakers: ModelBreakers,
         records: RequestRecords,
         counts: LlmCounts,
+        more: Sequence[Route] = (),
     ) -> None:
-        """`providers` are those of the configuration as it is now. `limits` bound one request."""
+        """`providers` are those of the configuration as it is now. `limits` bound one request. `more` are further paths
+        of OpenAI's API.
+        """
         self._context = context
         self._providers = providers
         self._tier_changes = TierChanges()
@@ -78,6 +81,7 @@ class LlmEndpoints:
         self._breakers = breakers
         self._records = records
         self._counts = counts
+        self._more = more
         self._client = ProviderClient()
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
@@ -119,6 +123,7 @@ class LlmEndpoints:
                 Route(one, stored.retrieve, methods=["GET"]), Route(one, stored.delete, methods=["DELETE"]),
                 Route(f"{one}/cancel", stored.cancel, methods=["POST"]),
                 Route(f"{one}/input_items", stored.input_items, methods=["GET"]),
+                *self._more,
             ],
             "anthropic": [
                 Route(front + path, answer, methods=["POST"])

@@ -7,14 +7,12 @@ a `WireFormat` as well: it reads the client's request, speaks the provider's for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_models.errors import LlmError
-
-EVENT_STREAM: Final = "text/event-stream"
 
 
 class BadRequest(ValueError):

@@ -154,6 +154,11 @@ class RequestRecord:
             self._span.round_ended("", own.input, own.output)
         self._count(own)
 
+    def response_used(self, usage: Mapping[str, Any]) -> None:
+        """An answer of a session is over, that no request of its own began. `usage` is the provider's, for it alone."""
+        self._open_round, self._heard = 0, 0
+        self._count(token_usage(usage))
+
     def tool_called(self, tool: str, result_tokens: int) -> None:
         """A tool was called here; its result has about so many tokens."""
         self._tools.append(tool)

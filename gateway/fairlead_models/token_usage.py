@@ -40,8 +40,8 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 
 def token_usage(usage: _Figures) -> TokenUsage:
-    """The figures of a usage object of OpenAI's Chat or Responses, of Anthropic's Messages or of Gemini; nothing where
-    it holds none. Anthropic counts cached input apart, all others within the input.
+    """The figures of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages or of Gemini;
+    nothing where it holds none. Anthropic counts cached input apart, all others within the input.
     """
     if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
         return TokenUsage(
@@ -53,7 +53,7 @@ def token_usage(usage: _Figures) -> TokenUsage:
         cached = _detail(usage, "prompt_tokens_details") or _figure(usage, "prompt_cache_hit_tokens")
         return TokenUsage(_figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens"), cached)
     read, written = _figure(usage, "cache_read_input_tokens"), _figure(usage, "cache_creation_input_tokens")
-    cached = read or _detail(usage, "input_tokens_details")
+    cached = read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
     return TokenUsage(_figure(usage, "input_tokens") + read + written, _figure(usage, "output_tokens"), cached, written)
 
 

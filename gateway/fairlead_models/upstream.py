@@ -1,4 +1,4 @@
-"""Requests to providers of models, over HTTP: answers come as they are, in pieces, bounded in time and size.
+"""Requests to providers of models, over HTTP and WebSocket: answers come as they are, bounded in time and size.
 
 Nothing is tried again here: the SDKs of clients do so, and `completions` goes on to the next model of a route.
 """
@@ -11,14 +11,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import aiohttp
 
-from fairlead_llm.wire import EVENT_STREAM
+from fairlead_models.media_types import EVENT_STREAM
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
+CLOSE_SECONDS: Final = 2.0
+"""For a provider to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 
@@ -28,6 +30,19 @@ HIDDEN: Final = b"[key]"
 
 class ProviderUnavailable(Exception):
     """No answer, or one that broke off. The message says why, without address or key."""
+
+
+ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
+
+
+class ProviderRefused(Exception):
+    """A provider refuses a WebSocket."""
+
+    def __init__(self, status: int, retry_after: float | None) -> None:
+        super().__init__(f"the provider refused the session with status {status}")
+        self.status = status
+        self.retry_after = retry_after
+        """Seconds after which it may take one, where it says so."""
 
 
 class _SilenceTimer:
@@ -154,9 +169,30 @@ class ProviderClient:
         except TimeoutError as error:
             raise ProviderUnavailable("the provider did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
-            number = error.os_error.errno  # its text names the address
-            why = os.strerror(number) if number else type(error.os_error).__name__
-            raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
+            raise _unreachable(error) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
+
+    async def connect(
+        self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int
+    ) -> ProviderSocket:
+        """A WebSocket to a path of the API, whose messages may have so many bytes and come as bytes. `more` are headers
+        of the client's, `key` goes out in place of the provider's. Raises ProviderUnavailable, ProviderRefused.
+        """
+        headers = provider.request_headers(key or await key_of(provider), more)
+        timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
+        try:
+            async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
+                return await self._opened().ws_connect(
+                    provider.url(path), headers=headers, timeout=timeout, compress=0, max_msg_size=max_message,
+                    decode_text=False,
+                )  # fmt: skip
+        except TimeoutError as error:
+            raise ProviderUnavailable("the provider did not answer in time") from error
+        except aiohttp.WSServerHandshakeError as error:
+            raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
+        except aiohttp.ClientConnectorError as error:
+            raise _unreachable(error) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
 
@@ -210,6 +246,18 @@ async def key_of(provider: Provider) -> str:
     if not key:
         raise ProviderUnavailable("the file with the provider's key is empty")
     return key
+
+
+def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
+    """Transport of a WebSocket; None where it is gone."""
+    connection = socket._response.connection  # noqa: SLF001 - aiohttp shows it nowhere else
+    return None if connection is None else connection.transport
+
+
+def _unreachable(error: aiohttp.ClientConnectorError) -> ProviderUnavailable:
+    number = error.os_error.errno  # its text names the address
+    why = os.strerror(number) if number else type(error.os_error).__name__
+    return ProviderUnavailable(f"the provider cannot be reached: {why}")
 
 
 def seconds_until(headers: Mapping[str, str]) -> float | None:

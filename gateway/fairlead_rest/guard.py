@@ -45,8 +45,8 @@ RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
-class ForeignApi(Protocol):
-    """An API in a form that is somebody else's: an ASGI application for the paths that it has."""
+class CredentialReader(Protocol):
+    """Finds credentials where an API has them."""
 
     @property
     def public(self) -> bool:
@@ -63,6 +63,10 @@ class ForeignApi(Protocol):
         Raises Problem where it cannot be read.
         """
         ...
+
+
+class ForeignApi(CredentialReader, Protocol):
+    """An API in a form that is somebody else's: an ASGI application for the paths that it has."""
 
     def refusal(self, problem: Problem) -> Response:
         """A refusal in the form of the API."""
@@ -123,6 +127,29 @@ class RequestGuard:
         peer, port = scope.get("client") or ("", 0)
         return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
+    async def checked(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
+        """Reason to refuse a request; None, and the identity in the scope, for an admitted one. `api` reads credentials
+        in its own way.
+        """
+        headers = _headers(scope)
+        problem = self.misplaced(headers, own_pages=api is not None and api.own_pages)
+        if problem is not None or public(scope["path"]) or (api is not None and api.public):
+            return problem
+        credential = headers.get(b"authorization")
+        if api is not None:
+            try:
+                credential = api.credential(scope)
+            except Problem as found:
+                return found
+            headers = _headers(scope)
+        scope["client"] = self.client(scope, headers)
+        admitted = await self.admitted(credential, headers, scope["client"][0])
+        if isinstance(admitted, Problem):
+            return admitted
+        scope[IDENTITY] = admitted
+        scope[UNREAD] = self.counter(admitted, scope["client"][0])
+        return None
+
     async def admitted(
         self, authorization: bytes | None, headers: dict[bytes, bytes], address: str
     ) -> Identity | Problem:
@@ -172,33 +199,12 @@ class GuardMiddleware:
         api: ForeignApi | None = None
         try:
             api = self._foreign(scope)
-            problem = await self._problem(scope, api)
+            problem = await self._guard.checked(scope, api)
             refused = None if problem is None else problem.response() if api is None else api.refusal(problem)
         except Exception:
             log.exception("Whose request it is cannot be found out")
             refused = failure()
         await (refused or api or self._app)(scope, receive, send)
-
-    async def _problem(self, scope: Scope, api: ForeignApi | None) -> Problem | None:
-        """Why a request is refused; None, and the identity in the scope, for an admitted one."""
-        headers = _headers(scope)
-        problem = self._guard.misplaced(headers, own_pages=api is not None and api.own_pages)
-        if problem is not None or public(scope["path"]) or (api is not None and api.public):
-            return problem
-        credential = headers.get(b"authorization")
-        if api is not None:
-            try:
-                credential = api.credential(scope)
-            except Problem as found:
-                return found
-            headers = _headers(scope)
-        scope["client"] = self._guard.client(scope, headers)
-        admitted = await self._guard.admitted(credential, headers, scope["client"][0])
-        if isinstance(admitted, Problem):
-            return admitted
-        scope[IDENTITY] = admitted
-        scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
-        return None
 
 
 def _host_of(origin: bytes) -> bytes:

@@ -33,7 +33,8 @@ class ClientConnection(RequestSink):
 
     __slots__ = (
         "_admission", "_advancing", "_agent", "_buffer", "_clock", "_endpoint", "_final_response", "_latest",
-        "_limit", "_lingering", "_loop", "_open", "_paused_servers", "_tls_buffer", "_unread", "_whole",
+        "_limit", "_lingering", "_loop", "_open", "_paused_servers", "_tls_buffer", "_unread", "_upgraded", "_upgrades",
+        "_whole",
         "cached_head", "current", "pipeline", "reader", "reading_stopped", "since", "write_paused",
     )  # fmt: skip
 
@@ -76,6 +77,9 @@ class ClientConnection(RequestSink):
         self._final_response: bytes | None = None
         self._lingering = False
         self._admission: Admission = CLOSED
+        self._upgrades = fallbacks.upgrades
+        self._upgraded: asyncio.Protocol | None = None
+        """Protocol that the connection goes on with, after a request that asked for another one."""
 
     # Called by the loop
 
@@ -115,6 +119,9 @@ class ClientConnection(RequestSink):
         if current is not None:
             current.lost()
         self._resume_servers()
+        upgraded, self._upgraded = self._upgraded, None
+        if upgraded is not None:
+            upgraded.connection_lost(exc)
 
     def eof_received(self) -> None:
         """Close: a client that sends nothing more is not answered."""
@@ -187,6 +194,16 @@ class ClientConnection(RequestSink):
             self.pipeline.append(request)
             self.settle_reading()
 
+    def upgrade(self, head: bytes, rest: bytes) -> None:
+        if self.current is not None or self.pipeline or self.write_paused or self._upgrades is None:
+            self.refuse(400, "a request for another protocol has to wait for the answers to those before it")
+            return
+        self.cached_head = None
+        self.reader.stop()
+        self._upgraded = upgraded = self._upgrades.protocol()
+        upgraded.connection_made(self.transport)
+        upgraded.data_received(head + rest)
+
     def refuse(self, status: int, message: str) -> None:
         self._refuse(status, message, responses.NO_EXTRA)
 
@@ -202,12 +219,14 @@ class ClientConnection(RequestSink):
     def shutdown(self) -> None:
         """Close when nothing is in progress, else after the request in progress."""
         self.retire()
-        if self.current is None and not self.reader.in_message:
+        if self._upgraded is None and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
         """Apply the timeouts. `now` is the loop's time in seconds."""
         bounds, waited, reader = self._endpoint.bounds, now - self.since, self.reader
+        if self._upgraded is not None:
+            return  # its own protocol has deadlines of its own
         if self._lingering:
             if waited > LINGER_SECONDS:
                 self.transport.abort()
@@ -234,6 +253,9 @@ class ClientConnection(RequestSink):
 
     def _read(self, data: bytes) -> None:
         """Parse it, and keep the head where all of it is one request to an MCP endpoint."""
+        if self._upgraded is not None and not self._buffer.waiting:
+            self._upgraded.data_received(data)
+            return
         self._whole = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
         self._whole = False
@@ -242,7 +264,9 @@ class ClientConnection(RequestSink):
             self.cached_head = self._endpoint.head_cache.learn(latest, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
-        if not self.reading_stopped:
+        if self._upgraded is not None:
+            self._upgraded.data_received(bytes(data))
+        elif not self.reading_stopped:
             self.reader.feed(data)
 
     def _serve(self, request: HttpExchange | FallbackRequest) -> None:
@@ -272,6 +296,9 @@ class ClientConnection(RequestSink):
 
     def _pause(self) -> None:
         """The client does not read: read nothing more from it either."""
+        if self._upgraded is not None:
+            self._upgraded.pause_writing()
+            return
         self.write_paused = True
         self.since = self._clock()
         current = self.current
@@ -286,6 +313,9 @@ class ClientConnection(RequestSink):
         self.count_unread()
 
     def _resume(self) -> None:
+        if self._upgraded is not None:
+            self._upgraded.resume_writing()
+            return
         self._count(0)
         self.write_paused = False
         current = self.current

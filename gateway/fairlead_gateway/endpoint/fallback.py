@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 from fairlead_gateway.endpoint import framing
 from fairlead_gateway.endpoint.exchange import HttpConnection
 from fairlead_gateway.endpoint.framing import Field
+from fairlead_gateway.endpoint.upgrades import UpgradeHandler
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -51,8 +52,10 @@ class UvicornProtocols:
 class FallbackServer:
     """Serves the requests of an ASGI application."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, upgrades: UpgradeHandler | None = None) -> None:
         self._app = app
+        self.upgrades = upgrades
+        """Handler of requests for another protocol; None: there are none."""
         self.protocols = UvicornProtocols(self._serve)
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -80,6 +80,18 @@ def forwarded(method: bytes, target: bytes, version: str, fields: Sequence[Field
     return b"\r\n".join([*lines, b"", b""]), chunked
 
 
+def upgrading(method: bytes, target: bytes, fields: Sequence[Field]) -> bytes:
+    """The head of a checked request that asks for another protocol, for the parser of that protocol's handler. Raises
+    FramingError.
+    """
+    wanted = _joined(fields, b"upgrade") or b""
+    if b"\r" in wanted or b"\n" in wanted:
+        raise FramingError(400, "a header field has a line break in it")
+    bare = [field for field in fields if field[0] not in (_CODING, _LENGTH)]
+    lines, _ = forwarded(method, target, "1.1", bare)
+    return lines[:-2] + b"connection: upgrade\r\nupgrade: %b\r\n\r\n" % wanted
+
+
 def without_upgrade(method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bytes:
     """The head of a request that offers to speak another protocol, without the offer."""
     lines = [b"%b %b HTTP/1.1" % (method, target)]

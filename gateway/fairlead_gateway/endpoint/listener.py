@@ -12,6 +12,7 @@ from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import Application, FallbackServer
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
+from fairlead_gateway.endpoint.upgrades import UpgradeHandler
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,17 @@ class Listener:
     """Serves one address. `port` 0 takes a free one, which `port` then names."""
 
     def __init__(
-        self, endpoint: McpEndpoint, app: Application, host: str, port: int, certificates: Certificates | None = None
+        self,
+        endpoint: McpEndpoint,
+        app: Application,
+        host: str,
+        port: int,
+        certificates: Certificates | None = None,
+        upgrades: UpgradeHandler | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._certificates = certificates
-        self._fallbacks = FallbackServer(app)
+        self._fallbacks = FallbackServer(app, upgrades)
         self.connections: set[ClientConnection] = set()
         """Open connections."""
         self.host = host

@@ -44,6 +44,10 @@ class RequestSink(HttpConnection):
         """A request can be served: an exchange with its body, a fallback request before it."""
         raise NotImplementedError
 
+    def upgrade(self, head: bytes, rest: bytes) -> None:
+        """A request asks for another protocol, and is taken over: the `rest` of the bytes is of that protocol."""
+        raise NotImplementedError
+
     def refuse(self, status: int, message: str) -> None:
         """Nothing more of this connection can be read."""
         raise NotImplementedError
@@ -54,7 +58,7 @@ class RequestReader:
 
     __slots__ = (
         "_endpoint", "_fallback", "_fallbacks", "_fields", "_instead", "_number", "_overhead", "_reading",
-        "_sink", "_target", "in_head", "in_message", "parser",
+        "_sink", "_taken_over", "_target", "in_head", "in_message", "parser",
     )  # fmt: skip
 
     def __init__(self, endpoint: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
@@ -72,6 +76,8 @@ class RequestReader:
         self._overhead = 0
         self._instead = b""
         """Head to parse in place of one that offers an upgrade."""
+        self._taken_over = False
+        """Whether that head is one for the handler of upgrades."""
         self.in_head = False
         self.in_message = False
 
@@ -79,7 +85,11 @@ class RequestReader:
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
-            self._decline_upgrade(bytes(data[error.args[0] :]))
+            rest = bytes(data[error.args[0] :])
+            if self._taken_over:
+                self._sink.upgrade(self._instead, rest)
+            else:
+                self._decline_upgrade(rest)
             return
         except httptools.HttpParserError as error:
             cause = error.__context__
@@ -222,7 +232,12 @@ class RequestReader:
         version, method = self.parser.get_http_version(), self.parser.get_method()
         fields = framing.settled(version, self._fields, self._target)
         if self.parser.should_upgrade():
-            self._instead = framing.forwarded(method, self._target, version, fields)[0]
+            upgrades = self._fallbacks.upgrades
+            self._taken_over = version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields)
+            if self._taken_over:
+                self._instead = framing.upgrading(method, self._target, fields)
+            else:
+                self._instead = framing.forwarded(method, self._target, version, fields)[0]
             return
         self._fallback = request = FallbackRequest(self._fallbacks, self._sink)
         request.keep_alive = self.parser.should_keep_alive()

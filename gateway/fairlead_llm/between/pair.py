@@ -22,7 +22,6 @@ from fairlead_llm.between.provider_errors import body_of_error, error_of, refusa
 from fairlead_llm.between.tools_for import TranslatedTools, translated_choice, translated_tools
 from fairlead_llm.family_request import OWN_MEMBER
 from fairlead_llm.wire import (
-    EVENT_STREAM,
     BadAnswer,
     BadRequest,
     CallPlace,
@@ -32,6 +31,7 @@ from fairlead_llm.wire import (
     WireRequest,
 )
 from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode

@@ -19,8 +19,9 @@ from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.signatures import without_thoughts
 from fairlead_llm.gemini.stream import GeminiStream
-from fairlead_llm.wire import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import BadRequest, CallPlace, KeptTurn, WireRequest
 from fairlead_models.errors import LlmError
+from fairlead_models.media_types import EVENT_STREAM
 
 
 class GeminiFormat(FamilyFormat):

@@ -1,0 +1,43 @@
+"""Figures of speech sessions at /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_gateway.metrics.exposition import cumulated
+from fairlead_speech.metrics import SpeechMetrics
+
+
+class SpeechCollector(Collector):
+    """Figures of all speech sessions of one gateway."""
+
+    def __init__(self) -> None:
+        self.metrics = SpeechMetrics()
+
+    def collect(self) -> Iterable[Metric]:
+        metrics = self.metrics
+        active = GaugeMetricFamily(
+            "fairlead_speech_sessions_active", "Speech sessions that are open", labels=["engine"]
+        )
+        for engine, number in [*metrics.active.items()]:
+            active.add_metric([engine], number)
+        text = "Speech sessions, by how they ended: ok, cut, stalled, provider_closed, drained, failed, or a refusal"
+        sessions = CounterMetricFamily("fairlead_speech_sessions", text, labels=["engine", "outcome"])
+        text = "Frames of speech sessions, by direction: to_provider, to_client"
+        frames = CounterMetricFamily("fairlead_speech_frames", text, labels=["engine", "direction"])
+        text = "Calls of tools in speech sessions: ok, error, cancelled, or duplicate (an id again, not run)"
+        calls = CounterMetricFamily("fairlead_speech_tool_calls", text, labels=["engine", "outcome"])
+        text = "Changes of the tier of a speech session, by the tier that it has from then on"
+        tiers = CounterMetricFamily("fairlead_speech_tier_changes", text, labels=["engine", "tier"])
+        counted = ((sessions, metrics.sessions), (frames, metrics.frames), (calls, metrics.calls))
+        for family, counts in (*counted, (tiers, metrics.tier_changes)):
+            for labels, count in [*counts.items()]:
+                family.add_metric([*labels], count)
+        text = "Time that a frame of a speech session spends in the gateway, waits for a slow peer included, in seconds"
+        delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
+        for direction, histogram in metrics.delays.items():
+            delays.add_metric([direction], *cumulated(histogram))
+        yield from (active, sessions, frames, calls, tiers, delays)

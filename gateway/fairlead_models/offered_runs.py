@@ -1,0 +1,88 @@
+"""Runs calls of tools that a model was offered: each goes the way of every call, whatever the model spoke over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_gateway.calls.direct import Origin
+from fairlead_models.offered_calls import offered_calls
+from fairlead_models.offers import OfferWishes, ToolOffer
+from fairlead_rest.bodies import encode
+from fairlead_rest.context import RestContext
+from fairlead_rest.requested_calls import Planned
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.tool_runs import result_for, run_calls
+
+AT_ONCE: Final = 32
+"""Calls of one message that run at the same time."""
+
+
+class OfferedRun(msgspec.Struct, frozen=True):
+    """One call that was run, or refused."""
+
+    plan: Planned
+    result: Mapping[str, Any] | None
+    """MCP result, refusals included."""
+    seconds: float
+    arguments: bytes
+    """Raw arguments as the model sees them."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result is an error."""
+        return bool(self.result and self.result.get("isError"))
+
+    @property
+    def tool(self) -> str | None:
+        """Exposed name of the tool that was called; None for a refused call."""
+        return self.plan.entry.name if self.plan.runs and self.plan.entry is not None else None
+
+    @property
+    def result_tokens(self) -> int:
+        """Tokens of the result's texts, about."""
+        content = (self.result or {}).get("content")
+        parts = content if isinstance(content, list) else []
+        texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        return sum(map(len, texts)) // 4
+
+
+async def run_offered(
+    context: RestContext,
+    origin: Origin,
+    get_catalog: Callable[[], SubjectCatalog],
+    wishes: OfferWishes,
+    offer: ToolOffer,
+    format_name: str,
+    calls: Sequence[ModelCall],
+    *,
+    room: int | None = None,
+    why: str = "",
+    approved: bool = False,
+) -> list[OfferedRun]:
+    """Run calls together, each by what policies say now. Those behind the first `room` are refused, for the reason
+    `why`. `approved`: the client said so, and they do not run by themselves. Cancelling cancels all calls. Raises
+    Problem.
+    """
+    shelf, found = await context.worker.do(
+        lambda: offered_calls(context, get_catalog(), wishes, offer, format_name, calls, approved=approved)
+    )
+    planned = found if room is None else _within(found, room, why)
+    with context.caller.holding(origin) as holding:
+        outcomes = await run_calls(context, origin, shelf, planned, holding, at_once=AT_ONCE)
+        results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
+    return [
+        OfferedRun(plan, result, outcome.seconds, _shown_arguments(call, plan))
+        for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True)
+    ]
+
+
+def _within(planned: list[Planned], room: int, why: str) -> list[Planned]:
+    return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
+
+
+def _shown_arguments(call: ModelCall, plan: Planned) -> bytes:
+    return plan.arguments if plan.call is call or not call.valid else encode(call.arguments)

@@ -1,0 +1,1 @@
+"""Speech sessions of models with the tools of the gateway: a bridge between a client and a provider, by WebSocket."""

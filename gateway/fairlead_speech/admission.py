@@ -1,0 +1,94 @@
+"""Which principal opens a speech session, and with which wishes: read from the request, before it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.core.identity import IDENTITY
+from fairlead_models.credentials import PROVIDER_KEY, take_credential
+from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.offers import OfferWishes
+from fairlead_rest.guard import RequestGuard
+
+WISHES: Final = {
+    "x-fairlead-tier": "tier", "x-fairlead-servers": "servers", "x-fairlead-tags": "tags",
+    "x-fairlead-tools": "tools", "x-fairlead-max-tools": "maxTools",
+}  # fmt: skip
+"""Headers, and parameters of the query, that say which tools a session gets: the members of a request's `fairlead`."""
+_LISTS: Final = frozenset({"servers", "tags"})
+_PROTOCOLS: Final = b"sec-websocket-protocol"
+_KEY_PROTOCOL: Final = "openai-insecure-api-key."
+"""Beginning of a subprotocol with a key: browsers can set no header of a WebSocket."""
+
+
+class SessionRequest(msgspec.Struct, frozen=True):
+    """Request for a session, of a principal that is known."""
+
+    origin: Origin
+    headers: Mapping[str, str]
+    """In small letters, without credentials."""
+    query: Mapping[str, str]
+    """Parameters for the provider, without credentials and wishes."""
+    wishes: OfferWishes
+    provider_key: str
+    """The caller's own key at the provider; empty without one."""
+
+
+class _Credentials:
+    """Reads a credential where an SDK or a browser has it."""
+
+    public = False
+    own_pages = False
+
+    def credential(self, scope: Any) -> bytes | None:
+        """As a value of `Authorization`; removed from the scope. Raises Problem."""
+        offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
+        keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
+        scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
+        if keys:
+            key = keys[0].removeprefix(_KEY_PROTOCOL).encode("latin-1")
+            scope["headers"].append((b"authorization", b"Bearer " + key))
+        return take_credential(scope)
+
+
+async def admitted(guard: RequestGuard, request: web.BaseRequest) -> SessionRequest:
+    """The request, of a principal that may be here. Raises LlmError."""
+    transport = request.transport
+    scope: dict[str, Any] = {
+        "type": "http",
+        "path": request.path,
+        "query_string": request.rel_url.raw_query_string.encode("latin-1"),
+        "headers": [(name.lower(), value) for name, value in request.raw_headers],
+        "client": None if transport is None else transport.get_extra_info("peername"),
+    }
+    problem = await guard.checked(scope, _Credentials())
+    if problem is not None:
+        raise of_problem(problem)
+    raw = {name: value for name, value in scope["headers"] if name != b"authorization"}
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw.items()}
+    query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    wishes = _wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
+    origin = Origin(scope["client"][0], raw, scope[IDENTITY])
+    return SessionRequest(origin, headers, query, wishes, scope.get(PROVIDER_KEY, ""))
+
+
+def _wishes(said: Mapping[str, str]) -> OfferWishes:
+    """Raises LlmError."""
+    found: dict[str, object] = {}
+    for name, value in said.items():
+        member = WISHES[name]
+        if value.strip():
+            words = [word.strip() for word in value.split(",") if word.strip()]
+            found[member] = words if member in _LISTS else value.strip()
+    try:
+        if "maxTools" in found:
+            found["maxTools"] = msgspec.json.decode(str(found["maxTools"]), type=int)
+        return msgspec.convert(found, OfferWishes)
+    except msgspec.MsgspecError as error:
+        raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error

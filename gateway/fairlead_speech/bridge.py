@@ -1,0 +1,130 @@
+"""Carries frames between the two sides of a session until one of them ends, whatever their wire format is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fairlead_gateway.telemetry import Histogram
+from fairlead_speech.metrics import TO_CLIENT, TO_PROVIDER, SpeechMetrics
+from fairlead_speech.session import BridgedSession
+from fairlead_speech.sockets import GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER, Closing, SessionSocket
+
+STALLED_SECONDS: Final = 10.0
+"""Time for which a side may read nothing; the other side is held up meanwhile."""
+LOOK_SECONDS: Final = 1.0
+"""Time between two looks for sides that do not read, and for the end of a drain."""
+OK: Final = "ok"
+CUT: Final = "cut"
+"""A connection ended without a close."""
+STALLED: Final = "stalled"
+PROVIDER_CLOSED: Final = "provider_closed"
+DRAINED: Final = "drained"
+FAILED: Final = "failed"
+_RETIRED: Final = "the gateway is being restarted: open the session again"
+
+
+class SpeechBridge:
+    """One session that runs."""
+
+    def __init__(
+        self,
+        client: SessionSocket,
+        provider: SessionSocket,
+        session: BridgedSession,
+        engine: str,
+        metrics: SpeechMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._provider = provider
+        self._session = session
+        self._engine = engine
+        self._metrics = metrics
+        self._clock = clock
+        self._retiring: float | None = None
+        """Time at which the session is closed, whatever it does."""
+        self._retired = asyncio.Event()
+
+    def retire(self, deadline: float) -> None:
+        """Close the session when the model has answered, at the latest at `deadline`, in seconds of the clock."""
+        self._retiring = deadline
+        self._retired.set()
+
+    async def run(self) -> str:
+        """Carry frames until a side ends, then close the other one. The outcome, one of the constants here."""
+        session = self._session
+        pumps = {
+            asyncio.create_task(
+                self._pump(self._client, self._provider, session.client_audio, session.from_client, TO_PROVIDER)
+            ): "client",
+            asyncio.create_task(
+                self._pump(self._provider, self._client, session.provider_audio, session.from_provider, TO_CLIENT)
+            ): "provider",
+            asyncio.create_task(self._watch()): "gateway",
+        }
+        try:
+            done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            ended = next(iter(done))
+            return await self._end(pumps[ended], ended)
+        finally:
+            for task in pumps:
+                task.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            await session.aclose()
+
+    async def _end(self, side: str, ended: asyncio.Task[tuple[str, Closing]]) -> str:
+        """Close what is open."""
+        if ended.exception() is not None:
+            outcome, closing = FAILED, Closing(INTERNAL_ERROR, "the gateway failed; its log says why")
+        else:
+            outcome, closing = ended.result()
+        closes = []
+        if side != "client":
+            closes.append(self._client.close(closing))
+        if side != "provider":
+            closes.append(self._provider.close(Closing(1000)))
+        await asyncio.gather(*closes)
+        if (error := ended.exception()) is not None:
+            raise error
+        return outcome if side != "provider" or outcome == CUT else PROVIDER_CLOSED
+
+    async def _pump(
+        self,
+        source: SessionSocket,
+        sink: SessionSocket,
+        passing: tuple[bytes, ...],
+        look: Callable[[bytes], Awaitable[bytes | None]],
+        direction: str,
+    ) -> tuple[str, Closing]:
+        """Carry the frames of one side; how it ended."""
+        clock, frames, key = self._clock, self._metrics.frames, (self._engine, direction)
+        delay: Histogram = self._metrics.delays[direction]
+        while True:
+            frame = await source.receive()
+            if isinstance(frame, Closing):
+                return OK if frame.clean else CUT, frame.passed_on()
+            began = clock()
+            passed = frame if frame.startswith(passing) else await look(frame)
+            if passed is not None:
+                await sink.send(passed)
+            frames[key] += 1
+            delay.observe(round((clock() - began) * 1e9))
+
+    async def _watch(self) -> tuple[str, Closing]:
+        """Look for what ends a session from outside."""
+        while True:
+            if self._retiring is not None:
+                await asyncio.sleep(LOOK_SECONDS / 10)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._retired.wait()
+            if self._client.stalled_seconds > STALLED_SECONDS:
+                return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model said")
+            if self._provider.stalled_seconds > STALLED_SECONDS:
+                return STALLED, Closing(INTERNAL_ERROR, "the provider did not read what the client said")
+            if self._retiring is not None and (not self._session.responding or self._clock() >= self._retiring):
+                return DRAINED, Closing(GOING_AWAY, _RETIRED)

@@ -1,0 +1,72 @@
+"""Endpoint for ephemeral secrets, with which a browser or phone speaks to OpenAI Realtime itself (WebRTC)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead_models.credentials import PROVIDER_KEY
+from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownModel
+from fairlead_models.upstream import ProviderClient, ProviderUnavailable
+from fairlead_rest.bodies import JSON, decode, encode, read_pieces
+from fairlead_rest.problems import Problem
+from fairlead_speech.realtime.events import member, members
+from fairlead_speech.realtime.tools import has_provider_mcp
+
+CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
+MAX_BODY: Final = 1 << 20
+"""Bytes of a request."""
+_OFF: Final = (
+    "client secrets are off here: with one, a client speaks to the provider past this gateway's policies, limits and "
+    "audit log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
+)
+
+
+class ClientSecrets:
+    """Passes requests for secrets to the provider of their model."""
+
+    def __init__(
+        self, providers: Callable[[], Providers], client: ProviderClient, *, allowed: bool, provider_mcp: bool
+    ) -> None:
+        """`provider_mcp`: whether the session may have the provider call MCP servers."""
+        self._providers = providers
+        self._client = client
+        self._allowed = allowed
+        self._provider_mcp = provider_mcp
+
+    async def answer(self, request: Request) -> Response:
+        """The provider's answer. Raises LlmError."""
+        if not self._allowed:
+            raise LlmError(403, _OFF, "client_secrets_off")
+        try:
+            body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
+        except Problem as problem:
+            raise of_problem(problem) from problem
+        session = member(body, "session")
+        if not self._provider_mcp and has_provider_mcp(members(session, "tools")):
+            raise LlmError(400, "tools of type mcp are refused here", "mcp_tools_refused", param="session.tools")
+        providers, key = self._providers(), str(request.scope.get(PROVIDER_KEY, ""))
+        try:
+            _, targets = providers.targets(str(session.get("model", "")), keyed=bool(key))
+        except UnknownModel as error:
+            raise LlmError(404, str(error), "model_not_found", param="session.model") from error
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
+        target = next((each for each in targets if providers.by_name[each.provider].kind == "openai"), None)
+        if target is None:
+            raise LlmError(404, "no provider of that model has OpenAI's Realtime API", "model_not_found")
+        sent = encode({**body, "session": {**session, "model": target.model}})
+        try:
+            answer = await self._client.send(
+                providers.by_name[target.provider], "/realtime/client_secrets", sent, {}, (), key
+            )
+            said = await answer.whole()
+        except ProviderUnavailable as error:
+            raise LlmError(502, f"{target.provider}: {error}", "provider_unavailable") from error
+        if answer.status in (401, 403):
+            raise LlmError(answer.status, f"{target.provider} refused its key", "provider_refused")
+        return Response(said, answer.status, None, JSON)

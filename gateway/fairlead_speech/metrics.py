@@ -1,0 +1,55 @@
+"""Counters of speech sessions, recorded as they go; `fairlead_gateway.metrics.speech` shows them. Pure recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from fairlead_gateway.telemetry import Histogram
+
+OK: Final = "ok"
+ERROR: Final = "error"
+CANCELLED: Final = "cancelled"
+DUPLICATE: Final = "duplicate"
+"""Outcome of a call whose id came before: it was not run."""
+TO_PROVIDER: Final = "to_provider"
+TO_CLIENT: Final = "to_client"
+
+
+class SpeechMetrics:
+    """All figures of one gateway. Engines, outcomes and directions are closed sets."""
+
+    def __init__(self) -> None:
+        self.active: Counter[str] = Counter()
+        """By engine."""
+        self.sessions: Counter[tuple[str, str]] = Counter()
+        """By engine and outcome."""
+        self.frames: Counter[tuple[str, str]] = Counter()
+        """By engine and direction."""
+        self.delays: dict[str, Histogram] = {TO_PROVIDER: Histogram(), TO_CLIENT: Histogram()}
+        """Time that a frame spends in the gateway, by direction."""
+        self.calls: Counter[tuple[str, str]] = Counter()
+        """By engine and outcome."""
+        self.tier_changes: Counter[tuple[str, str]] = Counter()
+        """By engine and new tier."""
+
+    def begun(self, engine: str) -> None:
+        """A session begins."""
+        self.active[engine] += 1
+
+    def ended(self, engine: str, outcome: str) -> None:
+        """A session that began is over."""
+        self.active[engine] -= 1
+        self.sessions[engine, outcome] += 1
+
+    def refused(self, engine: str, outcome: str) -> None:
+        """A session was refused before it began."""
+        self.sessions[engine, outcome] += 1
+
+    def call(self, engine: str, outcome: str) -> None:
+        """A call of a tool of the gateway is over."""
+        self.calls[engine, outcome] += 1
+
+    def tier_changed(self, engine: str, tier: str) -> None:
+        """A session goes on in another tier, one of the installation's."""
+        self.tier_changes[engine, tier] += 1

@@ -1,0 +1,1 @@
+"""Bridge for OpenAI Realtime, in the form of its general availability."""

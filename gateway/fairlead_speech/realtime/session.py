@@ -1,0 +1,383 @@
+"""Session of OpenAI Realtime between a client and the provider, with the tools of the gateway.
+
+The client speaks to the gateway as to the provider, and sees what it would see there: tools of the gateway, their calls
+and their results are left out of what it gets. Wire format: OpenAI Realtime API, general availability.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.arguments import read as read_arguments
+from fairlead_formats.messages.call import Carry, ModelCall
+from fairlead_formats.registry import message_format
+from fairlead_models.offers import ToolOffer
+from fairlead_models.request_record import RequestRecord
+from fairlead_rest.problems import Problem
+from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime.hearing import HeardText, Hearing
+from fairlead_speech.realtime.hidden_items import HiddenItems
+from fairlead_speech.realtime.responses import ResponseTurns
+from fairlead_speech.realtime.rounds import CallRounds
+from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
+from fairlead_speech.results import unspoken
+from fairlead_speech.session import FrameSink
+from fairlead_speech.tiers import SpokenTier, UnknownTier
+from fairlead_speech.tool_calls import ToolCallHandler
+from fairlead_speech.toolbox import SessionToolbox
+
+ENGINE: Final = "openai-realtime"
+SESSION_UPDATE: Final = "fairlead.session.update"
+"""Event of a client that is for the gateway: `{tier?, queue_depth?}`."""
+TOOL_RESULT: Final = "fairlead.tool_result"
+"""Event for a client: parts of a result that cannot be spoken."""
+CLIENT_ASKS: Final = "client"
+"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
+MOST_OWN: Final = 256
+"""Events of the gateway that are remembered until they are refused."""
+_CARRY: Final = Carry(images=False)
+_MCP_REFUSED: Final = (
+    "tools of type mcp are called by the provider itself, past this gateway's policies and audit log, and are refused "
+    "here: the gateway brings the tools of its own servers"
+)
+_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
+_WATCHED: Final = frozenset({f"{_TRANSCRIPT}delta", f"{_TRANSCRIPT}completed"})
+_encode: Final = msgspec.json.encode
+log = logging.getLogger(__name__)
+
+
+class _Wish(msgspec.Struct):
+    """Members of a SESSION_UPDATE."""
+
+    tier: str | None = None
+    queue_depth: int | None = None
+
+
+class RealtimeSession:
+    """One session. `aclose` it."""
+
+    client_audio: tuple[bytes, ...] = events.CLIENT_AUDIO
+    provider_audio: tuple[bytes, ...] = events.PROVIDER_AUDIO
+
+    def __init__(
+        self,
+        client: FrameSink,
+        provider: FrameSink,
+        toolbox: SessionToolbox,
+        tier: SpokenTier,
+        record: RequestRecord,
+        metrics: SpeechMetrics,
+        *,
+        provider_mcp: bool,
+    ) -> None:
+        """`provider_mcp`: whether a client may have the provider itself call MCP servers."""
+        self._client = client
+        self._provider = provider
+        self._toolbox = toolbox
+        self._tier = tier
+        self._record = record
+        self._metrics = metrics
+        self._provider_mcp = provider_mcp
+        self._tools = SessionTools()
+        self._turns = ResponseTurns()
+        self._hidden = HiddenItems()
+        self._rounds = CallRounds()
+        self._hearing = Hearing(self._heard)
+        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
+        self._outputs: list[tuple[str, Event]] = []
+        """Results that wait for the end of a response, with the ids of their calls."""
+        self._own_events: OrderedDict[str, str] = OrderedDict()
+        """Ids of the gateway's events, whose refusals the client does not hear of, with the items that they make."""
+        self._began = False
+        self._takes_tools = True
+
+    @property
+    def responding(self) -> bool:
+        """Whether the model is in the middle of an answer, or owes one."""
+        return self._turns.owes or bool(self._calls.running)
+
+    # The interface of every engine
+
+    async def set_tools(self, offer: ToolOffer) -> None:
+        """Show these tools: at once between two responses, else after the one in progress."""
+        self._tools.show(offer)
+        await self._settle()
+
+    async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
+        """Give the model a result, and the client what cannot be spoken of it."""
+        parts = unspoken(result)
+        if parts:
+            event = {"type": TOOL_RESULT, "event_id": events.own_id(), "call_id": call.id, "name": call.wire_name}
+            await self._client.send(_encode({**event, "content": parts}))
+        written = message_format(ENGINE).write_results([call], [result], _CARRY)
+        created = (each for each in written.messages if each.get("type") == "conversation.item.create")
+        self._outputs += [(call.id, each) for each in created]
+        await self._settle()
+
+    async def aclose(self) -> None:
+        """Cancel the calls that run, and drop what is not looked through."""
+        await self._hearing.aclose()
+        await self._calls.aclose()
+
+    # Frames of the client
+
+    async def from_client(self, frame: bytes) -> bytes | None:
+        """The frame as the provider gets it; None where it gets none."""
+        kind = events.kind_of(frame)
+        if kind == "session.update":
+            return await self._client_update(frame)
+        if kind == "response.create":
+            return await self._client_asks(frame)
+        if kind == "conversation.item.create":
+            await self._client_says(events.read(frame))
+        elif kind == SESSION_UPDATE:
+            await self._wish(frame)
+            return None
+        return frame
+
+    async def _client_update(self, frame: bytes) -> bytes | None:
+        event = events.read(frame)
+        session = member(event, "session")
+        if not await self._allowed(event, session, "session.tools"):
+            return None
+        if session.get("type") == "transcription":
+            self._takes_tools = False
+        if "tools" in session and self._takes_tools and self._began:
+            # a tool of the client's may have the name of one of ours: the offer is made anew beside them
+            names = frozenset(text(tool, "name") for tool in members(session, "tools"))
+            self._tools.show(await self._toolbox.show(self._tier.current, names))
+        # no wait from here to its sending: updates are answered in the order in which they are sent
+        return _encode(self._tools.client_update(event))
+
+    async def _client_asks(self, frame: bytes) -> bytes | None:
+        event = events.read(frame)
+        response = member(event, "response")
+        if not await self._allowed(event, response, "response.tools"):
+            return None
+        if response.get("conversation") != "none":
+            self._rounds.client_asks()
+            self._turns.client_asks()
+        if text(event, "event_id"):
+            return frame
+        # with an id, its refusal can be told from others
+        return _encode({**event, "event_id": self._own_event(CLIENT_ASKS)})
+
+    async def _client_says(self, event: Event) -> None:
+        """Hear what the user writes."""
+        item = member(event, "item")
+        words = [text(part, "text") for part in members(item, "content") if part.get("type") == "input_text"]
+        if item.get("type") == "message" and item.get("role") == "user" and words:
+            turn = text(item, "id") or events.own_id()
+            await self._heard(HeardText(turn, " ".join(words), final=True, grows=False))
+
+    async def _allowed(self, event: Event, place: Event, param: str) -> bool:
+        """Whether the tools at a place of a client's event are allowed; the client is told where they are not."""
+        if self._provider_mcp or not has_provider_mcp(members(place, "tools")):
+            return True
+        refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
+        await self._client.send(refusal)
+        return False
+
+    async def _wish(self, frame: bytes) -> None:
+        try:
+            wish = msgspec.json.decode(frame, type=_Wish)
+            before = self._tier.current
+            if wish.queue_depth is not None:
+                self._tier.queue(wish.queue_depth)
+            if wish.tier is not None:
+                self._tier.name(wish.tier)
+        except (msgspec.MsgspecError, UnknownTier) as error:
+            event_id = events.read(frame).get("event_id")
+            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
+        else:
+            await self._in_tier(before)
+
+    # Frames of the provider
+
+    async def from_provider(self, frame: bytes) -> bytes | None:
+        """The frame as the client gets it; None where it gets none."""
+        kind = events.kind_of(frame)
+        event = events.read(frame) if kind else {}
+        seen: Event | None = event
+        if kind in ("session.created", "session.updated"):
+            seen = await self._session(kind, event)
+        elif kind == "error":
+            seen = self._error(event)
+            await self._settle()
+        elif kind == "response.created":
+            self._response_began(event)
+        elif kind == "response.done":
+            seen = self._hidden.response(event)
+            await self._client.send(frame if seen is event else _encode(seen))
+            await self._response_done(event)
+            return None
+        elif kind.startswith("response."):
+            seen = self._of_response(kind, event)
+        elif kind.startswith("conversation.item."):
+            seen = await self._of_item(kind, event)
+        elif kind == "input_audio_buffer.speech_started":
+            self._turns.speech_began()
+            self._calls.interrupt()
+        elif kind == "input_audio_buffer.committed":
+            self._turns.speech_taken()
+            await self._settle()
+        elif kind == "input_audio_buffer.cleared":
+            self._turns.speech_dropped()
+            await self._settle()
+        return frame if seen is event else None if seen is None else _encode(seen)
+
+    async def _session(self, kind: str, event: Event) -> Event | None:
+        session = member(event, "session")
+        audio = member(member(session, "audio"), "input")
+        if "turn_detection" in audio:
+            self._turns.answers_speech = member(audio, "turn_detection").get("create_response", True) is not False and (
+                audio["turn_detection"] is not None
+            )
+        if kind == "session.created" and not self._began:
+            self._began = True
+            self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
+            await self._client.send(_encode(event))
+            if self._takes_tools and self._toolbox.wanted:
+                await self._tier.begin()
+                await self._show()
+            return None
+        return self._tools.updated(event) if kind == "session.updated" else event
+
+    def _error(self, event: Event) -> Event | None:
+        error = member(event, "error")
+        named = text(error, "event_id")
+        code = text(error, "code")
+        if named in self._own_events:
+            item = self._own_events.pop(named)
+            if item == CLIENT_ASKS:
+                self._turns.client_refused()
+                return {**event, "error": {**error, "event_id": None}}
+            log.info("The provider refused an event of the gateway: %s", code[:64])
+            if item:
+                self._turns.taken(item)
+            else:
+                self._turns.refused(active=code == "conversation_already_has_active_response")
+            return None
+        update = self._tools.refused(named)
+        if update is None:
+            self._turns.client_refused()  # if it was not that, the next response asked for is refused, and tried again
+            return event
+        own, unnamed = update
+        if own:
+            log.warning("The provider refused the tools of a speech session: %s", code[:64])
+            return None
+        return {**event, "error": {**error, "event_id": None}} if unnamed else event
+
+    def _response_began(self, event: Event) -> None:
+        response = member(event, "response")
+        if response.get("conversation_id", "") is not None:  # null: out of the conversation, beside all others
+            self._turns.began()
+            self._rounds.began(text(response, "id"))
+        self._record.round_answered()
+
+    async def _response_done(self, event: Event) -> None:
+        response = member(event, "response")
+        for item in members(response, "output"):  # for a provider that leaves `response.output_item.done` out
+            if text(item, "call_id") not in self._calls:
+                self._called(text(response, "id"), item)
+        usage = member(response, "usage")
+        if usage:
+            self._record.response_used(usage)
+        if response.get("conversation_id", "") is not None:
+            self._turns.done()
+            self._rounds.done(text(response, "id"), completed=response.get("status") == "completed")
+        await self._settle()
+
+    def _of_response(self, kind: str, event: Event) -> Event | None:
+        item = member(event, "item")
+        if item.get("type") == "function_call":
+            if self._tools.is_own(text(item, "name")):
+                self._hidden.hide(text(item, "id"))
+            if kind == "response.output_item.done":
+                self._called(text(event, "response_id"), item)
+        return self._hidden.shown(kind, event)
+
+    async def _of_item(self, kind: str, event: Event) -> Event | None:
+        item = member(event, "item")
+        if item.get("type") == "function_call" and self._tools.is_own(text(item, "name")):
+            self._hidden.hide(text(item, "id"))
+        if text(item, "id") in self._hidden:
+            self._turns.taken(text(item, "id"))
+        if kind in _WATCHED:
+            final = kind.endswith("completed")
+            said = text(event, "transcript" if final else "delta")
+            self._hearing.add(HeardText(text(event, "item_id"), said, final, grows=not final))
+        return self._hidden.shown(kind, event)
+
+    # Inside
+
+    def _called(self, response: str, item: Event) -> None:
+        """Run a call that is whole. Arguments of an interrupted one may be cut off: it is not."""
+        if item.get("type") != "function_call" or item.get("status") != "completed":
+            return
+        ident, name = text(item, "call_id"), text(item, "name")
+        if not self._tools.is_own(name):
+            self._rounds.client_calls(response)
+            return
+        call = ModelCall(ident, name, read_arguments(item.get("arguments")))
+        if self._calls.begin(call):
+            self._rounds.calls(response, ident)
+
+    async def _heard(self, heard: HeardText) -> None:
+        """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
+        before = self._tier.current
+        changed = await self._tier.heard(heard.turn, heard.text, final=heard.final, grows=heard.grows)
+        if changed or heard.final:
+            await self._in_tier(before)
+
+    async def _in_tier(self, before: str | None) -> None:
+        """Show the tools of the tier as it is now."""
+        now = self._tier.current
+        if now != before and now is not None:
+            self._metrics.tier_changed(ENGINE, now)
+        if self._began and self._takes_tools:
+            await self._show()
+
+    async def _show(self) -> None:
+        try:
+            offer = await self._toolbox.show(self._tier.current, self._tools.client_names)
+        except Problem as problem:  # its tier is gone from the installation, or its policies are
+            log.info("A speech session keeps its tools: %s", problem.document.code)
+        else:
+            await self.set_tools(offer)
+
+    async def _settle(self) -> None:
+        """Send what waited for the end of a response: tools, results, and the wish for the next response."""
+        if not self._turns.free or not self._began:
+            return
+        update = self._tools.own_update() if self._takes_tools else None
+        if update is not None:
+            await self._provider.send(_encode(update))
+        outputs, self._outputs = self._outputs, []
+        for call, created in outputs:
+            item = events.own_id()
+            event_id = self._own_event(item)
+            self._hidden.hide(item)
+            self._turns.sent(item)
+            await self._provider.send(
+                _encode({**created, "event_id": event_id, "item": {**created["item"], "id": item}})
+            )
+            if self._rounds.answered(call):
+                self._turns.want()
+        if self._turns.ask():
+            await self._provider.send(_encode({"type": "response.create", "event_id": self._own_event("")}))
+
+    def _own_event(self, item: str) -> str:
+        """Id of a new event of the gateway, which makes that item."""
+        event_id = events.own_id()
+        self._own_events[event_id] = item
+        if len(self._own_events) > MOST_OWN:
+            self._own_events.popitem(last=False)
+        return event_id

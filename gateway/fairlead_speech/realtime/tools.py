@@ -1,0 +1,133 @@
+"""Tools of a session: one list of the client's and the gateway's for the provider, the client's alone for the client.
+
+Pure. A provider answers each `session.update` by one `session.updated` or one `error`, in order; only errors name the
+update.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_models.offers import ToolOffer
+from fairlead_speech.realtime.events import Event, member, members, own_id, text
+
+MEMBERS: Final = ("type", "name", "description", "parameters")
+"""Members of a tool; with any other the provider refuses the whole update."""
+MOST_DESCRIPTION: Final = 1024
+"""Characters of a description that every model takes."""
+MOST_NAMES: Final = 4096
+"""Names of tools of the gateway that are remembered."""
+_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Update(msgspec.Struct):
+    event_id: str
+    own: bool
+    """Made by the gateway: the client does not hear of it."""
+    unnamed: bool
+    """The client gave it no id."""
+    before: list[Event]
+    """The client's tools before it."""
+
+
+class SessionTools:
+    """Tools of one session, and its updates that are not answered yet."""
+
+    def __init__(self) -> None:
+        self.client_tools: list[Event] = []
+        self._own: list[Event] = []
+        self._names: dict[str, None] = {}
+        self._sent: list[Event] | None = None
+        self._updates: deque[_Update] = deque()
+
+    @property
+    def client_names(self) -> frozenset[str]:
+        """Names of the client's own tools."""
+        return frozenset(text(tool, "name") for tool in self.client_tools)
+
+    def is_own(self, name: str) -> bool:
+        """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
+        return name in self._names and name not in self.client_names
+
+    def show(self, offer: ToolOffer) -> None:
+        """Take the gateway's tools from an offer. Calls that may not run by themselves are the client's."""
+        self._own = [written(each) for each in offer.definitions]
+        for tool in self._own:
+            if text(tool, "name") in offer.client_run:
+                self._names.pop(text(tool, "name"), None)
+                continue
+            self._names.pop(text(tool, "name"), None)
+            self._names[text(tool, "name")] = None
+        while len(self._names) > MOST_NAMES:
+            del self._names[next(iter(self._names))]
+
+    def own_update(self) -> Event | None:
+        """An update with the tools as they are now; None where the provider has them."""
+        tools = self._merged()
+        if tools == (self._sent or []):
+            return None
+        self._sent = tools
+        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools)
+        self._updates.append(update)
+        return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", "tools": tools}}
+
+    def client_update(self, event: Event) -> Event:
+        """A client's update as the provider gets it: with the gateway's tools where it has tools, and with an id."""
+        session, given = member(event, "session"), text(event, "event_id")
+        update = _Update(given or own_id(), own=False, unnamed=not given, before=self.client_tools)
+        self._updates.append(update)
+        if "tools" in session:
+            self.client_tools = members(session, "tools")
+            self._sent = self._merged()
+            session = {**session, "tools": self._sent}
+        return {**event, "event_id": update.event_id, "session": session}
+
+    def updated(self, event: Event) -> Event | None:
+        """The answer to the oldest update as the client sees it; None where that was the gateway's."""
+        update = self._updates.popleft() if self._updates else None
+        if update is not None and update.own:
+            return None
+        session = member(event, "session")
+        if "tools" not in session:
+            return event
+        shown = [tool for tool in members(session, "tools") if not self.is_own(text(tool, "name"))]
+        return {**event, "session": {**session, "tools": shown}}
+
+    def refused(self, event_id: str) -> tuple[bool, bool] | None:
+        """An error names an update: whether that was the gateway's, and whether its client gave it no id. None where
+        it names none.
+        """
+        for update in self._updates:
+            if update.event_id == event_id:
+                break
+        else:
+            return None
+        self._updates.remove(update)
+        if update.own:
+            self._own = []  # with the same tools the client's own updates would be refused, too
+            self._sent = self._merged()
+        else:
+            self.client_tools = update.before
+            self._sent = None
+        return update.own, update.unnamed
+
+    def _merged(self) -> list[Event]:
+        taken = self.client_names
+        return [*self.client_tools, *(tool for tool in self._own if text(tool, "name") not in taken)]
+
+
+def written(definition: bytes) -> Event:
+    """A definition as every model takes it."""
+    tool = {name: value for name, value in _tool(definition).items() if name in MEMBERS}
+    if len(text(tool, "description")) > MOST_DESCRIPTION:
+        tool["description"] = text(tool, "description")[: MOST_DESCRIPTION - 1] + "…"
+    return tool
+
+
+def has_provider_mcp(tools: Sequence[Event]) -> bool:
+    """Whether the provider itself would call MCP servers."""
+    return any(tool.get("type") == "mcp" for tool in tools)

@@ -1,0 +1,1 @@
+"""Servers of speech models that follow a script, and speak the real wire formats."""

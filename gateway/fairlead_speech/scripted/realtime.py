@@ -1,0 +1,264 @@
+"""Server of OpenAI Realtime (general availability) that follows a script, by WebSocket.
+
+It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, results only of
+calls that were made, and voice activity: audio that is not zero is speech, zeros end it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from fairlead_speech.scripted.realtime_response import ScriptedResponse
+from fairlead_speech.scripted.script import SpeechScript
+
+_TOOL: Final = frozenset({"type", "name", "description", "parameters"})
+_PROVIDER_TOOLS: Final = frozenset({"mcp"})
+_EXPIRES: Final = 3600
+_encode: Final = msgspec.json.encode
+
+
+class RefusedEvent(Exception):
+    """An event that is answered with an error."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+
+class ScriptedRealtime:
+    """The server. Its sessions share one script."""
+
+    def __init__(self, script: SpeechScript, key: str = "") -> None:
+        """With a `key`, sessions without it are refused."""
+        self.script = script
+        self._key = key
+        self.sessions: list[RealtimeScriptSession] = []
+        self.port = 0
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[ScriptedRealtime]:
+        """Serve at a free port of the loopback address; `port` says which."""
+        runner = web.ServerRunner(web.Server(self._answer))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            yield self
+        finally:
+            for session in self.sessions:
+                session.cut()
+            await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
+            return web.json_response({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401)
+        if request.path == "/v1/realtime/client_secrets":
+            session = msgspec.json.decode(await request.read())["session"]
+            return web.json_response({"value": "ek_scripted", "expires_at": _EXPIRES, "session": session})
+        if request.path != "/v1/realtime":
+            return web.json_response({"error": {"message": "not found"}}, status=404)
+        socket = web.WebSocketResponse(compress=False, max_msg_size=16 << 20)
+        await socket.prepare(request)
+        session = RealtimeScriptSession(socket, request, self.script)
+        self.sessions.append(session)
+        await session.run()
+        return socket
+
+
+class RealtimeScriptSession:
+    """One session, with all that it was sent."""
+
+    def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript) -> None:
+        self._socket = socket
+        self._request = request
+        self.query = dict(request.query)
+        self.headers = {name.lower(): value for name, value in request.headers.items()}
+        self.script = script
+        self.received: list[dict[str, Any]] = []
+        """Events of the client, in their order; of audio, too."""
+        self.config: dict[str, Any] = {
+            "type": "realtime", "object": "realtime.session", "id": "sess_1", "model": self.query.get("model", ""),
+            "output_modalities": ["audio"], "instructions": "", "tools": [], "tool_choice": "auto",
+            "expires_at": int(time.time()) + _EXPIRES,
+            "audio": {
+                "input": {
+                    "format": {"type": "audio/pcm", "rate": 24000}, "transcription": None,
+                    "turn_detection": {"type": "server_vad", "create_response": True, "interrupt_response": True},
+                },
+                "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "alloy"},
+            },
+        }  # fmt: skip
+        self.calls: set[str] = set()
+        """Ids of calls that were made and have no result."""
+        self.last_item: str | None = None
+        self._response: ScriptedResponse | None = None
+        self._speaking = False
+        self._numbers = itertools.count(1)
+        self.changed = asyncio.Condition()
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the tools that the model has."""
+        return [tool.get("name", tool["type"]) for tool in self.config["tools"]]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the other side closed it, or is gone."""
+        transport = self._request.transport
+        return self._socket.closed or transport is None or transport.is_closing()
+
+    @property
+    def close_code(self) -> int | None:
+        """Code that the other side closed with; None while it is open."""
+        return self._socket.close_code
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        """Events of one type that the client sent."""
+        return [event for event in self.received if event.get("type") == kind]
+
+    async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for so many events of a type of the client's."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: len(self.of_type(kind)) >= count)
+        return self.of_type(kind)
+
+    def ident(self, prefix: str) -> str:
+        """A new id."""
+        return f"{prefix}_{next(self._numbers):06}"
+
+    async def send(self, kind: str, **members: Any) -> None:
+        """Send an event."""
+        with contextlib.suppress(ConnectionError):
+            await self._socket.send_str(_encode({"type": kind, "event_id": self.ident("event"), **members}).decode())
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the session from the provider's side."""
+        await self._socket.close(code=code, message=reason.encode())
+
+    def cut(self) -> None:
+        """Cut the connection without a close."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    async def run(self) -> None:
+        """Answer events until the client is gone."""
+        await self.send("session.created", session=self.config)
+        async for message in self._socket:
+            if message.type is not WSMsgType.TEXT:
+                continue
+            event = msgspec.json.decode(message.data)
+            async with self.changed:
+                self.received.append(event)
+                self.changed.notify_all()
+            try:
+                await self._taken(event)
+            except RefusedEvent as refused:
+                error = {"type": "invalid_request_error", "code": refused.code, "message": str(refused)}
+                await self.send("error", error={**error, "param": refused.param, "event_id": event.get("event_id")})
+        if self._response is not None:
+            await self._response.cancel("client_cancelled", silent=True)
+
+    async def _taken(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "session.update":
+            await self._update(event.get("session") or {})
+        elif kind == "input_audio_buffer.append":
+            await self._hear(base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None))
+        elif kind == "input_audio_buffer.commit":
+            await self._commit()
+        elif kind == "conversation.item.create":
+            await self._create(event["item"])
+        elif kind == "response.create":
+            await self._respond(event.get("response") or {})
+        elif kind == "response.cancel":
+            if self._response is None:
+                raise RefusedEvent("response_cancel_not_active", "Cancellation failed: no active response found")
+            await self._response.cancel("client_cancelled")
+        else:
+            raise RefusedEvent("invalid_value", f"Invalid value: {kind!r}.", "type")
+
+    async def _update(self, session: dict[str, Any]) -> None:
+        if session.get("type") != "realtime":
+            raise RefusedEvent(
+                "missing_required_parameter", "Missing required parameter: 'session.type'.", "session.type"
+            )
+        if session.get("model", self.config["model"]) != self.config["model"]:
+            raise RefusedEvent("cannot_update_model", "The model of a session cannot be changed.", "session.model")
+        for place, tool in enumerate(session.get("tools") or ()):
+            unknown = sorted(set(tool) - _TOOL) if tool.get("type") not in _PROVIDER_TOOLS else []
+            if unknown:
+                where = f"session.tools[{place}].{unknown[0]}"
+                raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
+        audio = session.pop("audio", {})
+        for side in ("input", "output"):
+            self.config["audio"][side].update(audio.get(side, {}))
+        self.config.update(session)
+        await self.send("session.updated", session=self.config)
+
+    async def _hear(self, audio: bytes) -> None:
+        detection = self.config["audio"]["input"]["turn_detection"]
+        if detection is None:
+            return
+        speech = any(audio)
+        if speech and not self._speaking:
+            self._speaking = True
+            await self.send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=self.ident("item"))
+            if self._response is not None and detection.get("interrupt_response", True):
+                await self._response.cancel("turn_detected")
+        elif not speech and self._speaking:
+            self._speaking = False
+            await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.ident("item"))
+            await self._commit()
+            if detection.get("create_response", True):
+                await self._respond({})
+
+    async def _commit(self) -> None:
+        item = {"id": self.ident("item"), "type": "message", "role": "user", "status": "completed"}
+        before = self.last_item
+        await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
+        await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
+        if self.config["audio"]["input"].get("transcription"):
+            kind, heard = "conversation.item.input_audio_transcription", self.script.next_heard()
+            place = {"item_id": item["id"], "content_index": 0}
+            for word in heard.split(" "):
+                await self.send(f"{kind}.delta", **place, delta=f"{word} ")
+            await self.send(f"{kind}.completed", **place, transcript=heard)
+
+    async def _create(self, item: dict[str, Any]) -> None:
+        if item["type"] == "function_call_output":
+            if item["call_id"] not in self.calls:
+                code = "item_create_invalid_tool_call_id"
+                raise RefusedEvent(code, "Tool call ID not found in conversation.", "item.call_id")
+            self.calls.discard(item["call_id"])
+        await self.add({"id": self.ident("item"), "status": "completed", **item})
+
+    async def add(self, item: dict[str, Any], *, done: bool = True) -> None:
+        """Append an item to the conversation."""
+        before, self.last_item = self.last_item, item["id"]
+        await self.send("conversation.item.added", previous_item_id=before, item=item)
+        if done:
+            await self.send("conversation.item.done", previous_item_id=before, item=item)
+
+    async def _respond(self, asked: dict[str, Any]) -> None:
+        beside = asked.get("conversation") == "none"
+        if self._response is not None and not beside:
+            code = "conversation_already_has_active_response"
+            raise RefusedEvent(code, "Conversation already has an active response in progress.")
+        response = ScriptedResponse(self, self.script.next_reply(), asked, beside=beside)
+        if not beside:
+            self._response = response
+        response.start(self._over)
+
+    def _over(self, response: ScriptedResponse) -> None:
+        if self._response is response:
+            self._response = None

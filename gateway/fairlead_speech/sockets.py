@@ -1,0 +1,99 @@
+"""Two WebSockets as sides of a session: bounded in bytes, with a deadline for a peer that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import aiohttp
+import msgspec
+from aiohttp import WSMsgType, web
+
+MAX_MESSAGE: Final = 16 << 20
+"""Bytes of one message, in either direction: a provider takes 15 MiB of audio at once."""
+CLIENT_PING_SECONDS: Final = 20.0
+"""Time between two pings for clients: hops in front of the gateway close connections that are silent for a minute."""
+CLOSE_SECONDS: Final = 2.0
+"""For a peer to answer a close."""
+GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER = 1001, 1011, 1013
+"""Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
+_UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
+_MAX_REASON: Final = 120
+"""Bytes of a reason; a close frame has room for 123."""
+Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]"
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """How one side ended."""
+
+    code: int
+    reason: str = ""
+    clean: bool = True
+    """Whether the side said so itself."""
+
+    def passed_on(self) -> Closing:
+        """The close for the other side. Codes that may not be sent become 1011."""
+        code = self.code if 1000 <= self.code < 5000 and self.code not in _UNSENDABLE else INTERNAL_ERROR
+        return Closing(code, self.reason)
+
+
+class SessionSocket:
+    """One side of a session."""
+
+    def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
+        """`transport` is that of the socket; None where it is gone already."""
+        self._socket = socket
+        self._transport = transport
+        self._clock = clock
+        self._senders = 0
+        self._since = 0.0
+        self.closed = False
+
+    @property
+    def stalled_seconds(self) -> float:
+        """Seconds for which the peer has not read what was sent."""
+        return self._clock() - self._since if self._senders else 0.0
+
+    async def receive(self) -> bytes | Closing:
+        """The next message, or how the side ended."""
+        message = await self._socket.receive()
+        if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
+            data: bytes = message.data
+            return data
+        return self._ended(message)
+
+    async def send(self, frame: bytes) -> None:
+        """Send a message as text; what does not fit into buffers waits for the peer."""
+        if self.closed:
+            return
+        if not self._senders:
+            self._since = self._clock()
+        self._senders += 1
+        try:
+            await self._socket.send_frame(frame, WSMsgType.TEXT)
+        except (aiohttp.ClientError, ConnectionError, RuntimeError):
+            self.closed = True  # its own `receive` says how it ended
+        finally:
+            self._senders -= 1
+            self._since = self._clock()
+
+    async def close(self, closing: Closing) -> None:
+        """Close this side; one that does not answer is cut off."""
+        self.closed = True
+        reason = closing.reason.encode()[:_MAX_REASON].decode(errors="ignore").encode()
+        try:
+            async with asyncio.timeout(2 * CLOSE_SECONDS):
+                await self._socket.close(code=closing.code, message=reason)
+        except (TimeoutError, aiohttp.ClientError, ConnectionError, RuntimeError):
+            if self._transport is not None:
+                self._transport.abort()  # closed, it would wait for the peer to read
+
+    def _ended(self, message: Any) -> Closing:
+        self.closed = True
+        if message.type is WSMsgType.CLOSE:
+            return Closing(message.data, message.extra or "")
+        code = self._socket.close_code
+        if message.type is WSMsgType.ERROR and code is not None and code not in _UNSENDABLE:
+            return Closing(code, "a message was too large, or no WebSocket message", clean=False)
+        return Closing(1006, clean=False)

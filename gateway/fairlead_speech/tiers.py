@@ -1,0 +1,88 @@
+"""Tier of a conversation that is spoken: by the rules of `POST /v1/tier` over what is heard, or by command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_gateway.conversation.turn import ConversationState, Turn
+from fairlead_models.offers import AUTO
+from fairlead_rest.context import RestContext
+from fairlead_rest.resources.tiers import attainable
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+MOST_TEXT: Final = 16 << 10
+"""Characters of a turn that are looked through, the last ones."""
+
+
+class UnknownTier(LookupError):
+    """There is no such tier for this principal; the message names those that there are."""
+
+
+class SpokenTier:
+    """Tier of one session. What is heard changes it unless a tier was named."""
+
+    def __init__(self, context: RestContext, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
+        """`wanted` is a tier, or AUTO; None: AUTO where the installation has tiers."""
+        self._context = context
+        self._get_catalog = get_catalog
+        self._state = ConversationState()
+        self._turn: str | None = None
+        self._turns = 0
+        self._text = ""
+        self._queue_depth = 0
+        self.named = None if wanted in (None, AUTO) else wanted
+        """Tier that a client named, in place of the rules."""
+        self.rule = ""
+        """Rule that chose the tier."""
+        self.current = self.named
+        """None: the principal's default one."""
+
+    def name(self, tier: str | None) -> None:
+        """Go on in a named tier; AUTO or None: in that of the rules. Raises UnknownTier."""
+        if tier is None or tier == AUTO:
+            self.named = None
+            return
+        known = self._get_catalog().tiers
+        if tier not in known:
+            raise UnknownTier(f"there is no tier {tier[:64]!r}; there are {', '.join(known) or 'none'}")
+        self.named = self.current = tier
+        self.rule = "named"
+
+    def queue(self, depth: int) -> None:
+        """Reckon with so many speakers that wait for an answer."""
+        self._queue_depth = depth
+
+    async def begin(self) -> None:
+        """Choose the tier of the first turn, before anything is heard."""
+        if self.named is None:
+            await self._choose(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
+
+    async def heard(self, turn: str, text: str, *, final: bool, grows: bool = False) -> bool:
+        """Choose by what the user said in a turn; `turn` tells it from others. `grows`: the text follows what was heard
+        of the turn before. Whether the tier is another one now.
+        """
+        before = self.current
+        fresh = turn != self._turn
+        self._turn = turn
+        self._turns += fresh
+        self._text = ((self._text if grows and not fresh else "") + text)[-MOST_TEXT:]
+        if self.named is None:
+            await self._choose(
+                Turn(text=self._text, final=final, number=self._turns - 1, queue_depth=self._queue_depth)
+            )
+        return self.current != before
+
+    async def _choose(self, turn: Turn) -> None:
+        def chosen() -> tuple[str, str, ConversationState] | None:
+            seen = self._get_catalog()
+            chooser = self._context.choosers.of(seen.snapshot.rules)
+            if chooser is None or not seen.tiers:
+                return None
+            choice, after = chooser.choose(turn, self._state, self._context.choosers.clock())
+            found = attainable(choice, seen)
+            return found.tier, found.rule, after
+
+        found = await self._context.worker.do(chosen)
+        if found is not None and self.named is None:
+            self.current, self.rule, self._state = found

@@ -1,0 +1,110 @@
+"""Tools of the gateway in one speech session: what its tier shows, and how a call is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats import registry
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.fit import PlanLimits, RouteModel
+from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_gateway.calls.direct import Origin
+from fairlead_models.offer_memory import OfferMemory
+from fairlead_models.offered_runs import run_offered
+from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_models.providers import ModelTarget
+from fairlead_models.request_record import RequestRecord
+from fairlead_rest.context import RestContext
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+NO_TOOLS: Final = ToolOffer(0)
+_EMPTY: Final = ConversationTokens(0, 0)
+
+
+class ToolShelf:
+    """Makes offers for all speech sessions. One per gateway."""
+
+    def __init__(self, context: RestContext) -> None:
+        self.context = context
+        self.offers = Offers(context)
+        self.memory = OfferMemory()
+
+
+class SessionToolbox:
+    """Tools of one session, and its principal's catalog."""
+
+    def __init__(
+        self,
+        shelf: ToolShelf,
+        origin: Origin,
+        wishes: OfferWishes,
+        route: ModelRoute,
+        format_name: str,
+        record: RequestRecord,
+        target: ModelTarget,
+    ) -> None:
+        self._shelf = shelf
+        self._origin = origin
+        self._wishes = wishes
+        self._target = target
+        self._route = route
+        self._format = format_name
+        self._record = record
+        self._read_only: frozenset[str] = frozenset()
+        self.offer = NO_TOOLS
+        """Tools that may be called now."""
+
+    def catalog(self) -> SubjectCatalog:
+        """The catalog that the principal may see now."""
+        return self._shelf.context.seen_by(self._origin.identity)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the client wants tools of the gateway."""
+        return self._wishes.tools != "none"
+
+    async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
+        """Have the tools of a tier be those that may be called, and nothing else, from now on. Raises Problem."""
+        if not self.wanted:
+            return self.offer
+        context, catalog = self._shelf.context, self.catalog()
+        wishes = msgspec.structs.replace(self._wishes, tier=tier)
+        window = context.windows.window(self._target.model)
+        models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
+        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).within(self._route.limits)
+        bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
+
+        async def make(bounds: OfferBounds) -> ToolOffer | None:
+            return await context.done(lambda: self._shelf.offers.made(self._format, catalog, wishes, bounds))
+
+        offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
+        assert offer is not None, "an exact offer is always made"
+        self._read_only = await context.worker.do(lambda: self._only_reading(catalog, tier, offer))
+        self._wishes, self.offer = wishes, offer
+        return offer
+
+    def interruptible(self, wire_name: str) -> bool:
+        """Whether a tool's trusted annotations say that it only reads, so that a call may be given up at any time."""
+        return wire_name in self._read_only
+
+    async def run(self, call: ModelCall) -> Mapping[str, Any]:
+        """The result of a call, by what tier and policies allow now. Raises Problem."""
+        runs = await run_offered(
+            self._shelf.context, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
+        )
+        if runs[0].tool is not None:
+            self._record.tool_called(runs[0].tool, runs[0].result_tokens)
+        return runs[0].result or {}
+
+    def _only_reading(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> frozenset[str]:
+        shelf = self._shelf.context.shelf(catalog, tier)
+        found = set()
+        for name in offer.names:
+            entry = shelf.find(shelf.names.original(name) or name)
+            if entry is not None and (entry.decoded.get("annotations") or {}).get("readOnlyHint"):
+                found.add(name)
+        return frozenset(found)

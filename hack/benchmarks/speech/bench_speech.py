@@ -1,0 +1,171 @@
+"""Speech sessions through the gateway: what it adds to a frame of audio, a call of a tool, and what a session costs.
+
+A provider (`provider.py`) that costs next to nothing is spoken to by the same clients (`client.py`) itself and through
+the gateway, in turns: frames of 40 ms both ways in every session. The gateway runs on one core, provider and clients on
+another. Delays are one way, by the clock that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.gateways import catalog, contents, gateway_over, padded, start_upstream, write_documents
+from ports import free_port
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved
+from rig.processes import Stage, become_realtime, cores, cpu_time, tree_memory
+
+ROUNDS: Final = 5
+PARTS: Final = ("frames", "calls", "most")
+SESSIONS: Final = 100
+MORE: Final = (200, 300, 400, 600)
+"""Numbers of sessions that are tried until one is too many."""
+MOST_MS: Final = 5.0
+TOOLS: Final = 12
+SECONDS: Final = 300
+"""Bound of one load."""
+HERE: Final = Path(__file__).resolve().parent
+BARE, OURS = "provider alone", "fairlead"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that speaks OpenAI Realtime."""
+
+    name: str
+    port: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Figures of one load; times in milliseconds."""
+
+    up: Sequence[float]
+    down: Sequence[float]
+    calls: Sequence[float]
+    cores: float
+    """Processor time of the measured tree, in seconds a second."""
+    memory: float
+    """MB that it grew by while the sessions were open."""
+
+    @property
+    def late(self) -> float:
+        """p99 of one way, the slower one."""
+        return max(statistics.quantiles(each, n=100)[-1] for each in (self.up, self.down))
+
+    @property
+    def usual(self) -> float:
+        """Median of one way, the slower one."""
+        return max(statistics.median(each) for each in (self.up, self.down))
+
+
+@dataclass
+class Found:
+    """Figures by target, one for each round."""
+
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    most: list[tuple[int, float, float]] = field(default_factory=list)
+    """Sessions, cores and p99 of each step of the ramp."""
+
+
+def run(settings: Settings) -> Report:
+    """Measure. Raises Unmeasurable where something does not start, or a frame is lost."""
+    if settings.realtime:
+        become_realtime()
+    with Stage() as stage:
+        core, other = cores()
+        provider = _provider(stage, other)
+        upstream = start_upstream(stage, "upstream", other)
+        ours = _fairlead(stage, provider.port, upstream.port, core)
+        found, seconds = Found(), 5 if settings.quick else 20
+        _loaded(stage, ours, 4, 1.0, 1, other)  # what is made once
+        for _, target in interleaved([provider, ours], settings.rounds):
+            calls = 20 if target is ours and settings.wants("calls") else 0
+            found.outcomes.setdefault(target.name, []).append(_loaded(stage, target, SESSIONS, seconds, calls, other))
+        for sessions in MORE if settings.wants("most") and not settings.quick else ():
+            outcome = _loaded(stage, ours, sessions, seconds, 0, other)
+            found.most.append((sessions, outcome.cores, outcome.late))
+            if outcome.late > MOST_MS * 4 or outcome.cores > 0.97:
+                break
+    return _report(found, settings)
+
+
+def _provider(stage: Stage, core: int) -> Target:
+    port = free_port()
+    process = stage.start("provider", [sys.executable, HERE / "provider.py", str(port)], core=core)
+    stage.wait_listening("provider", process, port)
+    return Target(BARE, port, process.pid)
+
+
+def _fairlead(stage: Stage, provider: int, upstream: int, core: int) -> Target:
+    documents = stage.folder / "documents"
+    tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
+    write_documents(documents, contents([catalog("modern", upstream, tools=tools)], decided=False))
+    routes = stage.folder / "routes.yaml"
+    served = {"baseUrl": f"http://127.0.0.1:{provider}/v1", "models": ["bench"]}
+    routes.write_text(json.dumps({"providers": {"provider": served}}))
+    bounds = {"FAIRLEAD_SPEECH_SESSIONS": "10000", "FAIRLEAD_CLIENT_CONNECTIONS_EACH": "10000"}
+    started = gateway_over(stage, documents, core, "--routes", routes, **bounds)
+    return Target(OURS, started.port, started.pid)
+
+
+def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: int, core: int) -> Outcome:
+    """Run clients, and read the processor time of the target while they speak. Raises Unmeasurable."""
+    url = f"http://127.0.0.1:{target.port}/v1/realtime?model=bench"
+    asked: dict[str, Any] = {"url": url, "sessions": sessions, "seconds": seconds, "calls": calls}
+    before = tree_memory(target.pid)
+    words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(asked)]
+    process = stage.start("clients", words, core=core, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    bound = threading.Timer(SECONDS, process.kill)
+    bound.daemon = True
+    bound.start()
+    began = spent = cpu_time(target.pid)
+    grown, answer = 0, b""
+    for line in process.stdout:
+        if line.startswith(b"START"):
+            began = cpu_time(target.pid)
+        elif line.startswith(b"SPOKEN"):
+            spent, grown = cpu_time(target.pid) - began, tree_memory(target.pid) - before
+        else:
+            answer = line
+    bound.cancel()
+    stage.end(process)
+    try:
+        said: dict[str, Any] = json.loads(answer)
+    except ValueError as error:
+        raise Unmeasurable(f"{target.name}: {answer[-300:].decode(errors='replace')}") from error
+    if said["frames"] < sessions * seconds * 24:
+        raise Unmeasurable(f"{target.name}: {said['frames']} frames came back, of {sessions * seconds * 25:.0f}")
+    return Outcome(said["up"], said["down"], said["calls"], spent.total / seconds, grown / 1e6)
+
+
+def _report(found: Found, settings: Settings) -> Report:
+    report = Report("speech")
+    for name, outcomes in found.outcomes.items():
+        calls = [statistics.median(each.calls) for each in outcomes if each.calls]
+        report.rows.append(
+            {
+                "through": name,
+                "one way p50 ms": Sample.of([each.usual for each in outcomes]),
+                "one way p99 ms": Sample.of([each.late for each in outcomes]),
+                "cores": Sample.of([each.cores for each in outcomes]),
+                "KB a session": Sample.of([each.memory * 1000 / SESSIONS for each in outcomes]),
+                "tool call ms": Sample.of(calls) if calls else None,
+            }
+        )
+    pairs = [*zip(found.outcomes.get(OURS, ()), found.outcomes.get(BARE, ()), strict=False)]
+    late = statistics.median(ours.late - bare.usual for ours, bare in pairs) if pairs else None
+    report.goals = [Goal(f"p99 that a frame gains, {SESSIONS} sessions", late, "ms", at_most=MOST_MS)]
+    report.notes = [f"{number} sessions: {used:.2f} cores, p99 {ms:.1f} ms" for number, used, ms in found.most]
+    if settings.quick:
+        report.notes.append("--quick: not for quoting")
+    return report

@@ -1,0 +1,93 @@
+"""Clients of OpenAI Realtime that send a frame of audio every 40 ms and take one back: a program.
+
+    python client.py '{"url": …, "sessions": …, "seconds": …, "calls": …}'
+
+Prints START when all sessions are open, then a line of JSON: delays of frames up and down, and times of tool calls, in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from typing import Any
+
+import aiohttp
+import uvloop
+
+FRAME_SECONDS = 0.04
+AUDIO = base64.b64encode(bytes(range(240)) * 8).decode()
+"""40 ms of PCM at 24 kHz."""
+_DELTA = b'{"type":"response.output_audio.delta","event_id":"'
+
+
+class Client:
+    """One session."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], delays: list[tuple[float, float]]) -> None:
+        self._socket = socket
+        self._delays = delays
+        self._done = asyncio.Event()
+        self.frames = 0
+
+    async def read(self) -> None:
+        while (message := await self._socket.receive()).type is aiohttp.WSMsgType.TEXT:
+            frame: bytes = message.data
+            if frame.startswith(_DELTA):
+                now = time.monotonic_ns()
+                up, _, sent = frame[len(_DELTA) : frame.index(b'"', len(_DELTA))].partition(b"-")
+                self._delays.append((int(up) / 1e6, (now - int(sent)) / 1e6))
+                self.frames += 1
+            elif frame.startswith(b'{"type":"response.done"'):
+                self._done.set()
+
+    async def speak(self, seconds: float, late: float) -> None:
+        loop = asyncio.get_running_loop()
+        following = loop.time() + late
+        end = following + seconds
+        while following < end:
+            await asyncio.sleep(following - loop.time())
+            text = f'{{"type":"input_audio_buffer.append","event_id":"{time.monotonic_ns()}","audio":"{AUDIO}"}}'
+            await self._socket.send_frame(text.encode(), aiohttp.WSMsgType.TEXT)
+            following += FRAME_SECONDS
+
+    async def ask(self) -> float:
+        """Milliseconds from the question to the answer behind a call of a tool: two responses."""
+        began = time.monotonic()
+        await self._socket.send_str('{"type":"response.create"}')
+        for _ in range(2):
+            await self._done.wait()
+            self._done.clear()
+        return (time.monotonic() - began) * 1000
+
+
+async def load(asked: dict[str, Any]) -> dict[str, Any]:
+    """Speak in so many sessions, then call a tool in one of them; the figures."""
+    delays: list[tuple[float, float]] = []
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        sockets = [
+            await http.ws_connect(asked["url"], compress=0, max_msg_size=0, decode_text=False)
+            for _ in range(asked["sessions"])
+        ]
+        clients = [Client(socket, delays) for socket in sockets]
+        readers = [asyncio.create_task(client.read()) for client in clients]
+        await asyncio.sleep(1)  # sessions get their tools
+        print("START", flush=True)
+        spread = FRAME_SECONDS / len(clients)
+        speaking = [client.speak(asked["seconds"], number * spread) for number, client in enumerate(clients)]
+        await asyncio.gather(*speaking)
+        print("SPOKEN", flush=True)
+        calls = [await clients[0].ask() for _ in range(asked["calls"])]
+        sent = sum(client.frames for client in clients)
+        for socket in sockets:
+            await socket.close()
+        await asyncio.gather(*readers)
+    return {"up": [up for up, _ in delays], "down": [down for _, down in delays], "calls": calls, "frames": sent}
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        print(json.dumps(runner.run(load(json.loads(sys.argv[1])))), flush=True)

@@ -1,0 +1,85 @@
+"""Speech model that answers each frame of audio with one of equal size, behind the form of OpenAI Realtime: a program.
+
+    python provider.py PORT
+
+`event_id` of a frame is the time of its sending on the machine's monotonic clock, in nanoseconds; that of the answer is
+`UP-SENT`: nanoseconds on the way up, and the time of its own sending. A `response.create` calls the tool that
+was declared first, then ends when it is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+
+import uvloop
+from aiohttp import WSMsgType, web
+
+_APPEND = b'{"type":"input_audio_buffer.append","event_id":"'
+_DELTA = b'{"type":"response.output_audio.delta","event_id":"%d-%d","audio":"'
+
+
+class Session:
+    """One session."""
+
+    def __init__(self, socket: web.WebSocketResponse[bool]) -> None:
+        self._socket = socket
+        self._tools: list[str] = []
+        self._calls = 0
+
+    async def run(self) -> None:
+        await self.send(type="session.created", session={"type": "realtime", "tools": []})
+        while (message := await self._socket.receive()).type is WSMsgType.TEXT:
+            frame: bytes = message.data
+            if frame.startswith(_APPEND):
+                now = time.monotonic_ns()
+                end = frame.index(b'"', len(_APPEND))
+                head = _DELTA % (now - int(frame[len(_APPEND) : end]), time.monotonic_ns())
+                await self._socket.send_frame(head + frame[end + len(b'","audio":"') :], WSMsgType.TEXT)
+            else:
+                await self._event(json.loads(frame))
+
+    async def _event(self, event: dict[str, object]) -> None:
+        session = event.get("session")
+        if isinstance(session, dict):
+            self._tools = [tool["name"] for tool in session.get("tools", self._tools)]
+            await self.send(type="session.updated", session=session)
+        elif event["type"] == "conversation.item.create":
+            await self.send(type="conversation.item.added", previous_item_id=None, item=event["item"])
+        elif event["type"] == "response.create":
+            await self.send(type="response.created", response={"id": "resp", "status": "in_progress"})
+            self._calls += 1
+            output = []
+            if self._calls % 2:
+                call = {"id": f"item_{self._calls}", "type": "function_call", "call_id": f"call_{self._calls}"}
+                output = [{**call, "name": self._tools[0], "arguments": "{}", "status": "completed"}]
+                await self.send(type="response.output_item.added", response_id="resp", item=output[0])
+                await self.send(type="response.output_item.done", response_id="resp", item=output[0])
+            status = {"id": "resp", "status": "completed", "output": output}
+            await self.send(type="response.done", response=status)
+
+    async def send(self, **event: object) -> None:
+        await self._socket.send_frame(json.dumps(event, separators=(",", ":")).encode(), WSMsgType.TEXT)
+
+
+async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    """Hold one session."""
+    socket = web.WebSocketResponse(compress=False, max_msg_size=0, decode_text=False)
+    await socket.prepare(request)
+    await Session(socket).run()
+    return socket
+
+
+async def serve(port: int) -> None:
+    """Serve until the process is ended."""
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+        loop.run(serve(int(sys.argv[1])))

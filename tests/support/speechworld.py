@@ -1,0 +1,195 @@
+"""A gateway in front of a scripted speech model, with an MCP server that adds numbers, and clients of OpenAI Realtime.
+
+async with speech_world(tmp_path, SpokenReply("Hello")) as world, world.client() as client:
+    await client.send("response.create")
+    await client.until("response.done")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.documents.rules import Policy, Rules, Tier
+from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.tokens.routes import read_routes
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.configuration import Models
+from fairlead_models.providers import read_providers
+from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime
+from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from gatewayworld import catalog, entry, running
+from llmworld import ADDS, FAILS
+from toolservers import Reply, Request, answer_modern, raw_server
+from waiting import eventually
+
+MODEL = "gpt-realtime"
+SPEECH = base64.b64encode(b"\1" * 1920).decode()
+SILENCE = base64.b64encode(bytes(1920)).decode()
+Call = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+def own_tool(name: str = "theirs") -> dict[str, Any]:
+    """A tool of the client's own."""
+    return {"type": "function", "name": name, "description": "The client's", "parameters": {"type": "object"}}
+
+
+@dataclass
+class RealtimeClient:
+    """A client of OpenAI Realtime, with all events that it got."""
+
+    socket: aiohttp.ClientWebSocketResponse
+    events: list[dict[str, Any]] = field(default_factory=list)
+    frames: list[str] = field(default_factory=list)
+    closed: tuple[int | None, str] | None = None
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send(self, kind: str, **members: Any) -> None:
+        await self.socket.send_str(json.dumps({"type": kind, **members}))
+
+    async def speak(self) -> None:
+        """One turn of speech."""
+        await self.send("input_audio_buffer.append", audio=SPEECH)
+        await self.send("input_audio_buffer.append", audio=SILENCE)
+
+    async def update(self, **session: Any) -> None:
+        await self.send("session.update", session={"type": "realtime", **session})
+
+    def types(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["type"] == kind]
+
+    async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for so many events of a type."""
+        while len(self.of_type(kind)) < count:
+            assert self.closed is None, f"closed: {self.closed}, after {self.types()}"
+            self._more.clear()
+            await self._more.wait()
+        return self.of_type(kind)
+
+    async def end(self) -> tuple[int | None, str]:
+        """Wait for the close; its code and reason."""
+        while self.closed is None:
+            self._more.clear()
+            await self._more.wait()
+        return self.closed
+
+    async def read(self) -> None:
+        while True:
+            message = await self.socket.receive()
+            if message.type is aiohttp.WSMsgType.TEXT:
+                self.frames.append(message.data)
+                self.events.append(json.loads(message.data))
+            else:
+                reason = message.extra if message.type is aiohttp.WSMsgType.CLOSE else ""
+                self.closed = self.socket.close_code, reason or ""
+            self._more.set()
+            if self.closed is not None:
+                return
+
+
+@dataclass
+class SpeechWorld:
+    """All that runs, with what it saw."""
+
+    gateway: Gateway
+    provider: ScriptedRealtime
+    called: list[dict[str, Any]]
+    """Parameters of the calls that the MCP server got."""
+
+    @property
+    def session(self) -> RealtimeScriptSession:
+        """The provider's last session."""
+        return self.provider.sessions[-1]
+
+    @property
+    def metrics(self) -> SpeechMetrics:
+        """Figures of the gateway."""
+        assert self.gateway._speech is not None
+        return self.gateway._speech._metrics
+
+    def url(self, query: str = f"model={MODEL}") -> str:
+        return f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"
+
+    @contextlib.asynccontextmanager
+    async def client(
+        self, query: str = f"model={MODEL}", *, ready: bool = True, **options: Any
+    ) -> AsyncIterator[RealtimeClient]:
+        """A client; `ready`: once the provider has the gateway's tools."""
+        async with aiohttp.ClientSession() as http, http.ws_connect(self.url(query), max_msg_size=0, **options) as ws:
+            client = RealtimeClient(ws)
+            reading = asyncio.create_task(client.read())
+            try:
+                await client.until("session.created")
+                if ready:
+                    await eventually(lambda: bool(self.session.tool_names))
+                yield client
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def speech_world(
+    folder: Path,
+    *replies: SpokenReply,
+    heard: Sequence[str] = (),
+    tools: Sequence[dict[str, Any]] = (),
+    slow: Sequence[dict[str, Any]] = (),
+    answer: Call | None = None,
+    policies: Sequence[Policy] = (),
+    tiers: Sequence[Tier] = (),
+    provider: Mapping[str, Any] | None = None,
+    key: str = "",
+    **settings: Any,
+) -> AsyncIterator[SpeechWorld]:
+    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own.
+    With a `key` the provider wants it.
+    """
+    seen: list[dict[str, Any]] = []
+
+    async def call(request: Request) -> dict[str, Any]:
+        params = request.message["params"]
+        seen.append(params)
+        if params["name"] == "add":
+            return {"content": [{"type": "text", "text": str(sum(params["arguments"].values()))}]}
+        if answer is not None and params["name"] != "fail":
+            return await answer(params)
+        return {"content": [{"type": "text", "text": "it failed"}], "isError": True}
+
+    async def handle(request: Request, reply: Reply) -> None:
+        result = await call(request) if request.method == "tools/call" else {}
+        answer_modern(request, reply, [ADDS, FAILS, *tools, *slow], None, lambda _: result)
+
+    scripted = ScriptedRealtime(SpeechScript(*replies, heard=tuple(heard)), key)
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(scripted.serving())
+        server = await stack.enter_async_context(raw_server(handle))
+        routes = read_routes({"speech": {"models": [MODEL], "reservedOutputTokens": 0}})
+        base = {"baseUrl": f"http://127.0.0.1:{scripted.port}/v1", "models": [MODEL]}
+        providers = read_providers({"scripted": {**base, **(provider or {})}}, routes)
+        configured = Models(routes, ContextWindows({MODEL: 128000}), None, providers, {})
+        listed: list[dict[str, Any] | ToolEntry] = [
+            ADDS,
+            FAILS,
+            *tools,
+            *(entry(each, min_tier="deep") for each in slow),
+        ]
+        demo = catalog("demo", server.url, listed, trust_annotations=True)
+        rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
+        gateway = await stack.enter_async_context(
+            running(folder, demo, rules, models=configured, **{"rest_processes": 0, **settings})
+        )
+        yield SpeechWorld(gateway, scripted, seen)
