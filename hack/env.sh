@@ -26,7 +26,7 @@ use_compiled() {
   words=()
   local word folder=''
   for word in "$@"; do
-    if [ "$word" = --compiled ]; then folder=$(hack/compile); else words+=("$word"); fi
+    if [ "$word" = --compiled ]; then folder=$(hack/compile) || return; else words+=("$word"); fi
   done
   if [ -n "$folder" ]; then export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}; fi
 }

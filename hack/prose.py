@@ -19,7 +19,6 @@ FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
 PACKAGES = ("crds", "operator", "gateway")
 """Folders of `FOLDERS` whose classes need names of their own: those that ship."""
 TWICE = {
-    "BadSetting": "operator and gateway are two processes; each reads settings of its own, and refuses one like this",
     "Server": "documented import of fairlead_client, and the word of MCP for what a catalog has",
     "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
     "Tool": "documented import of fairlead_client, and the word of MCP for what a server lists",

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import uvloop
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.logs import set_up
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -29,7 +29,7 @@ from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
 from fairlead_mcp.host import ChildHost
@@ -73,7 +73,7 @@ async def _run(settings: Settings) -> None:
         raise StartFailed(str(error)) from error
     async with _feeds(settings) as (source, credentials, children, kube):
         if kube is not None and settings.anonymous is None:
-            settings = msgspec.structs.replace(settings, anonymous="deny")
+            settings = settings.model_copy(update={"anonymous": "deny"})
         try:
             gateway = build(
                 settings,

@@ -125,7 +125,7 @@ class Activation:
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
-        checked = self._settings.validate
+        checked = self._settings.validates
         return tool_route(
             reach,
             tool,

@@ -50,10 +50,9 @@ from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.trusted_proxies import configured_proxies
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.governance import Governance, result_store
+from fairlead_gateway.governance import Governance, configured_proxies, result_store
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
@@ -69,6 +68,7 @@ from fairlead_gateway.model_endpoints import llm_endpoints
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.served_console import console_of
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
@@ -77,7 +77,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
-from fairlead_rest.application import Readiness, application
+from fairlead_rest.application import Readiness, application, routed
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.guard import RequestGuard
@@ -105,7 +105,7 @@ class Gateway:
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
         governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
-        llm: LlmEndpoints | None,
+        llm: LlmEndpoints | None, console_token: str,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -122,7 +122,10 @@ class Gateway:
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._llm = llm
-        served = application(self.readiness, rest, *(() if llm is None else (llm.api,)))
+        api = routed(self.readiness, rest)
+        console = console_of(settings, rest, api, console_token)
+        foreign = (*(() if console is None else (console.request,)), *(() if llm is None else (llm.api,)))
+        served = application(api, rest, *foreign)
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
@@ -250,6 +253,7 @@ def build(
     closed: bool = False,
     outputs: ProcessOutputs | None = None,
     heap: Heap | None = None,
+    console_token: str = "",
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
@@ -258,8 +262,9 @@ def build(
     of the server `local`; without any there is no such server. `trust` authenticates clients; with an authenticator, a
     request without a credential is refused unless `settings.anonymous` allows it. `clock` times calls, in seconds. With
     `closed` nobody sees a tool before the operator's rules were read. `outputs` has the printed lines of servers, also
-    of those that never answered. `heap` takes over the garbage collector of a process that is its own. Raises
-    BadSetting for certificates and other settings that cannot be used.
+    of those that never answered. `heap` takes over the garbage collector of a process that is its own. With
+    `console_token` the console is for browsers of this machine that showed it once. Raises BadSetting for certificates
+    and other settings that cannot be used.
     """
     heap = heap or Heap(owner=False)
     models = models or ConfiguredModels(NO_MODELS)
@@ -380,5 +385,5 @@ def build(
     )  # fmt: skip
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm),
+        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm), console_token,
     )  # fmt: skip

@@ -12,12 +12,13 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_llm.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules

@@ -10,10 +10,10 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_formats.tokens.models import LiveModels, LiveSource
 from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels, Models, load_models
 from fairlead_gateway.file_changes import FileChanges
-from fairlead_gateway.settings import BadSetting
 
 if TYPE_CHECKING:
     from fairlead_rest.live_models import Refresher

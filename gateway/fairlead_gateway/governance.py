@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
@@ -24,10 +25,11 @@ from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
 from fairlead_tools.otel.opening import opened
@@ -167,6 +169,14 @@ def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
         return DiskStore(directory, bounds)
     except (OSError, sqlite3.Error) as error:
         raise BadSetting(f"FAIRLEAD_CONTEXT_DIRECTORY is {directory}, which cannot be used: {error}") from error
+
+
+def configured_proxies(settings: Settings) -> TrustedProxies:
+    """Proxies that an installation trusts. Raises BadSetting."""
+    try:
+        return TrustedProxies(settings.trusted_proxies)
+    except ValueError as error:
+        raise BadSetting(str(error)) from error
 
 
 def _auditor(settings: Settings) -> Auditor | None:

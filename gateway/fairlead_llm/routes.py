@@ -139,6 +139,9 @@ class ProviderApi:
     does not have.
     """
 
+    public = False
+    own_pages = False
+
     def __init__(
         self, kind: ProviderKind, context: RestContext, providers: Providers, endpoints: Sequence[Route]
     ) -> None:

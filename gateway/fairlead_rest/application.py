@@ -6,7 +6,7 @@ Made by `app`. It reads what it is given and decides nothing.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from fairlead_gateway.identity.resource import WELL_KNOWN
 from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
-from fairlead_rest.guard import ForeignApis, GuardMiddleware
+from fairlead_rest.guard import ForeignApi, ForeignApis, GuardMiddleware
 from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
 from fairlead_tools.version import VERSION
 
@@ -49,12 +49,19 @@ class Readiness(msgspec.Struct, frozen=True):
     """The catalog is served from the last snapshot; the source is away. Ready all the same."""
 
 
-def application(
-    readiness: Callable[[], Readiness], context: RestContext, foreign: ForeignApis = lambda _: None
-) -> ASGIApp:
-    """The routes of `assembled`, and the APIs in forms of others, behind the guard."""
+def application(api: ASGIApp, context: RestContext, *foreign: ForeignApis) -> ASGIApp:
+    """The API of `routed`, and those in forms of others, behind the guard."""
+    return GuardMiddleware(api, context.guard, lambda scope: _first(foreign, scope))
+
+
+def _first(foreign: Sequence[ForeignApis], scope: Scope) -> ForeignApi | None:
+    return next((api for find in foreign if (api := find(scope)) is not None), None)
+
+
+def routed(readiness: Callable[[], Readiness], context: RestContext) -> ASGIApp:
+    """The routes of `assembled`, for requests with an identity."""
     app = assembled(readiness, context)
-    return GuardMiddleware(FastRoutes(app, app.routes), context.guard, foreign)
+    return FastRoutes(app, app.routes)
 
 
 def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:

@@ -48,6 +48,16 @@ _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 5
 class ForeignApi(Protocol):
     """An API in a form that is somebody else's: an ASGI application for the paths that it has."""
 
+    @property
+    def public(self) -> bool:
+        """Whether the request needs no authentication."""
+        ...
+
+    @property
+    def own_pages(self) -> bool:
+        """Whether its requests come from pages of this gateway's, which may be under any name that is let in."""
+        ...
+
     def credential(self, scope: Scope) -> bytes | None:
         """The principal's credential as a value of `Authorization`, removed from wherever else it was in the scope.
         Raises Problem where it cannot be read.
@@ -96,11 +106,15 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
-        """The refusal of a request that a web page from elsewhere may have made."""
+    def misplaced(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
+        """The refusal of a request that a web page from elsewhere may have made. With `own_pages` a page may be of the
+        host that is asked, unless everybody may come in: then nothing but the list keeps rebound names out.
+        """
         if not self.allow.host(headers.get(b"host")):
             return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
-        if not self.allow.origin(headers.get(b"origin")):
+        origin = headers.get(b"origin")
+        same = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
+        if not same and not self.allow.origin(origin):
             return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
         return None
 
@@ -168,8 +182,8 @@ class GuardMiddleware:
     async def _problem(self, scope: Scope, api: ForeignApi | None) -> Problem | None:
         """Why a request is refused; None, and the identity in the scope, for an admitted one."""
         headers = _headers(scope)
-        problem = self._guard.misplaced(headers)
-        if problem is not None or public(scope["path"]):
+        problem = self._guard.misplaced(headers, own_pages=api is not None and api.own_pages)
+        if problem is not None or public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
         if api is not None:
@@ -185,6 +199,11 @@ class GuardMiddleware:
         scope[IDENTITY] = admitted
         scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
         return None
+
+
+def _host_of(origin: bytes) -> bytes:
+    """Host and port of an origin."""
+    return origin.partition(b"://")[2]
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -146,9 +146,9 @@ def settings(component: str) -> Json:
     """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
     taken = _set_by_the_chart(component)
     described: Json = {}
-    for name, kind, text in _fields(SETTINGS[component], "Settings"):
+    for name, kind, text in fields(SETTINGS[component], "Settings"):
         if f"FAIRLEAD_{name.upper()}" not in taken:
-            described[_camel(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
+            described[camel_case(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
     return described
 
 
@@ -158,13 +158,13 @@ def providers() -> Json:
     del made["properties"]
     each = _mapping("One API of models.")
     each["required"] = ["baseUrl"]
-    for name, kind, text in _fields(PROVIDERS, "Provider"):
-        each["properties"][_camel(name)] = {**kind, "description": text}
+    for name, kind, text in fields(PROVIDERS, "Provider"):
+        each["properties"][camel_case(name)] = {**kind, "description": text}
     each["properties"]["keySecret"] = _KEY_SECRET
     return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": each}
 
 
-def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
+def fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
     """The fields of a class: name, schema, and the docstring under it in one line."""
     tree = ast.parse(file.read_text())
     (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
@@ -176,10 +176,21 @@ def _fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
     for field, after in zip(made.body, [*made.body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
-            yield field.target.id, _of_annotation(field.annotation, aliases), " ".join((text or "").split())
+            yield (
+                _name(field.target.id, field.value),
+                _of_annotation(field.annotation, aliases),
+                " ".join((text or "").split()),
+            )
 
 
-def _camel(name: str) -> str:
+def _name(member: str, default: ast.expr | None) -> str:
+    """Name of a setting: its alias, where it cannot be that of a member."""
+    keywords = default.keywords if isinstance(default, ast.Call) else ()
+    return next((ast.literal_eval(k.value) for k in keywords if k.arg == "alias"), member)
+
+
+def camel_case(name: str) -> str:
+    """Name of a setting as a value of the chart: camelCase."""
     first, *others = name.split("_")
     return first + "".join(word.title() for word in others)
 
@@ -197,6 +208,8 @@ def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
     match node:
         case ast.Name(id=name) if name in _SCALARS:
             return {"type": _SCALARS[name]}
+        case ast.Name(id="CommaSeparated"):
+            return {"type": "array", "items": {"type": "string"}}
         case ast.Name(id=name) if name in aliases:
             return _of_annotation(aliases[name], aliases)
         case ast.BinOp(left=left, op=ast.BitOr()):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import resource
@@ -17,6 +16,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Final
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.logs import set_up
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import NoCluster, load_configuration
@@ -26,7 +26,7 @@ from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
 from fairlead_operator.probes import served
-from fairlead_operator.settings import BadSetting, Settings
+from fairlead_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ async def _run(settings: Settings) -> None:
     try:
         await check_cluster(kube, settings.release_namespace, settings.watch_namespace)
         if settings.installation_secret:
-            settings = dataclasses.replace(settings, pull_token=await _pull_token(kube, settings))
+            settings = settings.replaced(pull_token=await _pull_token(kube, settings))
     finally:
         await kube.aclose()
     operator = build(settings, configuration, wiring=Dependencies(end_process=_end_process))

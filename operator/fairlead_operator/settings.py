@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal
 
+from fairlead_api.bad_setting import BadSetting
+from fairlead_api.environment import CommaSeparated, EnvironmentSettings
 from fairlead_mcp.egress import Egress
 from fairlead_operator.enforcement.manifests import ProbePods
 from fairlead_operator.server.checks import PodTemplateChecker
 from fairlead_operator.server.manifests import Images, ManifestContext
 
-ENV_PREFIX: Final = "FAIRLEAD_"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 LogFormat = Literal["text", "json"]
@@ -28,12 +27,7 @@ PodTemplateRule = Literal["Restricted", "Any"]
 ProbeRule = Literal["Never", "Daily"]
 
 
-class BadSetting(ValueError):
-    """A value that cannot be used; the message names the variable and says what is expected."""
-
-
-@dataclass(frozen=True)
-class Settings:
+class Settings(EnvironmentSettings):
     """Read once, at the start."""
 
     namespace: str = ""
@@ -65,8 +59,8 @@ class Settings:
     credentials_name: str = "fairlead-credentials"
     """Name of the Secrets that credentials of servers are copied into for the gateways, without their number (`-0` to
     `-15`)."""
-    api_server_networks: str = ""
-    """Networks that the API server is in, separated by commas, beside the address of its Service: most networks judge
+    api_server_networks: CommaSeparated = ()
+    """Networks that the API server is in beside the address of its Service: most networks judge
     by the address behind a Service. `spec.network.egress` leaves them out of what it allows, or in with
     `kubernetesAPI`."""
     user_ids: UserIds = "Fixed"
@@ -76,8 +70,8 @@ class Settings:
     pod_templates: PodTemplateRule = "Restricted"
     """Which fields of its pods a server may set: `Restricted`, those of `spec.podTemplate`, which keep them within the
     Pod Security Standard "restricted", or `Any`, which allows `spec.unrestrictedPodTemplate` too."""
-    any_pod_templates_in: str = ""
-    """Namespaces, separated by commas, whose servers may set any field all the same."""
+    any_pod_templates_in: CommaSeparated = ()
+    """Namespaces whose servers may set any field all the same."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
     interval_floor: float = 10.0
@@ -91,8 +85,8 @@ class Settings:
     an outage of the API server stays in force after its return."""
     workers: int = 16
     """Servers that are looked at side by side."""
-    gateways: str = ""
-    """Where gateways are asked what they measured: `http://HOST:PORT` of their operations ports, separated by commas; a
+    gateways: CommaSeparated = ()
+    """Where gateways are asked what they measured: `http://HOST:PORT` of their operations ports; a
     host name stands for as many replicas as it has addresses. Empty: `http://fairlead-gateway-ops:9464` in a pod, else
     `http://127.0.0.1:9464`."""
     pull_token: str = ""
@@ -106,17 +100,17 @@ class Settings:
     has its own."""
     environment: str = "cluster"
     """Name under which this installation's own measurements are kept; the FAIRLEAD_ENVIRONMENT of the gateways."""
-    allowed_urls: str = ""
-    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`),
-    separated by commas. As for the gateways."""
-    denied_networks: str = ""
-    """Networks of the cluster's pods and Services, separated by commas: there only Services of a server's own namespace
-    may be, and names in `allowed_urls`. As for the gateways."""
+    allowed_urls: CommaSeparated = ()
+    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As
+    for the gateways."""
+    denied_networks: CommaSeparated = ()
+    """Networks of the cluster's pods and Services: there only Services of a server's own namespace may
+    be, and names in `allowed_urls`. As for the gateways."""
     network_policy_probe: ProbeRule = "Never"
     """Whether two short-lived pods in the release's namespace find out if the cluster enforces NetworkPolicies:
     `Never`, or `Daily`, which takes the rights of operator/network-probe.yaml."""
-    image_pull_secrets: str = ""
-    """Names of Secrets in the release's namespace, separated by commas, that the image of these pods is fetched
+    image_pull_secrets: CommaSeparated = ()
+    """Names of Secrets in the release's namespace that the image of these pods is fetched
     with."""
     confined: Confined = "auto"
     """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
@@ -132,19 +126,6 @@ class Settings:
     log_level: str = "INFO"
     """Least severe level that is logged."""
 
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-        """From `FAIRLEAD_NAMESPACE`, `FAIRLEAD_METRICS_PORT`, …; `overrides` (of the command line) win, None is absent.
-
-        Raises BadSetting.
-        """
-        values = {name: value for name, value in overrides.items() if value is not None}
-        for field in fields(cls):
-            variable = f"{ENV_PREFIX}{field.name.upper()}"
-            if field.name not in values and environ.get(variable):
-                values[field.name] = _parse(variable, field.type, environ[variable])
-        return cls(**values)
-
     @property
     def release_namespace(self) -> str:
         """`namespace`, or what stands in for it."""
@@ -159,7 +140,7 @@ class Settings:
     def egress(self) -> Egress:
         """Where servers may be. Raises BadEgress."""
         confined = None if self.confined == "auto" else self.confined == "always"
-        return Egress.of(_listed(self.allowed_urls), _listed(self.denied_networks), confined=confined)
+        return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
     @property
     def manifest_context(self) -> ManifestContext:
@@ -177,7 +158,7 @@ class Settings:
         service = os.environ.get("KUBERNETES_SERVICE_HOST", "")
         with contextlib.suppress(ValueError):
             known.append(ip_network(service))
-        for text in _listed(self.api_server_networks):
+        for text in self.api_server_networks:
             try:
                 known.append(ip_network(text))
             except ValueError as error:
@@ -187,48 +168,20 @@ class Settings:
     @property
     def probe_pods(self) -> ProbePods:
         """Parameters of the pods that probe the network."""
-        return ProbePods(self.listener_image, _listed(self.image_pull_secrets), self.user_ids == "Assigned")
+        return ProbePods(self.listener_image, self.image_pull_secrets, self.user_ids == "Assigned")
 
     @property
     def pod_template_rules(self) -> PodTemplateChecker:
         """Namespaces whose servers may have an `unrestrictedPodTemplate`."""
-        return PodTemplateChecker(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
+        return PodTemplateChecker(self.pod_templates == "Any", frozenset(self.any_pod_templates_in))
 
     @property
     def gateway_urls(self) -> tuple[str, ...]:
         """`gateways`, or what stands in for it."""
-        text = self.gateways or (
-            "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
-        )
-        return _listed(text)
+        usual = "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
+        return self.gateways or (usual,)
 
     @property
     def replica(self) -> str:
         """`identity`, or what stands in for it."""
         return self.identity or f"{socket.gethostname()}_{os.getpid()}"
-
-
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "LogFormat": get_args(LogFormat),
-    "Action": get_args(Action),
-    "Style": get_args(Style),
-    "Confined": get_args(Confined),
-    "UserIds": get_args(UserIds),
-    "PodTemplateRule": get_args(PodTemplateRule),
-    "ProbeRule": get_args(ProbeRule),
-}
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _parse(variable: str, type_: Any, text: str) -> Any:
-    if type_ in _CHOICES:
-        if text not in _CHOICES[type_]:
-            raise BadSetting(f"{variable} is {text!r}; it takes {' or '.join(_CHOICES[type_])}")
-        return text
-    try:
-        return {"int": int, "float": float}.get(type_, str)(text)
-    except ValueError as error:
-        raise BadSetting(f"{variable} is {text!r}; it takes a number") from error

@@ -37,6 +37,8 @@ def test_the_commands_of_the_page_do_what_it_says(
     (tmp_path / "charts").symlink_to(CHART.parent)
     (production,) = blocks("yaml")
     (tmp_path / "production.yaml").write_text(production)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "images.yaml").write_text('image: {repository: localhost/fairlead, tag: "1", variant: ""}\n')
     monkeypatch.chdir(tmp_path)
     install, _, samples, production_upgrade, uninstall = commands("helm")
 
@@ -54,8 +56,9 @@ def test_the_commands_of_the_page_do_what_it_says(
     until("no kind of ours", lambda: ours(plane) == [], seconds=30)
 
 
-def test_the_first_page_of_the_repository_uses_the_same_commands() -> None:
-    first = re.findall(r"^helm .*$", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("page", ["README.md", "docs/install/cluster.md"])
+def test_other_pages_use_the_same_commands(page: str) -> None:
+    first = re.findall(r"^helm .*$", (REPOSITORY / page).read_text(), re.MULTILINE)
     assert len(first) == 2
     assert set(first) <= set(PAGE.splitlines())
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kubernetes.aio.client import Configuration
@@ -184,7 +184,7 @@ async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configu
 async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
     """An operator that runs while in the context, and releases its Lease on the way out."""
     kubeconfig = changes.pop("kubeconfig", "")
-    settings = replace(settings, namespace=world.release, **changes)
+    settings = settings.replaced(namespace=world.release, **changes)
     operator = build(
         settings, await configuration_of(world.plane, kubeconfig), wiring=Dependencies(resolve=world.hosts.resolve)
     )

@@ -25,7 +25,7 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.spans: list[Any] = []
         self.resources: list[dict[str, str]] = []
-        """Of traces."""
+        """Attributes of the resources of traces."""
         self.metrics: list[Any] = []
         self.logs: list[Any] = []
         self.headers: list[dict[str, str]] = []

@@ -13,7 +13,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ WATCHED: Final = 3
 """Kinds that people declare, each watched by Kopf."""
 PAUSED: Final = 0.3
 """Share of operations that are followed by a pause, in which the operator gets further with what it has begun."""
-CHAOS: Final = replace(QUICK, list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
+CHAOS: Final = QUICK.replaced(list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
 """No sweep in between: what was lost is not to be found by it."""
 
 
@@ -94,7 +94,7 @@ class Chaos:
         if self.lost:
             events = random.Random(number)
             proxy.lose(lambda: events.random() < self.lost)
-        settings = replace(self.settings, namespace=self.world.release, identity=f"replica-{number}")
+        settings = self.settings.replaced(namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, wiring=Dependencies(resolve=self.world.hosts.resolve))
         self.replica = Replica(proxy, asyncio.create_task(operator.run(), name=f"operator {number}"))

@@ -73,8 +73,9 @@ def operator(
     """
     options = locals()
     with needs("operator"):
+        from fairlead_api.bad_setting import BadSetting
         from fairlead_operator.__main__ import run
-        from fairlead_operator.settings import BadSetting, Settings
+        from fairlead_operator.settings import Settings
 
     _run(run, Settings.from_env, BadSetting, options | {"kubeconfig": None if kubeconfig is None else str(kubeconfig)})
 
@@ -123,8 +124,9 @@ def gateway(
     """
     options = locals()
     with needs("gateway"):
+        from fairlead_api.bad_setting import BadSetting
         from fairlead_gateway.__main__ import run
-        from fairlead_gateway.settings import BadSetting, Settings
+        from fairlead_gateway.settings import Settings
 
     _run(run, Settings.from_env, BadSetting, options | {"tools": tuple(tools) if tools else None})
 

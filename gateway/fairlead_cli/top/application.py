@@ -22,10 +22,10 @@ from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.details import server_details, tool_details
 from fairlead_cli.top.dialogs import HELP, TextDialog
 from fairlead_cli.top.feed import RepeatedRequest, requested
-from fairlead_cli.top.rates import CallRates
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, not_ready_total, rows_of
 from fairlead_cli.top.tables import WatchedTable
+from fairlead_tools.call_rates import CallRates
 
 THEME: Final = "ansi-dark"
 """Colours of the terminal itself, dark or light."""

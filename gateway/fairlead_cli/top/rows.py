@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from fairlead_api.documents.servers import READY
 from fairlead_cli.top.commands import SortKey
-from fairlead_cli.top.rates import CallRate
 from fairlead_cli.top.reading import GatewayReading, MeasuredTool, WatchedServer
+from fairlead_tools.call_rates import CallRate
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -23,6 +24,7 @@ import uv
 import uvloop
 from rich.console import Console
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
@@ -43,7 +45,7 @@ from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
@@ -64,6 +66,8 @@ REDRAW_SECONDS: Final = 0.1
 """News within this time are shown together."""
 TICK_SECONDS: Final = 1.0
 """Without news the screen is drawn as often: it has times."""
+TOKEN_BYTES: Final = 18
+"""Random bytes of the token in the printed address of the console."""
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -133,7 +137,8 @@ async def _serve(
         lambda: station.declared,
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
-    gateway, custom = _gateway(options, where, children, nudge, outputs, model)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    gateway, custom = _gateway(options, where, children, nudge, outputs, model, token)
     board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -160,7 +165,7 @@ async def _serve(
         _check_tier(options.tier, station.tiers)
         await station.prepare()
         await _start(gateway, options)
-        display.listening(_addresses(options.host, gateway, model.model))
+        display.listening(_addresses(options.host, gateway, model.model, token))
         for key in station.declared:
             board.declare(key)
         for server in skipped:
@@ -235,6 +240,7 @@ def _gateway(
     nudge: asyncio.Event,
     outputs: ProcessOutputs,
     model: ChosenModel,
+    console_token: str,
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
@@ -260,6 +266,7 @@ def _gateway(
             trust=trusted(settings),
             outputs=outputs,
             heap=Heap(),
+            console_token=console_token,
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
@@ -312,12 +319,13 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
     return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
 
 
-def _addresses(host: str, gateway: Gateway, model: str) -> Addresses:
+def _addresses(host: str, gateway: Gateway, model: str, token: str) -> Addresses:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     scheme = "http" if gateway.settings.tls_cert is None else "https"
     root = f"{scheme}://{shown}:{gateway.port}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
-    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model)
+    console = f"{root}/console/?token={token}" if gateway.settings.console else ""
+    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model, console)
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

@@ -40,6 +40,8 @@ class Addresses:
     """Base URL for OpenAI's clients; empty without endpoints in front of models."""
     model: str = ""
     """Name of the model for such a client; empty where the client has to know one."""
+    console: str = ""
+    """Console for browsers of this machine, with the token that lets them in; empty where it is off."""
 
 
 class Display(Protocol):
@@ -252,7 +254,8 @@ class JsonChanges(_Changes):
 
     def listening(self, addresses: Addresses) -> None:
         models = {"models": addresses.models, "model": addresses.model} if addresses.models else {}
-        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models)
+        console = {"console": addresses.console} if addresses.console else {}
+        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models, **console)
 
     def stopping(self) -> None:
         self._emit("stopping")
@@ -281,7 +284,8 @@ class JsonChanges(_Changes):
 
 
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
-    return (*client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model))
+    console = (("Console", addresses.console),) if addresses.console else ()
+    return (*console, *client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model))
 
 
 def _comes(row: Row) -> bool:

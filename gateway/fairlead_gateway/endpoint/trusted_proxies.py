@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from fairlead_gateway.settings import BadSetting, Settings
-
 MAX_ADDRESS: Final = 64
 """Characters of one entry. An IPv6 address may end in a zone of any length, and addresses are kept."""
 MAX_HOPS: Final = 16
@@ -62,14 +60,6 @@ class TrustedProxies:
     def _looked_up(self, text: str) -> bool:
         address = _address(text)
         return address is not None and any(address in network for network in self._networks)
-
-
-def configured_proxies(settings: Settings) -> TrustedProxies:
-    """Proxies that an installation trusts. Raises BadSetting."""
-    try:
-        return TrustedProxies(settings.trusted_proxies)
-    except ValueError as error:
-        raise BadSetting(str(error)) from error
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

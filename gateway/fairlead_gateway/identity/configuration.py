@@ -11,7 +11,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from fairlead_gateway.settings import BadSetting
+from fairlead_api.bad_setting import BadSetting
 
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",

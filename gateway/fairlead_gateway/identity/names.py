@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.documents.rules import Policy, Subject
 from fairlead_api.policies.subjects import AGENT, ANY_ISSUER, API_KEYS, CLAIM, GROUP, SERVICE_ACCOUNTS, Key, named
-from fairlead_gateway.settings import BadSetting
 
 SYSTEM: Final = "system:"
 """Beginning of the groups that Kubernetes gives."""

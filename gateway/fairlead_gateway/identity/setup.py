@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 
 if TYPE_CHECKING:
     from fairlead_kube.client import Kube

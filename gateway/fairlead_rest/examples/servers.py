@@ -15,6 +15,7 @@ SERVERS: Final[dict[str, Any]] = {
                 "breaker": "closed",
                 "tools": 4,
                 "endpoint": "/servers/default/demo/mcp",
+                "transport": "stdio-child",
                 "protocolVersion": "2026-07-28",
                 "extensions": ["io.modelcontextprotocol/tasks"],
                 "serverInfo": {"name": "demo", "version": "1.0.0"},

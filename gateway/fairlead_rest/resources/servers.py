@@ -85,12 +85,14 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Those that are enabled and listable; absent until it answered."""
     p95_ms: float | UnsetType = UNSET
     """95th percentile of its slowest measured tool, in milliseconds."""
+    transport: str | UnsetType = UNSET
+    """How the gateway reaches it: `streamable-http`, `sse`, `stdio-child`, `stdio-tcp` or `local`."""
     protocol_version: str | UnsetType = UNSET
     """Revision of MCP that the server negotiated."""
     extensions: list[str] | UnsetType = UNSET
     """Extensions of MCP that the server declares, by their identifiers."""
-    server_info: Raw | UnsetType | None = UNSET
-    """`serverInfo` of the server."""
+    server_info: Raw | UnsetType = UNSET
+    """`serverInfo` of the server, or null."""
     hash: str | UnsetType = UNSET
     """Over all its definitions."""
     updated_at: str | UnsetType = UNSET
@@ -264,9 +266,10 @@ def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> 
         breaker=CLOSED if guard is None else guard.state,
         tools=len(routes),
         p95_ms=_slowest(seen.snapshot.states.get(server.key, {}), routes),
+        transport=str(catalog.endpoint.__struct_config__.tag),
         protocol_version=catalog.protocol_version,
         extensions=sorted(extensions(catalog.capabilities)),
-        server_info=None if info is None else Raw(info),
+        server_info=Raw(b"null" if info is None else info),
         hash=catalog.hash,
         updated_at=catalog.updated_at,
         problems=server.problems if len(routes) == len(server.tools) else (),

@@ -1,7 +1,7 @@
 """OpenTelemetry's pipelines of one process: providers of traces and logs, an exporter of metrics, and what they lost.
 
-Items wait in bounded queues and are sent by threads of the SDK; whoever makes a span never waits for a collector. The
-SDK's own variables hold (`OTEL_BSP_…`, `OTEL_BLRP_…`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`).
+Items wait in bounded queues and are sent by threads of the SDK; a call that makes a span never waits for a collector.
+The SDK's own variables hold (`OTEL_BSP_…`, `OTEL_BLRP_…`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`).
 """
 
 from __future__ import annotations

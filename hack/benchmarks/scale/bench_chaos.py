@@ -16,7 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +51,7 @@ NO_DIFFERENCE: Final = {"at_most": 0.0}
 PARTS: Final = {
     "lists": Part(1.0, NO_DIFFERENCE),
     "lost-events": Part(0.1, NO_DIFFERENCE, lost=LOST),
-    "without-lists": Part(0.05, {"at_least": 1.0}, replace(CHAOS, list_seconds=NEVER), LOST),
+    "without-lists": Part(0.05, {"at_least": 1.0}, CHAOS.replaced(list_seconds=NEVER), LOST),
 }
 FIRST_LINES: Final = 20
 """Differences that are printed of one seed."""

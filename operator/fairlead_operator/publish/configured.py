@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
-from fairlead_operator.settings import BadSetting
 
 
 def tiers_in(path: str) -> Collection[LatencyTier]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.settings import BadSetting
 from gatewayworld import (
     LEGACY,
     MODERN,

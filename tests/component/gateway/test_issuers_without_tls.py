@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.identity.configuration import Issuer, load_vouchers
 from fairlead_gateway.identity.refusal import AWAY
 from fairlead_gateway.identity.tokens import Tokens
-from fairlead_gateway.settings import BadSetting
 from issuers import HERE, JWKS, issuing
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.context.disk import NAME, DiskStore
 from fairlead_gateway.context.store import Bounds, ContextUnavailable
-from fairlead_gateway.settings import BadSetting
 from gatewayworld import Clock, ask, calling, catalog, running
 from routercalls import KIB, blob, execute, kept_of
 from toolservers import modern_server, tool

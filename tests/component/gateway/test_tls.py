@@ -10,8 +10,8 @@ import pytest
 
 from certificates import Authority
 from commands import fairlead
+from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.settings import BadSetting
 from gatewayworld import Wire, calling, catalog, modern, running
 from toolservers import modern_server
 from waiting import eventually, until_async

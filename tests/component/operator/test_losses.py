@@ -6,7 +6,6 @@ Intervals are those of an installation, ten minutes: what shows here was not fou
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import answer_modern, tool
 
-QUIET = replace(QUICK, interval_floor=30.0)
+QUIET = QUICK.replaced(interval_floor=30.0)
 READY = ("Normal", "Ready")
 LOST = ("Warning", "Unreachable")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,7 +16,7 @@ from togetherworld import serving, shows
 from toolservers import answer_modern, modern_server, tool
 from waiting import until_async
 
-CONFINED = replace(QUICK, confined="always", denied_networks="10.96.0.0/12")
+CONFINED = QUICK.replaced(confined="always", denied_networks="10.96.0.0/12")
 
 
 @pytest.fixture

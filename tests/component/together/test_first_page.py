@@ -1,4 +1,4 @@
-"""The first page of the repository, where it runs operator and gateway beside a cluster: its commands as they stand."""
+"""The page of installing, where it runs operator and gateway beside a cluster: its commands as they stand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
     for name, words in (("fairlead", " -m fairlead_cli"), ("python", ""), ("pip", " -m pip check --")):
         (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
         (binaries / name).chmod(0o755)
-    install, declare = sections(REPOSITORY / "README.md")["Without installing anything in it"]
+    install, declare = sections(REPOSITORY / "docs" / "install" / "cluster.md")["Without installing anything in it"]
     assert declare.splitlines()[-1] == ".venv/bin/fairlead call chandler__get_stock item=rope"
     start, ask = declare.split("kubectl get mcps\n")
     environment = {

@@ -8,7 +8,6 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,7 +226,7 @@ async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
     with world_of(control_plane) as world, world_of(control_plane) as other:
         accounts = Accounts.of(world, namespaced=True)
         add_secret(world, "key")
-        settings = replace(QUICK, watch_namespace=world.namespace)
+        settings = QUICK.replaced(watch_namespace=world.namespace)
         assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
         assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
         kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))

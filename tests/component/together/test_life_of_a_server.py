@@ -9,7 +9,6 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +57,10 @@ class Server:
 async def both(world: World, *, operators_token: str = TOKEN, **changes: Any) -> AsyncIterator[Gateway]:
     """An operator that pulls from one gateway, which it may."""
     port = free_port()
-    settings = replace(QUICK, interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
+    settings = QUICK.replaced(interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
     async with (
         serving(world, metrics_port=port, pull_token=TOKEN) as gateway,
-        running(world, replace(settings, **changes)),
+        running(world, settings.replaced(**changes)),
     ):
         yield gateway
 
@@ -122,7 +121,7 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             assert (code, "no operator has fetched requests" in err) == (1, True)
             asked = len(raw.seen)
             url = f"http://127.0.0.1:{gateway.metrics_port}"
-            settings = replace(QUICK, interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
+            settings = QUICK.replaced(interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
             async with running(world, settings) as second:
                 await world.until("waiting", lambda: second.lease.waiting)
                 assert len(raw.seen) == asked, "only the leader asks"
@@ -130,8 +129,8 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             await until_async("the list", shows(gateway, "demo__add"))
             assert (await fairlead(gateway, "refresh", "demo", "--no-wait"))[0] == 0
             server.tools.append(tool("sub"))
-            settings = replace(QUICK, interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
-            async with running(world, replace(settings, pull_token=TOKEN)):
+            settings = QUICK.replaced(interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
+            async with running(world, settings.replaced(pull_token=TOKEN)):
                 await until_async("what the request brought", refreshed(gateway))
 
 

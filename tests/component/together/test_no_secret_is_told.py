@@ -11,7 +11,6 @@ import base64
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -166,7 +165,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     caplog.set_level(logging.DEBUG)
     port, server = free_port(), Telltale()
     token = PLANTED["pull token"]
-    settings = replace(QUICK, gateways=f"http://127.0.0.1:{port}", pull_token=token)
+    settings = QUICK.replaced(gateways=f"http://127.0.0.1:{port}", pull_token=token)
     async with raw_server(server) as raw, running(world, settings) as operator:
         applied(world, raw.url)
         async with serving(world, metrics_port=port, pull_token=token, session_key=PLANTED["session key"]) as gateway:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
@@ -154,7 +154,7 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[None]:
-    settings = replace(QUICK, gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
+    settings = QUICK.replaced(gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
     async with (
         running(world, settings, kubeconfig=str(proxy.kubeconfig)) as operator,
         served(operator, "127.0.0.1", ports.operator),

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_formats.tokens.models import LiveSource
 from fairlead_gateway import configuration
 from fairlead_gateway.configuration import compression, embedding, load_models, vector_folder
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.settings import Settings
 from fairlead_search.embedding import EmbeddingConfig
 
 

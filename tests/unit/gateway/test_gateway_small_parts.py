@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
 from fairlead_mcp.hosts import AllowList

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_operator.kube.account import owners
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
-from fairlead_operator.settings import BadSetting
 
 
 def written(folder: Path, text: str) -> str:

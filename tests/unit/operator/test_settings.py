@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_operator.settings import BadSetting, Settings
+from fairlead_api.bad_setting import BadSetting
+from fairlead_operator.settings import Settings
 
 
 def test_every_setting_comes_from_its_variable_and_the_command_line_wins() -> None:
@@ -23,7 +24,7 @@ def test_every_setting_comes_from_its_variable_and_the_command_line_wins() -> No
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("WORKERS", "many", "FAIRLEAD_WORKERS is 'many'; it takes a number"),
+        ("WORKERS", "many", "FAIRLEAD_WORKERS is 'many'; it takes a whole number"),
         ("SWEEP_SECONDS", "x", "FAIRLEAD_SWEEP_SECONDS is 'x'; it takes a number"),
         ("PREFIX_STYLE", "both", "FAIRLEAD_PREFIX_STYLE is 'both'; it takes name or namespace-name"),
     ],

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
-
-from fairlead_cli.top.reading import CountedCalls, GatewayReading
+from typing import Final, Protocol
 
 WINDOW: Final = 60.0
 """Seconds that a rate is measured over; with rarer readings, the time between the last two."""
@@ -15,6 +13,41 @@ SPACING: Final = 5.0
 """Least seconds between kept readings, the newest excepted: a window of ten thousand tools stays small."""
 MOST_ORIGINS: Final = 32
 """Replicas behind one address whose counts are kept."""
+
+
+class CallTotal(Protocol):
+    """Calls since the start of a gateway's process."""
+
+    @property
+    def calls(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
+
+
+class TotalledTool(Protocol):
+    """A tool with its count; None where it has none of its own."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def count(self) -> CallTotal | None: ...
+
+
+class CountReading(Protocol):
+    """Counts of a gateway's tools at one moment."""
+
+    @property
+    def at(self) -> float:
+        """Seconds of a clock that never goes back."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Opaque id of the process that counted."""
+        ...
+
+    @property
+    def tools(self) -> Iterable[TotalledTool]: ...
 
 
 @dataclass(frozen=True)
@@ -28,7 +61,7 @@ class CallRate:
 @dataclass(frozen=True)
 class _Counts:
     at: float
-    tools: Mapping[str, CountedCalls]
+    tools: Mapping[str, CallTotal]
 
 
 class CallRates:
@@ -41,7 +74,7 @@ class CallRates:
     def __init__(self) -> None:
         self._origins: dict[str, deque[_Counts]] = {}
 
-    def take(self, reading: GatewayReading) -> dict[str, CallRate]:
+    def take(self, reading: CountReading) -> dict[str, CallRate]:
         """Rates after one more reading. A tool that was read a single time has none."""
         now = reading.at
         counts = {tool.name: tool.count for tool in reading.tools if tool.count is not None}

@@ -1,0 +1,145 @@
+"""Who may see a page: the session in a request's cookie becomes the credential that the guard checks.
+
+On a laptop (`Access.token`) only browsers on this machine are answered, and the token of the printed address is
+exchanged for a session, so that it leaves the address bar and the history.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import MutableMapping
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from fairlead_console.context import SESSION
+from fairlead_console.html import redirect
+from fairlead_console.session_cookie import ConsoleSession, CookieSealer
+from fairlead_console.static_files import PREFIX as STATIC
+from fairlead_rest.log_access import is_here
+from fairlead_rest.problems import FORBIDDEN, UNAUTHENTICATED, Problem
+
+ROOT: Final = "/console/"
+SIGN_IN: Final = "/console/sign-in"
+_PUBLIC: Final = (STATIC, SIGN_IN)
+
+
+class ConsolePages(Protocol):
+    """Application that answers admitted requests."""
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it."""
+        ...
+
+    def problem(self, scope: Scope, problem: Problem) -> Response:
+        """A page that says why there is none."""
+        ...
+
+
+class Access:
+    """How sessions begin, of one gateway."""
+
+    def __init__(self, sealer: CookieSealer, *, token: str, anonymous: bool) -> None:
+        """With `token` only this machine is answered, once it showed the token; else, where requests are `anonymous`,
+        everybody is.
+        """
+        self.sealer = sealer
+        self._token = token
+        self.here_only = bool(token)
+        self.needs_session = bool(token) or not anonymous
+
+    def session(self, scope: Scope) -> ConsoleSession | None:
+        """The session of a request's cookie."""
+        return self.sealer.session(_header(scope, b"cookie"))
+
+    def cookie(self, scope: Scope, session: ConsoleSession) -> str:
+        """`Set-Cookie` of a session. Raises CredentialTooLong."""
+        return self.sealer.header(session, secure=is_secure(scope))
+
+    def exchanged(self, scope: Scope) -> Response | None:
+        """For the token of the printed address: a session, and the address without it. None for anything else."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not (self._token and hmac.compare_digest(given.encode(), self._token.encode())):
+            return None
+        return redirect(ROOT, self.cookie(scope, self.sealer.begin()))
+
+
+class ConsoleRequest:
+    """One request of a browser: a `ForeignApi` of the guard."""
+
+    own_pages = True
+    """Its forms come from pages of the gateway itself."""
+
+    def __init__(self, access: Access, pages: ConsolePages, scope: Scope) -> None:
+        path = scope["path"]
+        self._access = access
+        self._pages = pages
+        self._scope = scope
+        self._moved = not path.startswith(ROOT)
+        """Whether it is for an address in front of the console's own."""
+        self.public = self._moved or path.startswith(_PUBLIC)
+        """Whether it needs no credential."""
+        self._session = None if path.startswith(STATIC) else access.session(scope)
+        self._begun: ConsoleSession | None = None
+        """A session that begins with this request: of a gateway that asks nobody who they are, it protects forms."""
+        scope[SESSION] = self._session
+
+    def credential(self, scope: Scope) -> bytes | None:
+        """The credential in the session, as a value of `Authorization`. Raises Problem without a session."""
+        if self._access.here_only and not is_here(Request(scope)):
+            raise Problem(FORBIDDEN, "this console is for browsers on the gateway's own machine")
+        if self._session is None:
+            if self._access.needs_session:
+                raise Problem(UNAUTHENTICATED, "sign in to see the console")
+            scope[SESSION] = self._session = self._begun = self._access.sealer.begin()
+        return f"Bearer {self._session.credential}".encode() if self._session.credential else None
+
+    def refusal(self, problem: Problem) -> Response:
+        """Go to sign in, or a page that says why not."""
+        if problem.document.code == UNAUTHENTICATED:
+            exchanged = self._access.exchanged(self._scope)
+            if exchanged is not None or self._scope["method"] == "GET":
+                path = self._scope["path"]
+                return exchanged or redirect(SIGN_IN + ("" if path == ROOT else f"?{urlencode({'next': path})}"))
+        return self._pages.problem(self._scope, problem)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = scope["query_string"].decode("latin-1")
+        if self._moved:
+            await redirect(ROOT + (f"?{query}" if query else ""))(scope, receive, send)
+        elif not self.public and (exchanged := self._access.exchanged(scope)) is not None:
+            await exchanged(scope, receive, send)
+        else:
+            await self._pages.serve(scope, receive, send if self._begun is None else self._with_session(send))
+
+    def _with_session(self, send: Send) -> Send:
+        """Have the answer set the cookie of the session that began."""
+        assert self._begun is not None
+        cookie = (b"set-cookie", self._access.cookie(self._scope, self._begun).encode())
+
+        async def with_cookie(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], cookie]}
+            await send(message)
+
+        return with_cookie
+
+
+def is_for_console(scope: Scope) -> bool:
+    """Whether a request is for the console, or one for `/` by a browser."""
+    path: str = scope["path"]
+    if path == "/":
+        return scope["method"] == "GET" and "text/html" in _header(scope, b"accept")
+    return path == ROOT[:-1] or path.startswith(ROOT)
+
+
+def is_secure(scope: Scope) -> bool:
+    """Whether the browser speaks https, to this gateway or to a proxy in front of it."""
+    return scope["scheme"] == "https" or _header(scope, b"x-forwarded-proto") == "https"
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return "; ".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)

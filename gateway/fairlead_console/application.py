@@ -1,0 +1,103 @@
+"""The console as an ASGI application. One per gateway."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fairlead_console import pages, sign_in
+from fairlead_console.admission import ROOT, Access, ConsoleRequest, is_for_console
+from fairlead_console.context import ConsoleContext
+from fairlead_console.html import SECURITY_HEADERS, page_answer, redirect
+from fairlead_console.rest_client import RestProblem, scope_of
+from fairlead_console.session_cookie import CookieSealer
+from fairlead_console.static_files import PREFIX as STATIC
+from fairlead_gateway.core.identity import IDENTITY
+from fairlead_rest.context import RestContext
+from fairlead_rest.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
+
+EVENTS: Final = "/console/events"
+_API_EVENTS: Final = "/v1/events"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+class Console:
+    """All pages, and who may see them."""
+
+    def __init__(self, rest: RestContext, api: ASGIApp, *, key: bytes = b"", token: str = "") -> None:
+        """`api` is the REST API behind its guard. `key` seals sessions; replicas that have the same share them. With
+        `token` only browsers on this machine are answered, and a session begins by an address with the token.
+        """
+        self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
+        modules = [import_module(f"{pages.__name__}.{one.name}.page") for one in pkgutil.iter_modules(pages.__path__)]
+        entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.place)
+        self._context = ConsoleContext(rest, api, entries)
+        app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)
+        for module in modules:
+            app.router.routes.extend(module.router(self._context).routes)
+        app.router.routes.extend(sign_in.router(self._context, self._access).routes)
+        _add_shared_routes(app, self._context, entries[0].path)
+        self._app = app
+
+    def request(self, scope: Scope) -> ConsoleRequest | None:
+        """The request as one of the console; None where it is none."""
+        return ConsoleRequest(self._access, self, scope) if is_for_console(scope) else None
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an admitted request."""
+        if scope["path"] == EVENTS:
+            await self._context.api(scope_of(scope, "GET", _API_EVENTS, accept="text/event-stream"), receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def problem(self, scope: Scope, problem: Problem) -> Response:
+        """A page that says why there is none."""
+        values = {**self._context.shared(Request(scope)), "title": problem.document.title, "why": str(problem)}
+        body = self._context.templates.render("problem.html", values)
+        return page_answer(body, problem.document.status, zipped=False, headers=problem.headers)
+
+
+def _add_shared_routes(app: FastAPI, console: ConsoleContext, first: str) -> None:
+    @app.get(ROOT)
+    async def root(request: Request) -> Response:
+        return redirect(first)
+
+    @app.get(STATIC + "{name}")
+    async def static_file(request: Request, name: str) -> Response:
+        file = console.static.by_url.get(STATIC + name)
+        if file is None:
+            raise HTTPException(404)
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        fields = {**SECURITY_HEADERS, "cache-control": _FOREVER, "vary": "Accept-Encoding"}
+        if zipped:
+            fields["content-encoding"] = "gzip"
+        return Response(file.compressed if zipped else file.body, 200, fields, file.media_type)
+
+    async def problem_page(request: Request, title: str, why: str, status: int) -> Response:
+        identity = request.scope.get(IDENTITY)
+        return await console.answer(
+            request, "problem.html", {"title": title, "why": why}, status=status, identity=identity
+        )
+
+    @app.exception_handler(RestProblem)
+    async def refused(request: Request, error: RestProblem) -> Response:
+        return await problem_page(request, error.document.title, error.document.detail, error.document.status)
+
+    @app.exception_handler(Problem)
+    async def own(request: Request, error: Problem) -> Response:
+        return await problem_page(request, error.document.title, str(error), error.document.status)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        return await problem_page(request, "The gateway failed", "Its log says why.", 500)
+
+    @app.exception_handler(HTTPException)
+    async def framework(request: Request, error: HTTPException) -> Response:
+        code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
+        problem = Problem(code, f"there is no page at {request.url.path[:256]}")
+        return await problem_page(request, problem.document.title, str(problem), error.status_code)

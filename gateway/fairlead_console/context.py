@@ -1,0 +1,143 @@
+"""The console as its pages use it: who looks, what the REST API says, and how a page is answered. One per gateway."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from fastapi import Request, Response
+from starlette.types import ASGIApp
+
+from fairlead_console.html import Templates, page_answer
+from fairlead_console.rest_client import RestClient
+from fairlead_console.session_cookie import ConsoleSession
+from fairlead_console.static_files import StaticFiles
+from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_rest.context import RestContext
+from fairlead_rest.problems import BODY_TOO_LARGE, FORBIDDEN, INVALID_ARGUMENTS, Problem
+from fairlead_tools.call_rates import CallRate, CallRates, CountReading
+from fairlead_tools.version import VERSION
+
+SESSION: Final = "fairlead.console.session"
+"""Key of a scope for the session of the request."""
+_THEME: Final = "fairlead_theme"
+CSRF_FIELD: Final = "csrf"
+MAX_FORM: Final = 1 << 20
+"""Bytes of a form."""
+MAX_FIELDS: Final = 1000
+
+
+class NavigationEntry(msgspec.Struct, frozen=True):
+    """Place of a page in the navigation."""
+
+    title: str
+    path: str
+    place: int
+    """Entries are in this order."""
+
+
+class ConsoleContext:
+    """Services of all pages."""
+
+    def __init__(
+        self,
+        rest: RestContext,
+        api: ASGIApp,
+        navigation: Sequence[NavigationEntry],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`api` is the REST API behind its guard."""
+        self.rest = rest
+        self.api = api
+        self.static = StaticFiles()
+        self.templates = Templates(self.static)
+        self._navigation = tuple(navigation)
+        self._rates = CallRates()
+        self._clock = clock
+
+    def rates(self, origin: str, tools: Sequence[Any]) -> Mapping[str, CallRate]:
+        """Calls and errors per minute by tool, from the counts of this reading and those before. In the loop."""
+        reading: CountReading = _CountedTools(self._clock(), origin, tools)
+        return self._rates.take(reading)
+
+    def visit(self, request: Request) -> Visit:
+        """One request for a page."""
+        return Visit(self, request)
+
+    async def answer(
+        self, request: Request, template: str, values: Mapping[str, Any], *,
+        status: int = 200, identity: Identity | None = None,
+    ) -> Response:  # fmt: skip
+        """A page from a template."""
+        shared = self.shared(request)
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        return await self.rest.worker.do(
+            lambda: page_answer(
+                self.templates.render(template, {**shared, "identity": identity, **values}), status, zipped=zipped
+            )
+        )
+
+    def shared(self, request: Request) -> dict[str, Any]:
+        """Values of every template."""
+        session: ConsoleSession | None = request.scope.get(SESSION)
+        theme = request.cookies.get(_THEME, "")
+        return {
+            "theme": theme if theme in ("dark", "light") else "",
+            "navigation": self._navigation, "here": request.url.path, "identity": None, "version": VERSION,
+            "csrf": "" if session is None else session.csrf,
+            "signed_in": session is not None and bool(session.credential),
+        }  # fmt: skip
+
+
+class Visit:
+    """One request for a page, by an identity that the guard let in."""
+
+    def __init__(self, console: ConsoleContext, request: Request) -> None:
+        self._console = console
+        self._request = request
+        self.identity: Identity = request.scope[IDENTITY]
+        self.api = RestClient(console.api, request.scope, console.rest.worker.do)
+        """The REST API as this person."""
+
+    @property
+    def administers(self) -> bool:
+        """Whether the person is in a group of administrators, or nobody is asked who they are."""
+        return self._console.rest.administers(self.identity)
+
+    async def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """The answer: a page from `template`, which is `FOLDER/NAME.html` below `pages`."""
+        shared = {"administers": self.administers, **values}
+        return await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
+
+    async def form(self) -> dict[str, str]:
+        """Fields of a form that was posted from a page of this session. Raises Problem."""
+        fields = await read_form(self._request)
+        session: ConsoleSession | None = self._request.scope.get(SESSION)
+        if session is None or not hmac.compare_digest(fields.get(CSRF_FIELD, "").encode(), session.csrf.encode()):
+            raise Problem(FORBIDDEN, "the form is not from this session, or the session has ended: load the page again")
+        return fields
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Fields of a form (application/x-www-form-urlencoded). Raises Problem."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > MAX_FORM:
+            raise Problem(BODY_TOO_LARGE, f"the form is larger than {MAX_FORM} bytes")
+        pieces.append(piece)
+    try:
+        text = b"".join(pieces).decode("utf-8")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise Problem(INVALID_ARGUMENTS, "the form cannot be read") from error
+
+
+class _CountedTools(msgspec.Struct, frozen=True):
+    at: float
+    origin: str
+    tools: Sequence[Any]

@@ -1,0 +1,53 @@
+"""Figures and times as people read them. Pure module; the filters of all templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+NOTHING: Final = "–"
+"""In place of what is not known."""
+
+
+def milliseconds(value: float | None) -> str:
+    """A duration from milliseconds, with three significant digits: `0.4 ms`, `12 ms`, `1.2 s`, `2 min`."""
+    if value is None or value != value:
+        return NOTHING
+    if value < 10:
+        return f"{value:.1f} ms"
+    if value < 1000:
+        return f"{value:,.0f} ms"
+    return f"{value / 1000:.1f} s" if value < 60_000 else f"{value / 60_000:.0f} min"
+
+
+def count(value: float | None) -> str:
+    """A number with separators; one decimal below 10 unless it is whole."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.1f}" if value < 10 and value != int(value) else f"{value:,.0f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes in the unit that leaves one to four digits."""
+    if value is None:
+        return NOTHING
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:,.0f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} GB"
+
+
+def clock_time(value: str | None) -> str:
+    """The time of day of an RFC 3339 time, in UTC; the date too where it is asked of a reader to compare."""
+    return NOTHING if not value else value[:19].replace("T", " ")
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "ms": milliseconds, "count": count, "size": size, "clock_time": clock_time, "plural": plural
+}  # fmt: skip

@@ -1,0 +1,101 @@
+// Every page works without this script, which keeps pages fresh, searches while one types and copies text. It is small,
+// plain and our own: a framework would be more bytes than all pages together, and a build step for whoever changes one.
+
+const PAUSE_MS = 250; // events come in groups
+const THEMES = ["", "dark", "light"];
+
+function theme() {
+  const button = document.getElementById("theme");
+  const root = document.documentElement;
+  const say = () => { 
+    const name = root.dataset.theme || "system";
+    button.textContent = `◐ ${name}`;
+    button.setAttribute("aria-label", `Theme: ${name}`);
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = THEMES[(THEMES.indexOf(root.dataset.theme ?? "") + 1) % THEMES.length];
+    // a cookie, not local storage: the server writes it into the page, which never flashes in the other one
+    document.cookie = `fairlead_theme=${root.dataset.theme}; path=/console; max-age=31536000; samesite=strict`;
+    say();
+  });
+  say();
+}
+
+// Elements with an id and `data-live` are replaced by those of the same page as it is now.
+async function refresh(url = location.href) {
+  const answer = await fetch(url, { headers: { accept: "text/html" } });
+  if (answer.redirected && new URL(answer.url).pathname.startsWith("/console/sign-in")) {
+    location.assign(answer.url);
+    return;
+  }
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const old of document.querySelectorAll("[data-live][id]")) {
+    const fresh = page.getElementById(old.id);
+    if (!fresh || fresh.innerHTML === old.innerHTML || old.contains(document.activeElement)) continue;
+    old.replaceChildren(...fresh.childNodes);
+  }
+  document.dispatchEvent(new CustomEvent("fairlead:refreshed"));
+}
+
+function live() {
+  const shown = document.querySelectorAll("[data-live][id]");
+  if (!shown.length) return;
+  const sign = document.getElementById("live");
+  let waiting = 0;
+  const soon = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => refresh().catch(() => {}), PAUSE_MS);
+  };
+  const source = new EventSource("/console/events");
+  source.onopen = () => { sign.hidden = false; sign.className = "live"; sign.textContent = "live"; };
+  source.onerror = () => { sign.className = "live lost"; sign.textContent = "reconnecting"; };
+  for (const type of ["server.connected", "server.disconnected", "tools.changed", "catalog.swapped"]) {
+    source.addEventListener(type, soon);
+  }
+  const seconds = Number([...shown].find((one) => one.dataset.liveSeconds)?.dataset.liveSeconds ?? 0);
+  if (seconds) setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, seconds * 1000);
+  addEventListener("pagehide", () => source.close());
+}
+
+// A form with `data-search` is sent while one types, and what it answers takes the place of the list.
+function search() {
+  const form = document.querySelector("form[data-search]");
+  const field = document.querySelector("input[type=search]");
+  if (field) {
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "")) return;
+      event.preventDefault();
+      field.focus();
+      field.select();
+    });
+  }
+  if (!form) return;
+  let waiting = 0;
+  const send = () => {
+    const words = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+    const url = `${form.getAttribute("action")}?${words}`;
+    history.replaceState(null, "", url);
+    refresh(url).catch(() => {});
+  };
+  form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(send, PAUSE_MS); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(waiting); send(); });
+}
+
+function copying() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 1500);
+  });
+}
+
+theme();
+live();
+search();
+copying();

@@ -1,0 +1,48 @@
+"""Files of the console that do not change while a gateway runs: style, script, icon.
+
+Each is served under a name with a hash of its content, so that browsers keep it for good and never a stale one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+
+PREFIX: Final = "/console/static/"
+_KINDS: Final[Mapping[str, str]] = {
+    ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"
+}  # fmt: skip
+
+
+class StaticFile(msgspec.Struct, frozen=True):
+    """One file in memory."""
+
+    url: str
+    media_type: str
+    body: bytes
+    compressed: bytes
+    """Gzip of `body`."""
+
+
+class StaticFiles:
+    """All files of the package's folder `static`, read once."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, StaticFile] = {}
+        """By the name in the folder."""
+        for entry in sorted(files(__package__).joinpath("static").iterdir(), key=lambda one: one.name):
+            stem, dot, ending = entry.name.rpartition(".")
+            body = entry.read_bytes()
+            digest = hashlib.blake2b(body, digest_size=8).hexdigest()
+            url = f"{PREFIX}{stem}.{digest}.{ending}"
+            self.by_name[entry.name] = StaticFile(url, _KINDS[dot + ending], body, gzip.compress(body, mtime=0))
+        self.by_url = {file.url: file for file in self.by_name.values()}
+
+    def url(self, name: str) -> str:
+        """Where browsers get a file. Raises KeyError."""
+        return self.by_name[name].url

@@ -1,0 +1,198 @@
+"""Who gets to see the console, and what protects its sessions and forms."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
+from fairlead_console.session_cookie import ConsoleSession, CookieSealer
+from fairlead_console.sign_in import own_place
+from fairlead_gateway.identity.setup import Trust
+from fixed_authenticator import Names
+from gatewayworld import Ask, ask, catalog, running
+
+SHOP = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
+KEYS = Trust((Names("npc"),))
+
+
+async def test_a_browser_at_the_root_is_sent_to_the_console_and_a_program_is_not(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP) as gateway:
+        browser, program = await visited(gateway, "/"), await visited(gateway, "/", accept="application/json")
+
+    assert (browser.status, browser.headers["location"]) == (303, "/console/")
+    assert program.status == 404
+
+
+async def test_every_answer_forbids_scripts_frames_and_types_of_others(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, BROKEN) as gateway:
+        page = await visited(gateway, "/console/servers")
+        missing, sign_in = await visited(gateway, "/console/nothing"), await visited(gateway, "/console/sign-in")
+
+    for answer in (page, missing, sign_in):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+    assert (page.status, missing.status) == (200, 404)
+
+
+async def test_static_files_are_kept_for_good_and_named_by_their_content(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP) as gateway:
+        page = await visited(gateway, "/console/servers")
+        urls = sorted(set(re.findall(r'"(/console/static/[^"]+)"', page.body.decode())))
+        files = [await visited(gateway, url, **{"accept-encoding": "gzip"}) for url in urls]
+        other = await visited(gateway, "/console/static/console.0000.js")
+
+    assert sorted(url.rpartition(".")[2] for url in urls) == ["css", "js", "svg"]
+    assert {file.headers["cache-control"] for file in files} == {"public, max-age=31536000, immutable"}
+    assert {file.headers["content-encoding"] for file in files} == {"gzip"}
+    assert other.status == 404
+
+
+async def test_the_console_is_off_by_one_setting(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, console=False) as gateway:
+        answers = [await visited(gateway, path) for path in ("/", "/console/", "/console/servers")]
+
+    assert [answer.status for answer in answers] == [404, 404, 404]
+
+
+async def test_without_a_session_one_is_asked_to_sign_in(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS) as gateway:
+        answer = await visited(gateway, "/console/servers")
+        stream = await visited(gateway, "/console/events")
+        form = await visited(gateway, answer.headers["location"])
+
+    assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in?next=%2Fconsole%2Fservers")
+    assert stream.status == 303
+    assert 'name="next" value="/console/servers"' in form.body.decode()
+
+
+async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS) as gateway:
+        answer = await posted(gateway, "/console/sign-in", key="npc", next="/console/servers")
+        page = await visited(gateway, "/console/servers", cookie=cookie_of(answer))
+
+    assert (answer.status, answer.headers["location"]) == (303, "/console/servers")
+    attributes = set(answer.headers["set-cookie"].split("; ")[1:])
+    assert attributes == {"Path=/console", "Max-Age=28800", "HttpOnly", "SameSite=Strict"}
+    assert "npc" not in answer.headers["set-cookie"]
+    assert page.status == 200
+    assert ">npc<" in page.body.decode()
+
+
+async def test_a_wrong_key_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS) as gateway:
+        wrong, none = [await posted(gateway, "/console/sign-in", key=key) for key in ("bad-key", " ")]
+
+    assert (wrong.status, none.status) == (401, 400)
+    assert 'role="alert"' in wrong.body.decode()
+    assert "bad-key" not in wrong.body.decode()
+    assert "set-cookie" not in wrong.headers
+
+
+async def test_a_session_ends_with_its_key(tmp_path: Path) -> None:
+    keys = Names("npc")
+    async with running(tmp_path, SHOP, trust=Trust((keys,))) as gateway:
+        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
+        before = await visited(gateway, "/console/servers", cookie=cookie)
+        keys.revoke("npc")
+        after = await visited(gateway, "/console/servers", cookie=cookie)
+
+    assert (before.status, after.status) == (200, 303)
+
+
+async def test_a_form_without_the_token_of_its_session_changes_nothing(tmp_path: Path) -> None:
+    target = "/console/servers/default/shop/refresh"
+    async with running(tmp_path, SHOP, trust=KEYS) as gateway:
+        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
+        page = await visited(gateway, "/console/servers/default/shop", cookie=cookie)
+        forged = [await posted(gateway, target, cookie, csrf=token) for token in ("", "x", "é")]
+        own = await posted(gateway, target, cookie, csrf=csrf_of(page))
+
+    assert [answer.status for answer in forged] == [403, 403, 403]
+    assert (own.status, own.headers["location"]) == (303, "/console/servers/default/shop?asked=1")
+
+
+async def test_forms_of_other_origins_are_refused_and_those_of_its_own_host_are_not(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS, allowed_hosts=("tools.example",)) as gateway:
+
+        async def answered(origin: str) -> int:
+            fields = urlencode({"key": "npc"}).encode()
+            headers = {"host": "tools.example", "origin": origin, "content-type": "application/x-www-form-urlencoded"}
+            return (await ask(gateway, Ask(target="/console/sign-in", body=fields, headers=headers))).status
+
+        assert await answered("https://tools.example") == 303
+        assert await answered("https://evil.example") == 403
+        assert await answered("null") == 403
+
+
+async def test_the_printed_token_opens_the_console_on_this_machine_and_leaves_the_address(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, console_token="s3cret") as gateway:
+        shut = await visited(gateway, "/console/servers")
+        wrong = await visited(gateway, "/console/?token=guess")
+        answer = await visited(gateway, "/console/?token=s3cret")
+        page = await visited(gateway, "/console/servers", cookie=cookie_of(answer))
+        proxied = await visited(
+            gateway, "/console/servers", cookie=cookie_of(answer), **{"x-forwarded-for": "192.0.2.7"}
+        )
+
+    assert (shut.status, wrong.status) == (303, 303)
+    assert wrong.headers["location"] == "/console/sign-in"
+    assert "set-cookie" not in wrong.headers
+    assert (answer.status, answer.headers["location"]) == (303, "/console/")
+    assert page.status == 200
+    assert proxied.status == 403
+
+
+async def test_signing_out_ends_the_session_in_the_browser(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS) as gateway:
+        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="npc"))
+        page = await visited(gateway, "/console/servers", cookie=cookie)
+        answer = await posted(gateway, "/console/sign-out", cookie, csrf=csrf_of(page))
+
+    assert answer.headers["location"] == "/console/sign-in"
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+
+
+def test_replicas_with_one_key_open_each_others_sessions_and_no_others() -> None:
+    ours, same, other = CookieSealer(b"key"), CookieSealer(b"key"), CookieSealer(b"another")
+    session = ours.begin("token")
+    cookie = ours.header(session, secure=True).partition(";")[0]
+
+    assert same.session(cookie) == session
+    assert other.session(cookie.replace(ours.name, other.name)) is None
+    assert ours.header(session, secure=True).endswith("; Secure")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda value: value[:-2], lambda value: "A" + value[1:], lambda _: "!", lambda _: ""]
+)
+def test_a_changed_cookie_is_no_session(change: object) -> None:
+    sealer = CookieSealer(b"key")
+    value = sealer.seal(sealer.begin(), sealer.name)
+
+    assert callable(change)
+    assert sealer.session(f"{sealer.name}={change(value)}") is None
+
+
+def test_a_session_ends_by_itself() -> None:
+    now = [1000.0]
+    sealer = CookieSealer(b"key", lambda: now[0])
+    cookie = sealer.header(sealer.begin(), secure=False).partition(";")[0]
+    now[0] += 8 * 3600 - 1
+    assert isinstance(sealer.session(cookie), ConsoleSession)
+    now[0] += 1
+    assert sealer.session(cookie) is None
+
+
+@pytest.mark.parametrize(
+    "place", ["https://evil.example/console/", "//evil.example/console/", "/console/../v1", "/v1/tools", "\\\\evil"]
+)
+def test_signing_in_leads_nowhere_but_into_the_console(place: str) -> None:
+    assert own_place(place) == "/console/"

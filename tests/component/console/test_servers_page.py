@@ -1,0 +1,117 @@
+"""The console's pages about servers: what fails, why and what to do, in a real browser and within a size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from consoleworld import BROKEN, browser, complaints, opened, shops, signed_in, too_wide, violations, visited
+from fairlead_api.documents.servers import Servers
+from fairlead_gateway.identity.setup import Trust
+from fixed_authenticator import Names
+from gatewayworld import catalog, publish, running, withdraw
+
+LIST = "/console/servers"
+MOST_BYTES = 100_000
+HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
+
+
+async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(14), BROKEN) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/servers")
+        said = complaints(page)
+        card = page.locator("section.problem")
+        text = await card.inner_text()
+        first = await page.locator("tbody tr").first.inner_text()
+        rows = await page.locator("tbody tr").count()
+        broken = await violations(page)
+        await card.get_by_role("link").click()
+        one = await page.locator("main").inner_text()
+
+        assert "MAIL_TOKEN is not set" in text
+        assert "Check command, args, cwd and env" in text
+        assert first.startswith("default/mail")
+        assert rows == 15
+        assert broken == []
+        assert "StartFailed" in one
+        assert await violations(page) == []
+        assert said == []
+
+
+async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(2, 5), BROKEN) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/servers", width=375, dark=True)
+        wide = [await too_wide(page)]
+        broken = [*await violations(page)]
+        await page.goto(f"http://127.0.0.1:{gateway.port}/console/servers/default/shop00")
+        wide.append(await too_wide(page))
+        broken += await violations(page)
+        await page.get_by_role("button", name="Theme: system").click()
+        await page.reload()
+
+        assert wide == [False, False]
+        assert broken == []
+        assert await page.locator("html").get_attribute("data-theme") == "dark"
+
+
+async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path) -> None:
+    async with running(tmp_path, Servers()) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/")
+
+        assert "fairlead up mcp.json" in await page.locator("main").inner_text()
+        assert await violations(page) == []
+
+
+async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path) -> None:
+    one, two = shops(2, 2)
+    async with running(tmp_path, one) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/servers")
+        await page.locator("#live:not([hidden])").wait_for()
+        publish(tmp_path / "documents", two)
+        await page.get_by_role("link", name="default/shop01").wait_for()
+        withdraw(tmp_path / "documents", two)
+        await page.get_by_role("link", name="default/shop01").wait_for(state="detached")
+
+
+async def test_texts_of_servers_are_text(tmp_path: Path) -> None:
+    hostile = BROKEN.servers[0]
+    entry = type(hostile)(
+        namespace="default", name="evil", state="failed", cause=HOSTILE, reason=HOSTILE, message=HOSTILE
+    )
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"], version=HOSTILE)
+    async with running(tmp_path, shop, Servers(servers=(entry,))) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/servers")
+        said = complaints(page)
+        title = await page.title()
+        text = await page.locator("main").inner_text()
+        await page.goto(f"http://127.0.0.1:{gateway.port}/console/servers/default/evil")
+
+        assert title.startswith("Servers")
+        assert HOSTILE in text
+        assert await page.locator("main img, main script").count() == 0
+        assert said == []
+
+
+async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(1, 1300), *shops(120, 1)[1:]) as gateway:
+        pages = [
+            await visited(gateway, target)
+            for target in ("/console/servers", "/console/servers?page=3", "/console/servers/default/shop00?page=26",
+                           "/console/servers?page=99999999999")
+        ]  # fmt: skip
+
+    assert [page.status for page in pages] == [200] * 4
+    assert max(len(page.body) for page in pages) <= MOST_BYTES
+    assert ">shop00__item_999<" in pages[2].body.decode()
+    assert "item_100<" not in pages[2].body.decode()
+
+
+async def test_what_a_server_wrote_is_for_administrators(tmp_path: Path) -> None:
+    async with running(tmp_path, BROKEN, trust=Trust((Names("npc"),)), admin_groups=("admins",)) as gateway:
+        cookie = await signed_in(gateway, "npc")
+        pages = [await visited(gateway, target, cookie=cookie) for target in (LIST, f"{LIST}/default/mail")]
+
+    for page in pages:
+        text = page.body.decode()
+        assert "MAIL_TOKEN" not in text
+        assert "What to do:" in text
+    assert "administrators" in pages[1].body.decode()

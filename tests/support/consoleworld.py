@@ -1,0 +1,137 @@
+"""The console as a browser or a bare HTTP client sees it.
+
+async with running(tmp_path, *shops(14)) as gateway, browser() as chromium:
+    page = await opened(chromium, gateway, "/console/servers")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.servers import FAILED, ServerEntry, Servers
+from gatewayworld import Answer, Ask, Reachable, ask, catalog
+from restworld import get
+from toolservers import tool
+
+CHROMIUM: Final = Path("/usr/bin/chromium")
+AXE_VERSION: Final = "4.10.3"
+WAIT_MS: Final = 15_000
+HTML: Final = {"accept": "text/html"}
+BROKEN: Final = Servers(
+    servers=(
+        ServerEntry(
+            namespace="default", name="mail", prefix="mail", state=FAILED, reason="Invalid", cause="StartFailed",
+            message="default/mail exited with code 1: MAIL_TOKEN is not set. Check command, args, cwd and env.",
+        ),
+    )
+)  # fmt: skip
+"""A server that never answered."""
+
+
+def shops(many: int, each: int = 93, url: str = "http://127.0.0.1:9/mcp") -> list[Catalog]:
+    """Catalogs of so many servers with so many tools each."""
+    return [
+        catalog(f"shop{number:02}", url, [tool(f"item_{place:03}") for place in range(each)]) for number in range(many)
+    ]
+
+
+async def visited(gateway: Reachable, target: str, **headers: str) -> Answer:
+    """Answer to a browser's GET, by which no redirect is followed."""
+    return await get(gateway, target, **{**HTML, **headers})
+
+
+def cookie_of(answer: Answer) -> str:
+    """The cookie that an answer sets, as a browser sends it."""
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+async def posted(gateway: Reachable, target: str, cookie: str = "", origin: str = "", **fields: str) -> Answer:
+    """Answer to a form."""
+    headers = {"content-type": "application/x-www-form-urlencoded", **HTML}
+    headers |= {name: value for name, value in (("cookie", cookie), ("origin", origin)) if value}
+    return await ask(gateway, Ask(target=target, body=urlencode(fields).encode(), headers=headers))
+
+
+async def signed_in(gateway: Reachable, key: str) -> str:
+    """Cookie of a new session."""
+    return cookie_of(await posted(gateway, "/console/sign-in", key=key))
+
+
+def csrf_of(page: Answer) -> str:
+    """Token of the session that a page was made for."""
+    found = re.search(r'name="csrf" value="([^"]+)"', page.body.decode())
+    assert found is not None
+    return found[1]
+
+
+@contextlib.asynccontextmanager
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium without a window."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed: apt-get install chromium")
+    async with async_playwright() as drivers:
+        chromium = await drivers.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        try:
+            yield chromium
+        finally:
+            await chromium.close()
+
+
+async def opened(
+    chromium: Browser, gateway: Reachable, path: str, *, width: int = 1280, dark: bool = False, **context: Any
+) -> Page:
+    """A page in a profile of its own, with whatever it complains about in `complaints`."""
+    profile = await chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
+        **context,
+    )  # fmt: skip
+    page = await profile.new_page()
+    page.set_default_timeout(WAIT_MS)
+    await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
+    return page
+
+
+def complaints(page: Page) -> list[str]:
+    """Errors of scripts, and what the policy of content refused, from now on."""
+    found: list[str] = []
+    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    return found
+
+
+@functools.cache
+def axe_source() -> str:
+    """Source of axe-core, fetched once into the cache of this machine. Skips the test where npm is not reached."""
+    folder = Path.home() / ".cache" / "fairlead" / f"axe-core-{AXE_VERSION}"
+    file = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        words = ("npm", "install", "--no-save", "--silent", "--prefix", str(folder), f"axe-core@{AXE_VERSION}")
+        try:
+            subprocess.run(words, check=True, capture_output=True, timeout=50)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"axe-core cannot be fetched from npm: {error}")
+    return file.read_text(encoding="utf-8")
+
+
+async def violations(page: Page) -> Sequence[str]:
+    """Rules of accessibility (WCAG 2.2 AA and best practices) that the page breaks, each with the first element."""
+    await page.evaluate(axe_source())  # by the debugger's hand: the page's own policy lets no foreign script in
+    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+
+
+async def too_wide(page: Page) -> bool:
+    """Whether the page has to be scrolled sideways."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
