@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -38,7 +39,7 @@ class Series:
 
     name: str
     points: Sequence[tuple[float, float]]
-    """Seconds since the epoch, and value."""
+    """Seconds since the epoch, and value, where it is a number."""
 
 
 Query = Callable[[str], Sequence[Mapping[str, Any]]]
@@ -74,11 +75,9 @@ def series_of(panel: Mapping[str, Any], query: Query, window: str) -> list[Serie
     found = []
     for target in panel.get("targets", ()):
         for result in query(_VARIABLE.sub(".*", _WINDOW.sub(window, target["expr"]))):
-            points = [
-                (float(at), float(value)) for at, value in result["values"] if value not in ("NaN", "+Inf", "-Inf")
-            ]
-            if points:
-                found.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
+            numbers = [(float(at), float(value)) for at, value in result["values"]]
+            points = [(at, value) for at, value in numbers if math.isfinite(value)]  # a share of nothing is none
+            found.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
     return found
 
 
@@ -118,9 +117,8 @@ def _stat(series: Sequence[Series], width: int, height: int, unit: str, span: tu
     parts, each = [], width / max(len(series), 1)
     for place, one in enumerate(series):
         x = each * (place + 0.5)
-        parts.append(
-            f'<text class="big" text-anchor="middle" x="{x:.0f}" y="62">{said(one.points[-1][1], unit)}</text>'
-        )
+        number = said(one.points[-1][1], unit) if one.points else "-"
+        parts.append(f'<text class="big" text-anchor="middle" x="{x:.0f}" y="62">{number}</text>')
         parts.append(f'<text class="small" text-anchor="middle" x="{x:.0f}" y="82">{escape(one.name)}</text>')
     return parts or [_nothing(width, height)]
 
@@ -128,7 +126,7 @@ def _stat(series: Sequence[Series], width: int, height: int, unit: str, span: tu
 def _lines(series: Sequence[Series], width: int, height: int, unit: str, span: tuple[float, float]) -> list[str]:
     if not series:
         return [_nothing(width, height)]
-    values = [value for one in series for _, value in one.points]
+    values = [value for one in series for _, value in one.points] or [0.0]
     low, high = min(0.0, *values), max(values)
     high = high if high > low else low + 1
     left, right, top, bottom = 62.0, width - 10.0, 28.0, height - 32.0

@@ -2,9 +2,8 @@
 
     python hack/progress.py TEXT COMMAND…
 
-In a terminal: one line with a spinner, the time and the command's last line. Elsewhere, such as in CI, plain lines:
-TEXT at the beginning, the command's own output, and the time it took. All on standard error. The exit code is the
-command's.
+In a terminal: one line with a spinner, the time and the command's last line. Elsewhere, as in CI, plain lines: TEXT
+first, then the command's own output, and the time it took. All goes to standard error. The exit code is the command's.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ RUN_BY = {
     "docs/connect/plans.md": ["tests/component/rest/test_exposure.py"],
     "docs/operate/top.md": ["tests/component/cli/test_top.py"],
     "docs/connect/search.md": ["tests/component/rest/test_rest_search.py"],
-    "docs/try/trace.md": ["tests/component/up/test_traces_example.py"],
+    "docs/try/trace-example.md": ["tests/component/up/test_traces_example.py"],
     "docs/try/voice-agent.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
     "docs/connect/responses.md": ["tests/component/llm/test_responses_page.py"],
     "docs/connect/router.md": ["tests/component/gateway/test_router.py"],

@@ -240,6 +240,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                     traffic.call(name, "/mcp")
                 traffic.chat()
                 await watch.until_quiet()
+                await until_async("an answer of the model", lambda: watch.query("gen_ai_client_token_usage_count"))
 
                 # everything breaks
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True

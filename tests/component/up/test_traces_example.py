@@ -1,4 +1,4 @@
-"""The example of docs/try/trace.md before a real OpenTelemetry Collector: one trace from an agent through the gateway
+"""The example of docs/try/trace-example.md before a real OpenTelemetry Collector: one trace from an agent through the gateway
 to the tool servers, and metrics and logs beside it.
 """
 
@@ -6,22 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from controlplane import REPOSITORY
 from otelcollector import EXAMPLE, CollectedSpan, RunningCollector, collector
 from upprocess import fairlead_up, until_listed
 from waiting import until_async
 
+PAGE = (REPOSITORY / "docs" / "try" / "trace-example.md").read_text()
 pytestmark = pytest.mark.timeout(120)
 
 
 async def played(url: str, running: RunningCollector, protocol: str) -> str:
-    """Id of the trace of a run of the agent."""
+    """Id of the trace of a run of the agent, by the command of the page with addresses of this test."""
+    (script,) = re.findall(r"^OTEL_EXPORTER_OTLP_ENDPOINT=\S+ python (\S+) http\S+/mcp$", PAGE, re.MULTILINE)
     agent = await asyncio.create_subprocess_exec(
-        sys.executable, EXAMPLE / "agent.py", url,
+        sys.executable, REPOSITORY / script, url,
         env={**os.environ, **running.variables(protocol)},
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
