@@ -1,5 +1,5 @@
-"""The example of docs/try/trace-example.md before a real OpenTelemetry Collector: one trace from an agent through the gateway
-to the tool servers, and metrics and logs beside it.
+"""The example of docs/try/trace-example.md before a real OpenTelemetry Collector: one trace from an agent through the
+gateway to the tool servers, and metrics and logs beside it.
 """
 
 from __future__ import annotations
