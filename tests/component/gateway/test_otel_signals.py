@@ -71,8 +71,8 @@ async def test_the_log_of_the_gateway_reaches_a_collector_with_the_trace_of_a_ca
 
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-        monkeypatch.setattr("fairlead_gateway.calls.call.upstream_request", broken)
-        async with served(tmp_path) as gateway:
+        monkeypatch.setattr("fairlead_gateway.limits.limiter.Limiter.admit", broken)
+        async with served(tmp_path, agent_calls_per_minute=100) as gateway:
             await ask(gateway, calling("demo__add"))
             logging.getLogger("fairlead_gateway").warning("Nothing of a call")
         call = next(span for span in receiver.spans if span.kind == 2)
