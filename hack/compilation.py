@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
@@ -23,6 +24,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
 PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
+COMPILED: Final = "FAIRLEAD_COMPILED"
+"""Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
+GROUP: Final = "fairlead_path"
+"""Name of the extension that holds the code of all MODULES: `GROUP__mypyc`, at the top of site-packages."""
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
     "fairlead_gateway/calls/attempts.py",
@@ -77,8 +82,9 @@ class CompiledPath(BuildHookInterface[Any]):
         if self.target_name != "wheel" or version == "editable":
             return
         self._folder = tempfile.TemporaryDirectory()
-        folder = Path(self._folder.name)
-        compile_into(folder)
+        folder = Path(os.environ.get(COMPILED) or self._folder.name)
+        if not os.environ.get(COMPILED):
+            compile_into(folder)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["force_include"] |= {str(file): str(file.relative_to(folder)) for file in folder.rglob("*.so")}
@@ -140,10 +146,11 @@ def _compile(target: Path) -> None:
             "follow_imports = silent\nignore_missing_imports = True\n"
         )
         words = ["--config-file", str(config), *MODULES]
-        extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c")
-        for extension in extensions:
-            # else every call from one function to another goes through a table, and none is inlined
-            extension.extra_compile_args.append("-fno-semantic-interposition")
+        extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c", group_name=GROUP)
+        if sys.platform == "linux":  # a flag for ELF: other formats have no table to go round
+            for extension in extensions:
+                # else every call from one function to another goes through a table, and none is inlined
+                extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
             name="fairlead", ext_modules=extensions,
             script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],

@@ -2,6 +2,7 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 if [ -x .venv/bin/python ]; then PATH=$PWD/.venv/bin:$PATH; fi
 export PATH
+. hack/with_progress.sh
 fairlead_cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead # kept between runs
 
 say() { printf '%s\n' "$*" >&2; }
@@ -25,7 +26,7 @@ use_compiled() {
   words=()
   local word folder=''
   for word in "$@"; do
-    if [ "$word" = --compiled ]; then folder=$(hack/compile); else words+=("$word"); fi
+    if [ "$word" = --compiled ]; then folder=$(hack/compile) || return; else words+=("$word"); fi
   done
   if [ -n "$folder" ]; then export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}; fi
 }

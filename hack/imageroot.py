@@ -1,11 +1,15 @@
-"""Copies a Python environment with all that it needs into an empty folder: hack/imageroot.py ENVIRONMENT FOLDER.
+"""Copies a Python environment and all that it needs into an empty folder: hack/imageroot.py ENVIRONMENT FOLDER [BELOW].
 
 For the last stage of an image, `FROM scratch`: the interpreter, its standard library, the shared libraries that any of
-its modules loads, certificates and the few files that name resolution reads. No shell and no package manager.
+its modules loads, certificates and the few files that name resolution reads. No shell and no package manager, but each
+Debian package that a library is of has its entry in `/var/lib/dpkg/status.d`, where scanners of images look for it.
+
+With BELOW, the folder of an image that this one is built on, only files are left that it does not have.
 """
 
 from __future__ import annotations
 
+import filecmp
 import re
 import shutil
 import subprocess
@@ -21,7 +25,7 @@ LEFT_OUT: Final = shutil.ignore_patterns(
     "_dbm*", "_gdbm*", "_curses*", "_tkinter*", "readline*",
 )  # fmt: skip
 """Parts of the standard library that nothing here loads, some with shared libraries of their own."""
-NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.svg", "*.a")
+NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.a")
 """Files of packages that no interpreter reads."""
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 FILES: Final = {
@@ -32,7 +36,7 @@ FILES: Final = {
 _LIBRARY: Final = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
-def main(environment: Path, folder: Path) -> None:
+def main(environment: Path, folder: Path, below: Path | None = None) -> None:
     """Fill the folder. Raises OSError, CalledProcessError."""
     library = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(environment, folder / environment.relative_to("/"), symlinks=True, ignore=NOT_RUN)
@@ -43,9 +47,9 @@ def main(environment: Path, folder: Path) -> None:
     interpreter = Path(sys.executable).resolve()
     modules = _inside(folder, library).rglob("*.so")
     programs = [interpreter, *modules, *environment.rglob("*.so"), *environment.rglob("*.so.*")]
-    for found in sorted(_libraries(programs)):
-        if not found.is_relative_to(environment):
-            _copy(found, folder)
+    libraries = [found for found in sorted(_libraries(programs)) if not found.is_relative_to(environment)]
+    for found in libraries:
+        _copy(found, folder)
     for link in map(Path, ("/bin", "/lib", "/lib64")):  # links to folders below `/usr`, and the loader's address
         if link.is_symlink():
             (folder / link.name).symlink_to(link.readlink())
@@ -57,6 +61,37 @@ def main(environment: Path, folder: Path) -> None:
     shutil.copyfile(CERTIFICATES, target)
     (folder / "tmp").mkdir()
     (folder / "tmp").chmod(0o1777)
+    _describe(folder, [*libraries, interpreter])
+    if below is not None:
+        _leave_out(folder, below)
+
+
+def _describe(folder: Path, files: Iterable[Path]) -> None:
+    """Write the entries of the Debian packages that the files are of, none for files of no package."""
+    status = folder / "var/lib/dpkg/status.d"
+    status.mkdir(parents=True, exist_ok=True)
+    # asked with and without `/usr`: packages made before the folders were joined are known by the short path
+    places = {str(form) for path in files for form in (path, Path("/", *path.parts[2:]), Path("/usr", *path.parts[1:]))}
+    told = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False).stdout
+    for package in {line.rpartition(": ")[0] for line in told.splitlines() if not line.startswith("diversion ")}:
+        entry = subprocess.run(["dpkg-query", "--status", package], capture_output=True, text=True, check=True).stdout
+        (status / package.partition(":")[0]).write_text(entry)
+
+
+def _leave_out(folder: Path, below: Path) -> None:
+    """Remove what another folder has too: files of the same bytes and mode, equal links, then folders left empty."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        other = below / path.relative_to(folder)
+        if path.is_symlink():
+            if other.is_symlink() and path.readlink() == other.readlink():
+                path.unlink()
+        elif path.is_dir():
+            if other.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        elif (
+            other.is_file() and path.stat().st_mode == other.stat().st_mode and filecmp.cmp(path, other, shallow=False)
+        ):
+            path.unlink()
 
 
 def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
@@ -88,4 +123,4 @@ def _inside(folder: Path, path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

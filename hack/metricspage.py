@@ -6,6 +6,7 @@ python hack/metricspage.py [--check] FILE
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -63,6 +64,7 @@ def page() -> str:
 
     nowhere: Any = _Nowhere()
     everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
+    os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # figures of exports are there where there are any
     gateway = build(everything, source=nowhere, credentials=nowhere)
     parts = [
         _INTRODUCTION.format(

@@ -59,13 +59,13 @@ def _described(found: griffe.Class | griffe.Function, level: int) -> Iterator[st
 def _public(found: griffe.Class) -> list[griffe.Object]:
     """Documented members, those of its own bases first, without what `Exception` and the like bring."""
     members = {name: member for name, member in found.all_members.items() if not name.startswith("_")}
-    return [cast("griffe.Object", member.final_target if member.is_alias else member)
+    return [member.final_target if isinstance(member, griffe.Alias) else member
             for member in members.values() if member.docstring]  # fmt: skip
 
 
 def _signature(found: griffe.Class | griffe.Function) -> Iterator[str]:
     function = found if isinstance(found, griffe.Function) else found.all_members.get("__init__")
-    target = function.final_target if function is not None and function.is_alias else function
+    target = function.final_target if isinstance(function, griffe.Alias) else function
     if not isinstance(target, griffe.Function):
         return
     shown = re.sub(r"\(self(, )?", "(", str(target.signature(name=found.name)).removesuffix(" -> None"))

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from charts.values import SETTINGS, camel_case, fields, settings
-
 import fairlead_gateway.settings
 import fairlead_operator.settings
+from charts.values import SETTINGS, camel_case, fields, settings
 
 _INTRODUCTION: Final = """\
 # Settings
@@ -26,9 +25,9 @@ Gateway and operator take their settings from environment variables. On a cluste
 ([the chart](../../charts/fairlead/README.md)). Options of `fairlead up`, `fairlead gateway` and `fairlead operator`
 go before variables ([command line](cli.md)). Lists are separated by commas.
 """
-_DEFAULTS: Final[dict[str, Any]] = {
-    "gateway": fairlead_gateway.settings.Settings(),
-    "operator": fairlead_operator.settings.Settings(),
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "gateway": fairlead_gateway.settings.Settings().model_dump(by_alias=True),
+    "operator": fairlead_operator.settings.Settings().model_dump(by_alias=True),
 }
 
 
@@ -46,7 +45,7 @@ def _rows(component: str) -> Iterator[str]:
     for name, schema, text in fields(SETTINGS[component], "Settings"):
         value = camel_case(name)
         shown = f"`{value}`" if value in of_the_chart else ""
-        default = _default(getattr(_DEFAULTS[component], name))
+        default = _default(_DEFAULTS[component][name])
         words = text.replace("|", "\\|")
         yield f"| `FAIRLEAD_{name.upper()}` | {shown} | {_type(schema)} | {default} | {words} |\n"
 

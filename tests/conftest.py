@@ -21,6 +21,11 @@ def pytest_configure() -> None:
     asyncio.set_event_loop(None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that are marked `heavy` first: begun last, one of them would keep the run waiting when all else is done."""
+    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """asyncio's own loop; where a test is marked `both_loops` also the one that serves, whose transports differ."""
     loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}

@@ -7,10 +7,16 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from typing import Final
+
+TRACE_ID: Final = "trace_id"
+"""Attribute of a record that belongs to a trace: its id, in hexadecimal digits."""
+SPAN_ID: Final = "span_id"
+"""Attribute of such a record: id of the span."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per record: time, level, logger, message, and the traceback where there is one."""
+    """One object per record: time, level, logger, message, and its trace and traceback where there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -19,6 +25,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        for name in (TRACE_ID, SPAN_ID):
+            if value := getattr(record, name, ""):
+                line[name] = value
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

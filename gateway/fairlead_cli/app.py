@@ -65,7 +65,7 @@ app = typer.Typer(
 @app.callback()
 def fairlead(
     context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
     """Serve the tools of many MCP servers through one gateway, on a laptop or on Kubernetes."""
     if show_version and context.invoked_subcommand is None:

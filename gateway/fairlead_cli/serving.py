@@ -63,6 +63,7 @@ def serve(
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio
         from fairlead_servers.table import SERVERS
+        from fairlead_servers.telemetry import exported
 
     if name is None:
         _list(output)
@@ -77,11 +78,12 @@ def serve(
         server = definition.make(prepare_folder(name, row.place, data), name, os.environ, given)
     except SettingError as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
+    at_end = exported(os.environ, name)
     if transport is Transport.stdio:
-        serve_stdio(server)
+        serve_stdio(server, at_end)
     else:
         try:
-            serve_http(server, host, port)
+            serve_http(server, host, port, at_end)
         except OSError as error:
             raise Failure(
                 f"{host}:{port} cannot be listened on: {error.strerror}. --host and --port name another address"

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from fairlead_console import formats
 from fairlead_console.static_files import StaticFiles
+from fairlead_console.tier_reasons import reason_in_words
 
 _HERE: Final = Path(__file__).parent
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
@@ -23,7 +24,7 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with `no-referrer` browsers send the origin `null` with forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
@@ -42,7 +43,7 @@ class Templates:
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._environment.globals["static"] = static.url
-        self._environment.filters.update(formats.FILTERS)
+        self._environment.filters.update(formats.FILTERS, reason=reason_in_words)
 
     def render(self, name: str, values: Mapping[str, Any]) -> bytes:
         """A page in UTF-8."""

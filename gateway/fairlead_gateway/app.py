@@ -58,7 +58,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
+from fairlead_gateway.metrics.exposition import GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.models import ModelCollector
@@ -149,7 +149,8 @@ class Gateway:
         """Everything that is told at /metrics."""
 
         async def metrics_page(request: Request) -> Response:
-            return Response(await exposed(self.metrics), headers={"content-type": CONTENT_TYPE})
+            body, media_type = await exposed(self.metrics, request.headers.get("accept", ""))
+            return Response(body, headers={"content-type": media_type})
 
         async def alive_page(request: Request) -> Response:
             return PlainTextResponse("ok\n")
@@ -201,7 +202,7 @@ class Gateway:
             await self._listener.stop(0)
             raise
         self._heap.start()
-        self.governance.start()
+        self.governance.start(self.metrics)
         await self.endpoint.identities.start()
         await self.snapshots.start()
         self.models.start()

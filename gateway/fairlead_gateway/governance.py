@@ -31,11 +31,17 @@ from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.tracing.configured import configured
+from fairlead_gateway.tracing.configured import spans_of
+from fairlead_tools.otel.opening import opened
 
 if TYPE_CHECKING:
-    from fairlead_gateway.limits.shared import Settler
+    from prometheus_client import CollectorRegistry
 
+    from fairlead_gateway.limits.shared import Settler
+    from fairlead_tools.otel.pipelines import Pipelines
+
+SERVICE = "fairlead-gateway"
+"""Name of the service in traces, metrics and logs, unless OTEL_SERVICE_NAME gives another."""
 KEY_BYTES = 32
 
 
@@ -55,10 +61,16 @@ class Governance(Collector):
         self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
         self.auditor = _auditor(settings)
         """None where the audit log is off."""
-        self.spans = configured(environ)
+        self.pipelines = opened(environ, SERVICE)
+        """None where nothing is exported by OpenTelemetry."""
+        self.spans = spans_of(self.pipelines)
         """None where calls are not traced."""
 
-    def start(self) -> None:
+    def start(self, registry: CollectorRegistry) -> None:
+        """`registry`: the gateway's metrics, which are exported where OpenTelemetry is asked to."""
+        if self.pipelines is not None:
+            self.pipelines.keep_logs()
+            self.pipelines.read_metrics(registry)
         if self._settler is not None:
             self._settler.start()
 
@@ -67,8 +79,8 @@ class Governance(Collector):
             await self._settler.stop()
         if self.auditor is not None:
             await asyncio.to_thread(self.auditor.writer.close)
-        if self.spans is not None:
-            await asyncio.to_thread(self.spans.close)
+        if self.pipelines is not None:
+            await asyncio.to_thread(self.pipelines.close)
 
     def collect(self) -> Iterable[Metric]:
         text = "Calls refused because there were too many, by what bounds them: agent, policy, tool, server"
@@ -82,6 +94,8 @@ class Governance(Collector):
             yield from self._shared(self._settler)
         if self.auditor is not None:
             yield from _audited(self.auditor.writer)
+        if self.pipelines is not None:
+            yield from _exported(self.pipelines)
 
     def _shared(self, settler: Settler) -> Iterable[Metric]:
         text = "1 while Redis answers, and limits are shared with other replicas"
@@ -97,6 +111,18 @@ def _audited(writer: Writer) -> Iterable[Metric]:
     lost.add_metric(["overflow"], writer.overflowed)
     lost.add_metric(["failure"], writer.failed)
     yield lost
+
+
+def _exported(pipelines: Pipelines) -> Iterable[Metric]:
+    text = "Spans, log records and readings of the metrics that a collector of OpenTelemetry took, by signal"
+    sent = CounterMetricFamily("fairlead_otel_exported", text, labels=["signal"])
+    text = "Spans, log records and readings of the metrics lost on their way to a collector: queue_full, export_failed"
+    lost = CounterMetricFamily("fairlead_otel_dropped", text, labels=["signal", "reason"])
+    for deliveries in pipelines.deliveries:
+        sent.add_metric([deliveries.signal], deliveries.sent)
+        for reason, count in deliveries.lost.items():
+            lost.add_metric([deliveries.signal, reason], count)
+    yield from (sent, lost)
 
 
 def _settler(settings: Settings, sharing: Sharing, clock: Callable[[], float]) -> Settler:

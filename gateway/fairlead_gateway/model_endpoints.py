@@ -35,5 +35,7 @@ def llm_endpoints(
     from fairlead_llm.routes import LlmEndpoints
 
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens, settings.llm_request_bytes)
-    records = RequestRecords(collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices)
+    records = RequestRecords(
+        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+    )
     return LlmEndpoints(rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts)

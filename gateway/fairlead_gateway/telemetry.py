@@ -6,9 +6,10 @@ tool and adds two numbers to it; readers may see one of them a moment earlier th
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead_gateway.core import ports
 from fairlead_gateway.core.llm_counts import LlmCounts
@@ -30,18 +31,36 @@ TOOL_ERROR: Final = "tool_error"
 """`error.type` of a result that says itself that the tool failed."""
 
 
+class SpanExemplar(NamedTuple):
+    """A span that shows why a bucket of a histogram has what it has (OpenMetrics 1.0, exemplars)."""
+
+    trace_id: str
+    span_id: str
+    seconds: float
+    """Observed value."""
+    at: float
+    """Seconds since the epoch."""
+
+
 class Histogram:
     """One histogram: observations per bucket (not cumulated), their sum in nanoseconds."""
 
-    __slots__ = ("buckets", "total")
+    __slots__ = ("buckets", "exemplars", "total")
 
     def __init__(self) -> None:
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.total = 0
+        self.exemplars: dict[int, SpanExemplar] = {}
+        """The last of each bucket that has any, by the bucket's place."""
 
     def observe(self, nanoseconds: int) -> None:
         self.buckets[_bucket_of(_BOUNDS_NS, nanoseconds)] += 1
         self.total += nanoseconds
+
+    def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
+        """Keep a span as the exemplar of the bucket that its duration is in."""
+        place = _bucket_of(_BOUNDS_NS, nanoseconds)
+        self.exemplars[place] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
 
     @property
     def count(self) -> int:
@@ -77,6 +96,11 @@ class Recorder(ports.CallRecorder):
         """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
         series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
         series.observe(nanoseconds)
+
+    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+        series = self._errors.get(error_type) if error_type else self._ok
+        if series is not None:
+            series.exemplify(nanoseconds, trace_id, span_id)
 
     def _open(self, error_type: str) -> Histogram:
         series, own = self._book.series(self._method, self._tool, self._server, error_type)

@@ -130,7 +130,7 @@ class LlmEndpoint:
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
             services.context, services.client.of_caller(caller_key(request)), services.providers, get_catalog,
-            origin_of(request), prepared, prepare, asked.wishes, services.limits, services.breakers, record,
+            record.origin, prepared, prepare, asked.wishes, services.limits, services.breakers, record,
         )  # fmt: skip
 
     async def _in_tier(self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:

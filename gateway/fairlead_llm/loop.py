@@ -221,7 +221,7 @@ class ToolLoop:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
                 answer = await self._sent()
         except (ProviderUnavailable, TimeoutError) as error:
-            self.record.round_failed()
+            self.record.round_failed(type(error).__name__)
             if not self.seconds_left():
                 attempt.given_up()
                 raise self.over() from error
@@ -237,7 +237,7 @@ class ToolLoop:
         if answer.status == 200:
             self.record.round_answered()
         else:
-            self.record.round_failed()
+            self.record.round_failed(str(answer.status))
         return answer
 
     def round_finished(self, usage: Mapping[str, Any]) -> None:
@@ -265,9 +265,10 @@ class ToolLoop:
             if unsealed is not None:
                 prepared.losses.add(LOST_THOUGHTS)
             body = unsealed or body
-        self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
+        traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
-        return await self._client.send(provider, path, body, prepared.headers, prepared.wire.answer_headers)
+        headers = {**prepared.headers, **traced}
+        return await self._client.send(provider, path, body, headers, prepared.wire.answer_headers)
 
     @property
     def last_words_s(self) -> float:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ModelUse
@@ -16,6 +18,8 @@ from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.limiter import Limited
+from fairlead_gateway.tracing.spans import ModelSpan, Spans
+from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
 from fairlead_llm.model_metrics import DEFINITION, RESULT, ModelMetrics
 from fairlead_llm.providers import ModelTarget
 from fairlead_llm.token_usage import TokenUsage, estimated, token_usage
@@ -42,6 +46,7 @@ class RequestRecords:
         tokens: TokenLimiter,
         prices: Callable[[], Mapping[str, ModelPrice]],
         clock: Callable[[], float] = time.monotonic,
+        spans: Spans | None = None,
     ) -> None:
         """`prices` as they are now, by the name of the model at its provider, or by `PROVIDER/MODEL`."""
         self.metrics = metrics
@@ -49,6 +54,7 @@ class RequestRecords:
         self.tokens = tokens
         self._prices = prices
         self.clock = clock
+        self.spans = spans
 
     def open(self, origin: Origin, path: str) -> RequestRecord:
         """The record of a request that has come. `end` it."""
@@ -65,8 +71,16 @@ class RequestRecord:
 
     def __init__(self, records: RequestRecords, origin: Origin, path: str) -> None:
         self._records = records
-        self._origin = origin
         self._path = path
+        self._span: ModelSpan | None = None
+        if records.spans is not None:
+            headers, principal = origin.headers, origin.identity.principal
+            span = self._span = records.spans.begin_model(
+                headers.get(TRACEPARENT), headers.get(TRACESTATE), path, principal
+            )
+            origin = msgspec.structs.replace(origin, headers={**headers, TRACEPARENT: span.traceparent})
+        self.origin = origin
+        """Sender of the request; calls of tools for it belong to the request's span where it has one."""
         self._began = records.clock()
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
@@ -89,23 +103,32 @@ class RequestRecord:
     def open_budget(self, target: ModelTarget, quotas: Iterable[Quota]) -> None:
         """Set the model, and the budget that is charged: the agent's tokens a day, and those of these quotas."""
         self._target = target
-        agent = agent_name(self._origin.identity, self._origin.address)
+        agent = agent_name(self.origin.identity, self.origin.address)
         self._budget = self._records.tokens.budget(agent, quotas)
 
     def refusal(self) -> Limited | None:
         """Why the agent's tokens of the day allow no further request; None: they do."""
         return self._budget.refusal()
 
-    def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> None:
-        """Begin a round: its body goes to a model. `definitions`: tokens of tool definitions, by tool."""
+    def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
+        """Begin a round: its body goes to a model; headers for the provider, which name the round's span.
+        `definitions`: tokens of tool definitions, by tool.
+        """
         self._target = target
         self._open_round = body if len(body) > LONG_BODY else estimated(body)
         self._heard = 0
         self._definitions = definitions
+        if self._span is None:
+            return {}
+        return {"traceparent": self._span.round_began(target.provider, target.model)}
 
-    def round_failed(self) -> None:
-        """Drop the round, which the provider failed or refused: it is not charged. The record stays open."""
+    def round_failed(self, error_type: str) -> None:
+        """Drop the round, which the provider failed or refused: it is not charged. The record stays open. `error_type`:
+        status of the answer, or class of what went wrong.
+        """
         self._open_round = None
+        if self._span is not None:
+            self._span.round_ended(error_type)
 
     def round_answered(self) -> None:
         """The model begins to answer."""
@@ -127,6 +150,8 @@ class RequestRecord:
         """A round is over. `usage` is the provider's, summed over all rounds."""
         total = token_usage(usage)
         own, self._stated = total - self._stated, total
+        if self._span is not None:
+            self._span.round_ended("", own.input, own.output)
         self._count(own)
 
     def tool_called(self, tool: str, result_tokens: int) -> None:
@@ -144,11 +169,11 @@ class RequestRecord:
         self._count(TokenUsage())
         records, seconds = self._records, self._records.clock() - self._began
         records.metrics.in_flight -= 1
+        if self._span is not None:
+            self._span.end("" if outcome in _WELL else outcome)
         records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds)
         if records.auditor is not None:
-            records.auditor.asked_model(
-                self._origin, self._path, "" if outcome == OK else outcome, seconds, self._use()
-            )
+            records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
 
     def _count(self, usage: TokenUsage) -> None:
         """Account for the round that is open, by an estimate where nothing was stated."""
@@ -164,7 +189,7 @@ class RequestRecord:
         price, dollars = self._records.price(target), 0.0
         if price is not None:
             dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
-        self._records.metrics.round(self._origin.identity.principal, target, usage, dollars)
+        self._records.metrics.round(self.origin.identity.principal, target, usage, dollars)
         self._records.metrics.tools(DEFINITION, self._definitions)
 
     def _use(self) -> ModelUse:

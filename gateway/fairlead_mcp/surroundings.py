@@ -36,6 +36,7 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "bunx": (*_NPM, "bun_"),
     "deno": ("deno_",),
     "docker": _DOCKER,
+    "fairlead": ("otel_",),
     "npm": _NPM,
     "npx": _NPM,
     "pip": ("pip_",),
@@ -45,12 +46,14 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "uv": ("uv_",),
     "uvx": ("uv_",),
 }
-"""Programs that fetch a server as they start it, and how the names of their own settings begin, in lower case."""
+"""Programs that fetch a server as they start it, or are told where to export traces, and how the names of their own
+settings begin, in lower case.
+"""
 
 
 def passed_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Variables of `environ` that a server's process gets beyond `INHERITED`: how to reach the network, and the
-    settings of `program` (a name or a path) where that fetches the server.
+    settings of `program` (a name or a path) where it has any.
     """
     settings = SETTINGS.get(PurePath(program).name, ())
     return {

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL
-from fairlead_gateway.telemetry import OTHER, MetricsRegistry
+from fairlead_gateway.telemetry import OTHER, Histogram, MetricsRegistry
 
 ToolLabels = tuple[str, str]
 """Name of a tool as its server calls it, and `namespace/name` of the server."""
@@ -45,6 +45,15 @@ class CallCounts:
                 errors = before.errors + (count if error_type else 0)
                 found[tool, server] = CallCount(before.calls + count, errors)
         return CallCountReading(found, whole=registry.overflowed == 0)
+
+    def durations(self, tool: str, server: str) -> Histogram:
+        """Durations of all calls of one tool, by whatever end."""
+        summed = Histogram()
+        for (method, name, place, _), series in self._registry.histograms():
+            if (method, name, place) == (CALL, tool, server):
+                summed.buckets = [mine + more for mine, more in zip(summed.buckets, series.buckets, strict=True)]
+                summed.total += series.total
+        return summed
 
 
 class CallCountReading:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,12 +19,15 @@ GRACE_S: Final = 5
 """Seconds that running requests have after SIGTERM; open event streams are closed then."""
 
 
-def serve_stdio(server: MCPServer[Any]) -> None:
-    """Serve until the client closes standard input, or until SIGTERM or SIGINT."""
-    asyncio.run(_stdio(server))
+def serve_stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
+    """Serve until the client closes standard input, or until SIGTERM or SIGINT; `at_end` is called then."""
+    try:
+        asyncio.run(_stdio(server, at_end))
+    finally:
+        at_end()
 
 
-async def _stdio(server: MCPServer[Any]) -> None:
+async def _stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
     serving, stopped = asyncio.create_task(server.run_stdio_async()), asyncio.Event()
     _on_signals(stopped)
     stopping = asyncio.create_task(stopped.wait())
@@ -37,16 +40,21 @@ async def _stdio(server: MCPServer[Any]) -> None:
     # server holds, then the process exits without joining that thread.
     serving.cancel()
     await asyncio.wait({serving}, timeout=GRACE_S)
+    at_end()
     os._exit(0)
 
 
-def serve_http(server: MCPServer[Any], host: str, port: int) -> None:
-    """Serve `/mcp` and `/healthz` until SIGTERM or SIGINT; running requests then have `GRACE_S` seconds to finish.
+def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[], None]) -> None:
+    """Serve `/mcp` and `/healthz` until SIGTERM or SIGINT; running requests then have `GRACE_S` seconds to finish, and
+    `at_end` is called.
 
     Raises OSError where the address cannot be listened on.
     """
-    with listening_socket(host, port) as listening:
-        asyncio.run(_http(server, host, listening))
+    try:
+        with listening_socket(host, port) as listening:
+            asyncio.run(_http(server, host, listening))
+    finally:
+        at_end()
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

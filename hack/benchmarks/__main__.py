@@ -9,11 +9,13 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fairlead_tools.version import COMPILED
+from rig import history
 from rig.harness import Report, Settings, Unmeasurable
 
 FOLDER = Path(__file__).resolve().parent
@@ -68,6 +70,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("name", choices=names, metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; not for quoting")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="also append the ratios to a history")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default 5 (faults: 3), with --quick 1")
     parser.add_argument("--realtime", action="store_true", help="real-time priority for every part (needs root)")
     parser.add_argument("--peers", action="store_true", help="also other products, where NAME knows some")
@@ -89,11 +92,52 @@ def parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def remember(file: Path, report: Report, where: dict[str, Any], what: str) -> None:
+    """Append the ratios of a report to a history, which is made where there is none."""
+    lines = history.lines_of(report, date=datetime.now(UTC).date().isoformat(), commit=what, machine=where)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as end:
+        end.write(history.encode(lines))
+
+
+def judge(words: list[str]) -> int:
+    """`history FILE`: print how each ratio stands beside its nights; 1 when one has failed, 2 without a history.
+
+    `--accept RATIO` first makes the last value of that ratio the beginning of a new baseline.
+    """
+    parser = argparse.ArgumentParser(prog="hack/bench history")
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSON lines, as --history appends them")
+    parser.add_argument("--accept", default="", metavar="RATIO", help="take its last night as a new baseline")
+    arguments = parser.parse_args(words)
+    try:
+        lines = history.decode(arguments.file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        print(f"hack/bench history: {arguments.file}: {error}", file=sys.stderr)
+        return 2
+    if arguments.accept:
+        last = {line.machine: line for line in lines if line.ratio == arguments.accept}
+        if not last:
+            print(f"hack/bench history: no ratio {arguments.accept!r} in {arguments.file}", file=sys.stderr)
+            return 2
+        accepted = [replace(line, accepted=True) for line in last.values()]
+        with arguments.file.open("a", encoding="utf-8") as end:
+            end.write(history.encode(accepted))
+        lines += accepted
+    found = history.trends(lines)
+    print(history.to_markdown(found))
+    return 1 if any(trend.verdict == "failed" for trend in found) else 0
+
+
 def main(words: list[str]) -> int:
     """Exit code 0 when measured, 1 when not; goals are reported, not enforced. What a long benchmark has found so far
     is in the JSON file all the time.
     """
+    if words[:1] == ["history"]:
+        return judge(words[1:])
     arguments = parse(words)
+    if arguments.quick and arguments.history:
+        print("hack/bench: ratios of --quick are not for a history", file=sys.stderr)
+        return 2
     where, what = machine(), commit()
 
     def keep(report: Report) -> None:
@@ -115,6 +159,8 @@ def main(words: list[str]) -> int:
         return 1
     print(report.to_markdown(where, what))
     keep(report)
+    if arguments.history:
+        remember(arguments.history, report, where, what)
     return 1 if report.failures else 0
 
 

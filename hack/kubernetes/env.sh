@@ -7,6 +7,12 @@ case ${KUBE_RELEASE:-} in
   oldest) KUBE_VERSION=$KUBE_OLDEST ;;
   *) KUBE_VERSION=v1.34.4 ;;
 esac
+# On kind: a release of kind and, in kind-RELEASE.yaml, the node image that its release notes list, by digest. An image is
+# only supported by the release that it was built with, and no release has nodes of both.
+case ${KUBE_RELEASE:=} in
+  oldest) KIND_VERSION=v0.29.0 ;;
+  *) KIND_VERSION=v0.33.0 ;;
+esac
 KUBE_MODULES=kubernetes${KUBE_RELEASE:+-$KUBE_RELEASE} # below go/
 KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes} # kept between runs: the compiled programs
 KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/$KUBE_VERSION/bin}
@@ -15,6 +21,7 @@ export PATH=$KUBE_BIN:$PATH
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 say() { printf '%s\n' "$*" >&2; }
+. "$here/../with_progress.sh"
 
 # start NAME COMMAND…: run in the background in a process group of its own, log and pid under $KUBE_RUN.
 start() {

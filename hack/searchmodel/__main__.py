@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
+
 from searchmodel.graph import encoder, weights_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -70,6 +70,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         ),
         (["identity.issuers[0].issuer=http://login.example.com"], "login.example.com must be an https URL"),
         (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
+        (["otel.headersSecret=a"], "otel.endpoint is empty: name the collector that the headers are for"),
         (["compressor.existingSecret=a"], "compressorUrl is empty: name the endpoint that the token is for"),
         (["embedder.existingSecret=a"], "embedderUrl is empty: name the endpoint that the token is for"),
         (["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"], "nothing would be bound"),

@@ -15,7 +15,7 @@ from ports import free_port
 from unpacked_images import Image, build, buildable, in_pod, is_static, locked, read
 from waiting import until
 
-pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 MEGABYTE = 1_000_000
 BUILD_TOOLS = {f"{place}/{name}" for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
@@ -34,7 +34,7 @@ def look(name):
     for each in pkgutil.iter_modules(getattr(module, "__path__", ()), name + "."):
         if not each.name.endswith("__main__"):
             look(each.name)
-for package in "api mcp formats search tools kube operator gateway rest llm client cli".split():
+for package in "api mcp formats search tools kube operator gateway rest llm console client cli".split():
     look(f"fairlead_{package}")
 sys.exit("; ".join(failed) or 0)
 """

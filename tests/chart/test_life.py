@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ KINDS = (
     "poddisruptionbudgets,networkpolicies,horizontalpodautoscalers"
 )
 CLUSTER_WIDE = "clusterroles,clusterrolebindings"
+PLURALS = ("mcpservers", "latencytiers", "toolpolicies")
 OURS = ("-l", "app.kubernetes.io/part-of=fairlead")
 
 
@@ -51,6 +53,13 @@ def left_in(plane: ControlPlane, namespace: str) -> list[str]:
 def mcp_server(name: str, **spec: object) -> str:
     head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}}
     return json.dumps({**head, "spec": {"url": "http://a.example/mcp", **spec}})
+
+
+def listed(plane: ControlPlane, plural: str) -> bool:
+    """Whether the API server lists the objects of a kind. Before it does, it cannot empty a definition that is deleted:
+    it tries again after 5, 10, 20, 40 and 80 seconds.
+    """
+    return plane.request("GET", f"/apis/fairlead.dev/v1alpha1/{plural}")[0] == 200
 
 
 def crds(plane: ControlPlane) -> int:
@@ -80,9 +89,9 @@ def test_a_release_leaves_the_definitions_alone_and_can_be_installed_again(plane
 def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm) -> None:
     helm.install("--set", "crds.keep=false")
     assert crds(plane) == 3
+    until("all kinds listed", lambda: all(map(partial(listed, plane), PLURALS)), seconds=60)
     helm.uninstall()
-    # where the API server fails to list what is left of a definition it tries again after 5, 10, 20, 40 and 80 seconds
-    until("no definitions", lambda: crds(plane) == 0, seconds=240)
+    until("no definitions", lambda: crds(plane) == 0, seconds=60)
     until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
 
 

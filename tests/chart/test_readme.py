@@ -37,6 +37,8 @@ def test_the_commands_of_the_page_do_what_it_says(
     (tmp_path / "charts").symlink_to(CHART.parent)
     (production,) = blocks("yaml")
     (tmp_path / "production.yaml").write_text(production)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "images.yaml").write_text('image: {repository: localhost/fairlead, tag: "1", variant: ""}\n')
     monkeypatch.chdir(tmp_path)
     install, _, samples, production_upgrade, uninstall = commands("helm")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_cli.clients.documents import with_entry
-from fairlead_cli.clients.known import CLIENTS
+from fairlead_tools.client_files import with_entry
+from fairlead_tools.known_clients import CLIENTS
 
 PAGE = (Path(__file__).parents[2] / "docs/connect/clients.md").read_text("utf-8")
 URL = "http://127.0.0.1:8080/mcp"

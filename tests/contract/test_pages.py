@@ -14,6 +14,8 @@ _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 DATA = ("gateway/fairlead_servers/rules_lookup/rules/", "gateway/fairlead_servers/web_search/pages/")
 """Folders of Markdown that tool servers look things up in."""
+SERVED = ("gateway/fairlead_console/static/",)
+"""Files that browsers get."""
 
 
 def pages() -> list[str]:
@@ -46,7 +48,7 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
         "packages"
     ]
     found = [str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.*")]
-    assert [path for path in found if path.endswith((".md", ".svg")) and not path.startswith(DATA)] == []
+    assert [path for path in found if path.endswith((".md", ".svg")) and not path.startswith(DATA + SERVED)] == []
 
 
 FORMATS = "tests/component/gateway/test_formats_readme.py"
@@ -67,6 +69,7 @@ RUN_BY = {
     "docs/connect/plans.md": ["tests/component/rest/test_exposure.py"],
     "docs/operate/top.md": ["tests/component/cli/test_top.py"],
     "docs/connect/search.md": ["tests/component/rest/test_rest_search.py"],
+    "docs/try/trace.md": ["tests/component/up/test_traces_example.py"],
     "docs/try/voice-agent.md": ["tests/component/up/test_voice_example.py", "tests/e2e/test_samples.py"],
     "docs/connect/responses.md": ["tests/component/llm/test_responses_page.py"],
     "docs/connect/router.md": ["tests/component/gateway/test_router.py"],
@@ -86,6 +89,8 @@ NOT_RUN = {
     "docs/performance/llm.md": "benchmarks of minutes; tests/unit/hack/test_bench_llm.py runs their parts",
     "CONTRIBUTING.md": "`.ci/run` runs the same lines",
     "docs/contribute/repository.md": "`.ci/run` runs the same lines",
+    "docs/install/verify.md": "a published release; `hack/release --dry-run` verifies one that it signs with a key",
+    "docs/contribute/releasing.md": "a quarter of an hour: a nightly job runs `hack/release --dry-run`",
     "docs/try/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares page and code",
     "docs/operate/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",

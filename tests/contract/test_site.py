@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import docsite
 import pytest
 import yaml
+
+import docsite
 
 ROOT = docsite.ROOT
 MKDOCS = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))

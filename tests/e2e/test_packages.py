@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from cluster_questions import condition, mcp_server, mirror, ready
-from installation import kubectl, node_address
+from installation import kubectl, node_address, own_address
 from npmmirror import npm_mirror
 from shownconditions import cause
 from waiting import until
@@ -45,7 +45,7 @@ async def test_a_package_of_npm_is_installed_from_a_mirror_and_answers(
 ) -> None:
     name = f"node-{namespace[-8:]}"
     spec = {"registry": "npm", "name": "@modelcontextprotocol/server-everything", "version": "2026.8.31"}
-    with npm_mirror(node_address()) as url:
+    with npm_mirror(own_address(node_address())) as url:
         manifest = mcp_server(name, package=spec, env=[{"name": "npm_config_registry", "value": url}])
         kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
         until("Ready", lambda: ready(namespace, name) == "True", seconds=240)

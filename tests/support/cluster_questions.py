@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from installation import NAMESPACE, kubectl, node_address, run
+from installation import NAMESPACE, kubectl, node_address, own_address, run
 from ports import free_port
 
 RELEASE = NAMESPACE
@@ -63,7 +63,7 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
         place = folder / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
         place.mkdir(exist_ok=True)
         wheel.rename(place / wheel.name)
-    address, port = node_address(), free_port()
+    address, port = own_address(node_address()), free_port()
     serve = [sys.executable, "-m", "http.server", str(port), "--bind", address, "--directory", str(folder)]
     process = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -26,6 +26,7 @@ from toolservers import tool
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
 AXE_VERSION: Final = "4.10.3"
+WAIT_MS: Final = 15_000
 HTML: Final = {"accept": "text/html"}
 BROKEN: Final = Servers(
     servers=(
@@ -96,6 +97,7 @@ async def opened(
         **context,
     )  # fmt: skip
     page = await profile.new_page()
+    page.set_default_timeout(WAIT_MS)
     await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
     return page
 

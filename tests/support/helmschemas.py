@@ -6,15 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from controlplane import ControlPlane
-
 _GROUPS = "x-kubernetes-group-version-kind"
 _ANYTHING = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
 
 
-def write_schemas(plane: ControlPlane, folder: Path) -> str:
-    """Write them to `folder`; what kubeconform wants as `-schema-location`."""
-    _, document = plane.request("GET", "/openapi/v2")
+def write_schemas(document: dict[str, Any], folder: Path) -> str:
+    """Write the schemas of an OpenAPI document (`/openapi/v2`); what kubeconform takes as `-schema-location`."""
     definitions = document["definitions"]
     for definition in definitions.values():
         _close(definition)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ CHART: Final = REPOSITORY / "charts" / "fairlead"
 RELEASE: Final = "fairlead"
 NAMESPACE: Final = "fairlead-system"
 TAG: Final = "e2e"
+IMAGES: Final = REPOSITORY / "dist" / "images-e2e.yaml"
+"""Values of the chart that name the images of `load_images`."""
 DEMO: Final = f"localhost/fairlead-demo:{TAG}"
 GATEWAY: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=gateway"
 OPERATOR: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=operator"
@@ -100,7 +103,7 @@ class Installation:
     def upgrade(self, *values: str) -> None:
         """Install, or upgrade with other values, and wait until its pods are ready."""
         words = [word for value in (*self.values, *values) for word in ("--set", value)]
-        words += ["--install", "--create-namespace", "--wait", "--timeout", "240s"]
+        words += ["--values", str(IMAGES), "--install", "--create-namespace", "--wait", "--timeout", "240s"]
         self.helm("upgrade", RELEASE, str(CHART), *words)
 
     def uninstall(self) -> None:
@@ -124,9 +127,16 @@ class Installation:
 
 
 def node_address() -> str:
-    """Where the node, and what listens on this machine where this machine is the node, is reached."""
+    """Address of the node in the cluster's network: of this machine, or of a container of kind."""
     path = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
     return kubectl("get", "nodes", "-o", path)
+
+
+def own_address(node: str) -> str:
+    """Address of this machine towards a node, where pods reach what listens here: its own where it is the node."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((node, 9))  # chooses a route, sends nothing
+        return str(asking.getsockname()[0])
 
 
 def missing() -> str | None:
@@ -139,15 +149,14 @@ def missing() -> str | None:
 
 
 def load_images(*names: str) -> None:
-    """Build images of this tree and put them into the nodes' stores."""
-    run(REPOSITORY / "hack/images", "--tag", TAG, "--load", *names, seconds=1800)
+    """Build images of this tree, put them into the nodes' stores, and write the chart's values with their names."""
+    run(REPOSITORY / "hack/images", "--tag", TAG, "--values", IMAGES, "--load", *names, seconds=1800)
 
 
 @contextmanager
 def installed(*values: str) -> Iterator[Installation]:
     """A release that is there while in the context; everything that the chart made goes with it."""
-    images = (f"image.tag={TAG}", *(f"servers.{name}Image.tag={TAG}" for name in ("listener", "runner")))
-    always = (*images, "image.pullPolicy=Never", "crds.keep=false")
+    always = ("image.pullPolicy=Never", "crds.keep=false")
     open_to_all = ("gateway.service.type=NodePort", "gateway.settings.anonymous=allow")
     installation = Installation((*always, *open_to_all, *values))
     installation.upgrade()

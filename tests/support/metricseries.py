@@ -15,7 +15,7 @@ Labels = tuple[tuple[str, str], ...]
 
 async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
     """Series by name and labels."""
-    text = (await exposed(gateway.metrics)).decode()
+    text = (await exposed(gateway.metrics))[0].decode()
     found: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

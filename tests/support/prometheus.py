@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,12 @@ class Prometheus:
     async def query(self, expr: str) -> list[Any]:
         """The instant vector of an expression. AssertionError where it cannot be evaluated."""
         return list((await self._get(f"/api/v1/query?query={quote(expr, safe='')}"))["data"]["result"])
+
+    async def exemplars(self, expr: str, seconds: float) -> list[dict[str, str]]:
+        """Labels of the exemplars of series, of the last `seconds`."""
+        now = time.time()
+        path = f"/api/v1/query_exemplars?query={quote(expr, safe='')}&start={now - seconds}&end={now + 1}"
+        return [each["labels"] for series in (await self._get(path))["data"] for each in series["exemplars"]]
 
     async def firing(self) -> set[str]:
         """Alerts that fire now."""
@@ -130,6 +137,7 @@ async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> As
     process = await asyncio.create_subprocess_exec(
         binary, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{port}", "--query.lookback-delta=5s", "--log.level=warn",
+        "--enable-feature=exemplar-storage",
     )  # fmt: skip
     watch = Prometheus(port)
 

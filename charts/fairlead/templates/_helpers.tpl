@@ -30,7 +30,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- if .image.digest -}}
 {{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ with .image.variant }}-{{ . }}{{ end }}
 {{- end -}}
 {{- end -}}
 

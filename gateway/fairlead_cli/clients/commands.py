@@ -23,7 +23,7 @@ class ConfigScope(StrEnum):
 
 def client_names() -> list[str]:
     """Names of the clients, for completion."""
-    from fairlead_cli.clients.known import CLIENTS
+    from fairlead_tools.known_clients import CLIENTS
 
     return list(CLIENTS)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_cli.clients.documents import UnreadableFile, entry_of, with_entry
-from fairlead_cli.clients.known import CLIENTS, KnownClient, Scope
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
+from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
+from fairlead_tools.known_clients import CLIENTS, KnownClient, Scope
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")

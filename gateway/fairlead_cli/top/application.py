@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 from typing import ClassVar, Final
 from urllib.parse import quote
@@ -103,6 +105,7 @@ class TopApp(App[None]):
         self._draw()
         self._tools.focus()
         self._feed.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)  # which leaves the terminal as it was
 
     def on_unmount(self) -> None:
         self._feed.end()

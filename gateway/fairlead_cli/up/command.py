@@ -31,6 +31,7 @@ from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders
 from fairlead_cli.up.gateways import OwnGateway
+from fairlead_cli.up.keys import TerminalKeys
 from fairlead_cli.up.litellm import WithServer, litellm_server
 from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
@@ -101,7 +102,8 @@ def run_up(options: UpOptions) -> None:
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
     live = live and not (options.plain or options.json)
     configure_logging(verbose=options.verbose, console=console if live else None)
-    display: Display = LiveTable(console) if live else JsonChanges() if options.json else PlainLines()
+    keys = TerminalKeys(sys.stdin.fileno()) if live and sys.stdin.isatty() else None
+    display: Display = LiveTable(console, keys) if live else JsonChanges() if options.json else PlainLines()
     with ExitStack() as stack:
         where = stack.enter_context(folders(options.state_dir, os.environ))
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
@@ -182,16 +184,17 @@ async def _until_stopped(
     """Run operator and display until `stop`; whichever of them breaks ends the others."""
     working = asyncio.create_task(station.run(), name="station")
     showing = asyncio.create_task(_keep_showing(display, board, news), name="display")
+    keys = asyncio.create_task(display.watch_keys(), name="keys")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
-        await asyncio.wait((working, showing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, showing):
+        await asyncio.wait((working, showing, keys, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, showing, keys):
             if task.done():
                 task.result()
     finally:
-        for ending in (working, showing, stopping):
+        for ending in (working, showing, keys, stopping):
             ending.cancel()
-        await asyncio.gather(working, showing, stopping, return_exceptions=True)
+        await asyncio.gather(working, showing, keys, stopping, return_exceptions=True)
 
 
 async def _keep_showing(display: Display, board: Board, news: asyncio.Event) -> None:

@@ -22,6 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
 from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
+from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.layout import ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 
@@ -58,6 +59,10 @@ class Display(Protocol):
         """Something on the board changed."""
         ...
 
+    async def watch_keys(self) -> None:
+        """Do what keys ask for, until cancelled; `listening` has been called."""
+        ...
+
     def stopping(self) -> None:
         """The end has begun."""
         ...
@@ -66,8 +71,12 @@ class Display(Protocol):
 class LiveTable:
     """For a terminal: drawn anew after news, when a time moves on, and when the window changes its size."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, keys: TerminalKeys | None = None) -> None:
+        """`keys`: those of its terminal, where they can be read."""
         self.console = console
+        self._keys = keys
+        self._hint = "" if keys is None else KEYS_HINT
+        self._suspended = False
         self._addresses: Addresses | None = None
         self._drawn: tuple[tuple[int, int], ScreenView] | None = None
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
@@ -78,13 +87,23 @@ class LiveTable:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+        if self._keys is not None:
+            self._keys.release()
 
     def listening(self, addresses: Addresses) -> None:
         self._addresses = addresses
 
+    async def watch_keys(self) -> None:
+        if self._keys is None or self._addresses is None:
+            await never()
+        else:
+            await open_top_on_key(self._keys, self, self._addresses.mcp)
+
     def refresh(self, board: Board) -> None:
         """Draw what the window has room for; nothing where that is what it shows."""
-        size, view = (self.console.width, self.console.height), view_of(board, self._addresses)
+        if self._suspended:
+            return
+        size, view = (self.console.width, self.console.height), view_of(board, self._addresses, self._hint)
         if (size, view) == self._drawn:
             return
         if self._drawn is not None and size != self._drawn[0]:
@@ -95,12 +114,25 @@ class LiveTable:
         text.no_wrap, text.overflow = True, "ignore"
         self._live.update(text, refresh=True)
 
+    def suspend(self) -> None:
+        """Leave the terminal to another program; nothing is drawn or printed meanwhile."""
+        self._suspended = self.console.quiet = True
+        self._live.stop()
+
+    def resume(self, *, clear: bool) -> None:
+        """Draw again, from the next news on; `clear`: in a window without what is there."""
+        self._suspended = self.console.quiet = False
+        self._drawn = None
+        if clear:
+            self.console.clear()
+        self._live.start()
+
     def stopping(self) -> None:
         self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
 
 
-def view_of(board: Board, addresses: Addresses | None) -> ScreenView:
-    """Snapshot of a board for the screen."""
+def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> ScreenView:
+    """Snapshot of a board for the screen, with a line about keys."""
     servers = tuple(
         ServerRow(
             row.name,
@@ -120,6 +152,7 @@ def view_of(board: Board, addresses: Addresses | None) -> ScreenView:
         problems=tuple(map(str, board.problems)),
         news=tuple(f"{plain_name(one.key)}: {one.text}" for one in board.news),
         earlier=board.earlier,
+        hint=hint,
     )
 
 
@@ -135,6 +168,9 @@ class _Changes(ABC):
         return self
 
     def __exit__(self, *_: object) -> None: ...  # noqa: B027 - nothing to end
+
+    async def watch_keys(self) -> None:
+        await never()
 
     def refresh(self, board: Board) -> None:
         rows = {row.key: row for row in board.rows}

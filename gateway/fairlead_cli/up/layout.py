@@ -82,6 +82,8 @@ class ScreenView:
     """Moves of tools between tiers, the newest last."""
     earlier: int = 0
     """Moves that are not among the news any more."""
+    hint: str = ""
+    """Line about keys; empty where none are read."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,8 @@ def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     lines = [ScreenLine(""), *(ScreenLine(text, "dim") for text in fold(f"Metrics at {view.metrics}", width))]
     for name, line in view.clients:
         lines += [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
+    if view.hint:
+        lines += [ScreenLine(text, "dim") for text in fold(view.hint, width)]
     if detail.clients:
         return lines
     said = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"

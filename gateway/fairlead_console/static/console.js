@@ -8,8 +8,9 @@ function theme() {
   const button = document.getElementById("theme");
   const root = document.documentElement;
   const say = () => { 
-    button.textContent = root.dataset.theme || "system";
-    button.setAttribute("aria-label", `Theme: ${button.textContent}`);
+    const name = root.dataset.theme || "system";
+    button.textContent = `◐ ${name}`;
+    button.setAttribute("aria-label", `Theme: ${name}`);
   };
   button.hidden = false;
   button.addEventListener("click", () => {

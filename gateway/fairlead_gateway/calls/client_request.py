@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
+from fairlead_api.logs import SPAN_ID, TRACE_ID
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
@@ -84,7 +85,7 @@ class ClientRequest(GuardedRequest):
             error = Timeout(route.timed_out(), sent=True)
         if not isinstance(error, McpError):
             log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
-                      exc_info=error)  # fmt: skip
+                      exc_info=error, extra=self._trace)  # fmt: skip
             body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
             self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
         elif route.tool is None or is_for_the_client(request, error):
@@ -140,6 +141,12 @@ class ClientRequest(GuardedRequest):
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)
 
+    @property
+    def _trace(self) -> dict[str, str]:
+        """Its span, for a record of the log."""
+        ids = None if self.span is None else self.span.ids
+        return {} if ids is None else {TRACE_ID: ids.trace_id, SPAN_ID: ids.span_id}
+
     def _reject(self, error_type: str, rejection: Rejection) -> None:
         body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
         self.end(error_type, rejection.status, (body,))
@@ -150,6 +157,10 @@ class ClientRequest(GuardedRequest):
         seconds = context.clock() - self.started
         took = int(seconds * 1e9)
         route.recorder.record(took, error_type)
+        if self.span is not None:
+            ids = self.span.ids
+            if ids is not None:
+                route.recorder.exemplify(took, error_type, ids.trace_id, ids.span_id)
         if route.tool is not None:
             context.metrics.waited(self.exchange.tier, took)
         if self.limit:

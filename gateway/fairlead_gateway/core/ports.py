@@ -101,6 +101,10 @@ class CallRecorder:
         """Count one operation. `error_type` is from a closed set, empty where there was no error."""
         raise NotImplementedError
 
+    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+        """Keep a span as the example of operations that took about as long; ids in hexadecimal digits."""
+        raise NotImplementedError
+
 
 class AttemptMeter:
     """Times the attempts of one tool at its server."""

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
@@ -25,7 +27,6 @@ from fairlead_tools.version import COMPILED, VERSION
 
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SERVERS: Final = 500
 """Servers that have gauges of their own; of a larger catalog the first by name."""
 
@@ -190,12 +191,21 @@ def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=float(value))
 
 
-def cumulated(series: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Buckets and sum as the text format has them."""
-    buckets, total = [], 0
-    for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True):
+Bucket = tuple[str, float] | tuple[str, float, Exemplar]
+
+
+def cumulated(series: Histogram) -> tuple[list[Bucket], float]:
+    """Buckets and sum as the text formats have them."""
+    buckets: list[Bucket] = []
+    total = 0
+    for place, (bound, count) in enumerate(zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True)):
         total += count
-        buckets.append((bound, float(total)))
+        example = series.exemplars.get(place)
+        if example is None:
+            buckets.append((bound, float(total)))
+        else:
+            labels = {"trace_id": example.trace_id, "span_id": example.span_id}
+            buckets.append((bound, float(total), Exemplar(labels, example.seconds, example.at)))
     return buckets, series.total / 1e9
 
 
@@ -210,6 +220,9 @@ def registry_of(*collectors: Collector) -> CollectorRegistry:
     return registry
 
 
-async def exposed(registry: CollectorRegistry) -> bytes:
-    """The metrics in Prometheus' text format."""
-    return await asyncio.to_thread(generate_latest, registry)
+async def exposed(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
+    """The metrics and their media type: OpenMetrics, with exemplars, for a client that accepts it, else Prometheus'
+    text format.
+    """
+    encode, media_type = choose_encoder(accept)
+    return await asyncio.to_thread(encode, registry), media_type

@@ -1,37 +1,29 @@
-"""Spans by OpenTelemetry's SDK, sent over OTLP/HTTP. The only module that knows it; loaded where it is configured.
+"""Spans by OpenTelemetry's SDK. The only module of the gateway that knows it; loaded where traces are exported.
 
-Made by `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a
-server span for what the client asked, and a client span below it for each attempt, whose context the server gets.
-Spans are sent by a thread of the SDK; its environment variables (`OTEL_…`) hold, sampling included. Where a caller
-sampled its trace, or did not, that is followed.
+Made by `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
+what the client asked, and a client span below it for each attempt, whose context the server or the provider gets.
+Where a caller sampled its trace, or did not, that is followed.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Mapping
 from typing import Final
 
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_mcp import eras, jsonrpc
 from fairlead_tools.version import VERSION
 
-log = logging.getLogger(__name__)
-
-DEFAULT_NAME: Final = "fairlead-gateway"
-CLOSE_MILLISECONDS: Final = 3000
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
@@ -51,13 +43,18 @@ class OtelCallSpan:
         self._attributes = attributes
         self._attempt: Span | None = None
 
+    @property
+    def ids(self) -> SpanIds | None:
+        found = self._span.get_span_context()
+        if not found.trace_flags.sampled:
+            return None
+        return SpanIds(f"{found.trace_id:032x}", f"{found.span_id:016x}")
+
     def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
         self.attempt_over()
         within = set_span_in_context(self._span)
         self._attempt = span = self._tracer.start_span(self._name, within, SpanKind.CLIENT, self._attributes)
-        carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier, set_span_in_context(span))
-        trace = Trace(carrier["traceparent"].encode(), carrier.get("tracestate", "").encode())
+        trace = _trace_of(span)
         return with_trace(params, trace), trace.lines
 
     def attempt_over(self, error_type: str = "") -> None:
@@ -68,6 +65,45 @@ class OtelCallSpan:
     def end(self, error_type: str) -> None:
         self.attempt_over(error_type)
         _finish(self._span, error_type)
+
+
+class OtelModelSpan:
+    """As of `tracing.spans`."""
+
+    def __init__(self, tracer: Tracer, span: Span) -> None:
+        self._tracer = tracer
+        self._span = span
+        self._round: Span | None = None
+        self.traceparent = _trace_of(span).parent
+
+    def round_began(self, provider: str, model: str) -> str:
+        self.round_ended()
+        attributes = {
+            "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model[:MAX_TEXT],
+        }  # fmt: skip
+        within = set_span_in_context(self._span)
+        self._round = self._tracer.start_span(f"chat {model[:MAX_TEXT]}", within, SpanKind.CLIENT, attributes)
+        return _trace_of(self._round).parent.decode()
+
+    def round_ended(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
+        span, self._round = self._round, None
+        if span is None:
+            return
+        if input_tokens or output_tokens:
+            span.set_attribute("gen_ai.usage.input_tokens", input_tokens)
+            span.set_attribute("gen_ai.usage.output_tokens", output_tokens)
+        _finish(span, error_type)
+
+    def end(self, error_type: str) -> None:
+        self.round_ended(error_type)
+        _finish(self._span, error_type)
+
+
+def _trace_of(span: Span) -> Trace:
+    carrier: dict[str, str] = {}
+    _PROPAGATOR.inject(carrier, set_span_in_context(span))
+    return Trace(carrier["traceparent"].encode(), carrier.get("tracestate", "").encode())
 
 
 def _finish(span: Span, error_type: str) -> None:
@@ -83,7 +119,6 @@ class OtelSpans:
     """As of `tracing.spans`."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        self._provider = provider
         self._tracer = provider.get_tracer("fairlead", VERSION)
 
     def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> OtelCallSpan:
@@ -110,25 +145,23 @@ class OtelSpans:
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, {**attributes, **present})
         return OtelCallSpan(self._tracer, span, name, attributes)
 
-    def close(self) -> None:
-        """Send what is there. Blocks for a few seconds at most."""
-        self._provider.force_flush(CLOSE_MILLISECONDS)
-        self._provider.shutdown()
+    def begin_model(self, parent: bytes | None, state: bytes | None, path: str, principal: str) -> OtelModelSpan:
+        head, models, _ = path.partition("/models/")
+        route = f"{head}{models}{{model}}" if models else path
+        attributes: dict[str, AttributeValue] = {
+            "http.request.method": "POST", "http.route": route, "url.path": path[:MAX_TEXT],
+            "fairlead.principal": principal,
+        }  # fmt: skip
+        within = _context(named(parent, state, None))
+        span = self._tracer.start_span(f"POST {route}", within, SpanKind.SERVER, attributes)
+        return OtelModelSpan(self._tracer, span)
 
 
 def _parent(headers: Mapping[bytes, bytes], request: McpRequest) -> Context:
-    trace = named(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta"))
+    return _context(named(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta")))
+
+
+def _context(trace: Trace | None) -> Context:
     if trace is None:
         return Context()
     return _PROPAGATOR.extract({"traceparent": trace.parent.decode(), "tracestate": trace.state.decode()}, Context())
-
-
-def exporting(environ: Mapping[str, str] = os.environ) -> OtelSpans:
-    """Spans that go where the environment says."""
-    named_already = environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    own: dict[str, str] = {SERVICE_VERSION: VERSION}
-    if not named_already:
-        own[SERVICE_NAME] = DEFAULT_NAME
-    provider = TracerProvider(resource=Resource.create(own), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return OtelSpans(provider)

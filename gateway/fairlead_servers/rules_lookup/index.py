@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,7 +32,13 @@ class RuleIndex:
         self._seen = self._state()
         self._looked = time.monotonic()
         self.rules = read_rules(*folders)
-        self._connection = _indexed(self.rules)
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # one thread at a time: the lock
+        weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one that is not closed is warned of
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute(
+            f"CREATE VIRTUAL TABLE rules USING fts5 (id UNINDEXED, system UNINDEXED, title, text, {TOKENS})"
+        )
+        _fill(self._connection, self.rules)
 
     def systems(self) -> list[str]:
         """Game systems, sorted."""
@@ -66,8 +73,9 @@ class RuleIndex:
             except SettingError as error:
                 _log.warning("The rules stay as they were: %s", error)
                 return
-            self._connection.close()
-            self.rules, self._connection = rules, _indexed(rules)
+            self._connection.execute("DELETE FROM rules")
+            _fill(self._connection, rules)
+            self.rules = rules
 
     def _state(self) -> dict[Path, tuple[int, int]]:
         state = {}
@@ -78,12 +86,8 @@ class RuleIndex:
         return state
 
 
-def _indexed(rules: dict[str, GameRule]) -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", check_same_thread=False)  # only ever one thread at a time: the lock
-    connection.row_factory = sqlite3.Row
-    connection.execute(f"CREATE VIRTUAL TABLE rules USING fts5 (id UNINDEXED, system UNINDEXED, title, text, {TOKENS})")
+def _fill(connection: sqlite3.Connection, rules: dict[str, GameRule]) -> None:
     connection.executemany(
         "INSERT INTO rules (id, system, title, text) VALUES (?, ?, ?, ?)",
         [(rule.id, rule.system, rule.title, rule.text) for rule in rules.values()],
     )
-    return connection

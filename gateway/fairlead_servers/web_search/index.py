@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ class FileIndex:
         self._turn = threading.Lock()
         self._stamp: tuple[tuple[str, int, int], ...] = ()
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._db.close)  # from Python 3.13 on, one that is not closed is warned of
         self._db.execute(
             "CREATE VIRTUAL TABLE pages USING fts5(title, body, name UNINDEXED, tokenize='porter unicode61')"
         )

@@ -25,7 +25,7 @@ async def test_what_was_looked_at_is_counted_by_kind_and_outcome(tmp_path: Path)
             for token in (good, good, issuer.token(aud="https://elsewhere"), "nonsense"):
                 async with await Wire.connect(gateway) as wire:
                     await wire.ask(modern("tools/list").with_headers(authorization=f"Bearer {token}"))
-            page = (await exposed(gateway.metrics)).decode()
+            page = (await exposed(gateway.metrics))[0].decode()
     lines = sorted(line for line in page.splitlines() if line.startswith("fairlead_authentications_total"))
     assert lines == [
         'fairlead_authentications_total{kind="jwt",outcome="accepted"} 1.0',

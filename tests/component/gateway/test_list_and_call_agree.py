@@ -226,6 +226,7 @@ async def play(scenario: Scenario, folder: Path) -> None:
             assert unknown.code == INVALID_PARAMS
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(180)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())

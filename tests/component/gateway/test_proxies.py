@@ -70,7 +70,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         ]  # fmt: skip
         assert limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), "who writes an address before it changes nothing"
         assert gateway.endpoint.proxies.outcomes == {"taken": 4}
-        page = (await exposed(gateway.metrics)).decode()
+        page = (await exposed(gateway.metrics))[0].decode()
         assert 'fairlead_forwarded_requests_total{outcome="taken"} 4.0' in page
 
 

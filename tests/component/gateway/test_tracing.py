@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.tracing.configured import configured, wanted
 from fairlead_tools.refusal import CONNECTION_LOST
 from gatewayworld import Ask, ask, calling, catalog, legacy, limits, modern, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -139,26 +138,6 @@ async def test_prompts_have_spans_too_and_lists_have_none(tmp_path: Path, monkey
             got = await ask(gateway, legacy("prompts/get", {"name": "demo__hello"}))
             assert (got.status, got.message.get("error")) == (200, None)
         assert {span.name for span in receiver.spans} == {"prompts/get hello"}
-
-
-@pytest.mark.parametrize(
-    ("environ", "want"),
-    [
-        ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x"}, True),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
-        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, False),
-        ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, False),
-    ],
-)
-def test_spans_are_wanted_where_the_environment_names_where_to_send_them(environ: dict[str, str], want: bool) -> None:
-    assert wanted(environ) is want
-
-
-def test_a_protocol_that_is_not_spoken_is_said_so(caplog: pytest.LogCaptureFixture) -> None:
-    assert configured({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}) is None
-    assert "only http/protobuf is spoken" in caplog.text
 
 
 def test_neither_the_sdk_of_opentelemetry_nor_the_client_of_redis_is_loaded_unless_it_is_configured() -> None:

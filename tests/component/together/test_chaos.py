@@ -10,12 +10,12 @@ from controlplane import ControlPlane, find_assets
 from document_pictures import differences
 from random_operations import chaos, compared
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos, pytest.mark.heavy]
 
-SEEDS = (0, 1, 2, 3, 4)
-"""Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs a hundred."""
+SEEDS = (0, 4)
+"""Seeds of this run; the first one kills the API server's process. `hack/bench chaos` runs others by night."""
 OPERATIONS = 200
-LOST = {3: 0.5, 4: 1.0}
+LOST = {4: 0.5}
 """Share of the events that are lost on their way, by seed."""
 
 

@@ -9,6 +9,8 @@ import contextlib
 import json
 import re
 import subprocess
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,7 @@ from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running
 from ports import free_port
-from prometheus import Prometheus, hurried, hurried_query, program, prometheus
+from prometheus import WINDOW, Prometheus, hurried, hurried_query, program, prometheus
 from rawserver import Reply, Request, raw_server
 from restworld import post
 from togetherworld import gateway_on
@@ -199,7 +201,10 @@ async def panels_without_data(watch: Prometheus) -> list[str]:
 
 @pytest.mark.timing  # rates over windows of seconds: a busy machine misses what alerts are to see
 @pytest.mark.timeout(600)
-async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: World, tmp_path: Path) -> None:
+async def test_every_alert_fires_and_clears_and_every_panel_has_data(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")  # to nobody: what is lost has figures too
     ports = Ports(free_port(), free_port(), free_port())
     shop, flaky = Shop(tool("knot"), tool("splice")), Shop(tool("reef"))
     narrow, gone, useless = (
@@ -255,6 +260,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                     "FairleadConfigReloadFailed",
                 ])  # fmt: skip
                 assert await panels_without_data(watch) == []
+                await _drawn(watch, tmp_path / "dashboard.svg")
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
                     scraped, ports.operator
                 ) == set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.MULTILINE))
@@ -311,6 +317,16 @@ def test_every_alert_says_what_to_do() -> None:
             assert rule["labels"]["severity"] in ("critical", "warning", "info")
             assert {"summary", "description"} < rule["annotations"].keys()
             assert rule["annotations"]["runbook"] == f"docs/operate/alerts.md#{rule['alert'].lower()}"
+
+
+async def _drawn(watch: Prometheus, file: Path) -> None:
+    """Draw the dashboard; every panel has a line or a number."""
+    words = [str(file), "--prometheus", f"http://127.0.0.1:{watch.port}", "--minutes", "1.5", "--window", WINDOW]
+    drawing = await asyncio.create_subprocess_exec(sys.executable, ROOT / "hack" / "dashboard.py", *words, stderr=PIPE)
+    _, said = await drawing.communicate()
+    assert (drawing.returncode, said.decode()) == (0, "")
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+    assert (await asyncio.to_thread(file.read_text)).count('class="title"') == len(panels)
 
 
 async def _tools_are(gateway: Gateway, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -26,6 +27,8 @@ class Terminal:
 
     def __init__(self, controller: int, width: int, height: int) -> None:
         self._controller = controller
+        self.was_canonical = False
+        """`canonical` at the end."""
         self._bytes = b""
         self.resize(width, height)
 
@@ -34,7 +37,32 @@ class Terminal:
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def read(self) -> None:
-        self._bytes += os.read(self._controller, 65536)
+        with contextlib.suppress(OSError):  # nobody has the terminal open any more
+            self._bytes += os.read(self._controller, 65536)
+
+    @property
+    def raw(self) -> bytes:
+        """Everything that was written."""
+        return self._bytes
+
+    def press(self, keys: str) -> None:
+        os.write(self._controller, keys.encode())
+
+    def forget(self) -> None:
+        """Look at what is written from now on alone."""
+        self._bytes = b""
+
+    @property
+    def canonical(self) -> bool:
+        """Whether keys come by lines, and are shown as they are typed."""
+        modes = termios.tcgetattr(self._controller)[3]
+        return bool(modes & termios.ICANON and modes & termios.ECHO)
+
+    async def until_raw(self, *wanted: bytes) -> None:
+        async def there() -> bool:
+            return all(each in self._bytes for each in wanted)
+
+        await until_async(f"{wanted} in {self._bytes[-2000:]!r}", there, seconds=40)
 
     @property
     def rows(self) -> list[str]:
@@ -83,6 +111,7 @@ async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) ->
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(30):
             await process.wait()
+        shown.was_canonical = shown.canonical
         loop.remove_reader(controller)
         os.close(controller)
 
@@ -129,3 +158,28 @@ async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
             while b"one  ready, 4 tools (one__ask_supplier" not in (line := await up.process.stdout.readline()):
                 assert re.match(rb"\d\d:\d\d:\d\d  ", line)
                 assert b"\x1b" not in line
+
+
+async def test_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: Path) -> None:
+    configuration(tmp_path, ("one",))
+    async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
+        await showing(shown, "t opens `fairlead top` here", "3 servers: 2 failed, 1 ready")
+        assert not shown.canonical
+        shown.press("xt")
+        await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
+        shown.press("q")
+        await shown.until_raw(b"\x1b[?1049l")
+        shown.forget()
+        await showing(shown, "t opens `fairlead top` here", "3 servers: 2 failed, 1 ready")
+        assert not shown.canonical
+    assert shown.was_canonical
+
+
+async def test_a_stop_while_top_is_open_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    configuration(tmp_path, ())
+    async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
+        await showing(shown, "t opens `fairlead top` here")
+        shown.press("t")
+        await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
+    assert shown.was_canonical
+    assert b"\x1b[?1049l" in shown.raw

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_cli.clients.documents import UnreadableFile, with_entry
-from fairlead_cli.clients.known import CLIENTS
 from fairlead_cli.clients.setup import SetupWishes, found_clients, run_setup
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
+from fairlead_tools.client_files import UnreadableFile, with_entry
+from fairlead_tools.known_clients import CLIENTS
 
 URL = "http://127.0.0.1:8080/mcp"
 

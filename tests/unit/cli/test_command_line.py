@@ -49,9 +49,10 @@ async def test_json_may_be_asked_for_in_the_old_way() -> None:
 
 
 async def test_the_version_is_an_option_too() -> None:
-    code, out, err = await fairlead("--version")
-    assert (code, err) == (0, "")
-    assert out == (await fairlead("version"))[1]
+    for option in ("--version", "-V"):
+        code, out, err = await fairlead(option)
+        assert (code, err) == (0, "")
+        assert out == (await fairlead("version"))[1]
 
 
 @pytest.mark.parametrize(

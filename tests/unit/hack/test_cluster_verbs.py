@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 KIND_IS_HERE = (
@@ -49,20 +50,38 @@ def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]
     told, done = hack(machine, "cluster", "up")
     kubeconfig = f"{machine['KUBE_RUN']}/kind.kubeconfig"
     assert told == f"{kubeconfig}\n"
-    assert done[1] == f"kind create cluster --name fairlead --kubeconfig {kubeconfig} --wait 180s"
+    config = REPOSITORY / "hack" / "kubernetes" / "kind-newest.yaml"
+    assert done[1] == f"kind create cluster --name fairlead --config {config} --kubeconfig {kubeconfig} --wait 180s"
     assert hack(machine, "cluster", "down")[1] == [f"kind delete cluster --name fairlead --kubeconfig {kubeconfig}"]
 
 
 def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]) -> None:
-    told, done = hack(machine, "images", "--load", "fairlead", "fairlead-demo")
+    values = Path(machine["NOTES"]).with_name("values.yaml")
+    told, done = hack(machine, "images", "--values", str(values), "--load", "fairlead", "fairlead-demo")
     names = ["localhost/fairlead:0.1.0", "localhost/fairlead-demo:0.1.0"]
     assert told.split() == names
     built = [line for line in done if line.startswith("docker build ")]
     assert [line.split(" -t ")[1].split()[0] for line in built] == names
-    assert all("--build-arg BASE=python:3.13-slim --build-arg VERSION=0.1.0" in line for line in built)
+    assert all("--build-arg VERSION=0.1.0" in line and "BASE=" not in line for line in built)  # that of the Dockerfile
     loaded = [line.split()[-1] for line in done if line.startswith("kind load image-archive --name fairlead ")]
     assert [Path(path).name for path in loaded] == ["fairlead.tar", "fairlead-demo.tar"]
     assert not any(Path(path).exists() for path in loaded)
+    assert yaml.safe_load(values.read_text())["samples"]["demoImage"] == {
+        "repository": "localhost/fairlead-demo",
+        "tag": "0.1.0",
+    }
+
+
+def test_a_base_and_a_place_of_ones_own_are_used(machine: dict[str, str], tmp_path: Path) -> None:
+    machine["BASE"] = "registry.example.com/python:3.14"
+    words = ["--prefix", "registry.example.com/team", "--tag", "7", "--values", str(tmp_path / "values.yaml")]
+    told, done = hack(machine, "images", *words, "fairlead-demo")
+
+    (built,) = [line for line in done if line.startswith("docker build ")]
+    assert "--build-arg BASE=registry.example.com/python:3.14" in built
+    assert told.split() == ["registry.example.com/team/fairlead-demo:7"]
+    values = yaml.safe_load((tmp_path / "values.yaml").read_text())
+    assert values["image"] == {"repository": "registry.example.com/team/fairlead", "tag": "7", "variant": ""}
 
 
 @pytest.mark.skipif(not KIND_IS_HERE, reason="needs kind and a Docker daemon that answers")

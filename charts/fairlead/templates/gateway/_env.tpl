@@ -45,6 +45,19 @@
 {{- if .Values.compressor.existingSecret }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_COMPRESSOR_KEY" "secret" .Values.compressor.existingSecret "key" "key") | nindent 0 }}
 {{- end }}
+{{- if .Values.otel.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .Values.otel.endpoint | quote }}
+- name: OTEL_EXPORTER_OTLP_PROTOCOL
+  value: {{ .Values.otel.protocol }}
+{{- range $signal := list "traces" "metrics" "logs" }}
+- name: OTEL_{{ upper $signal }}_EXPORTER
+  value: {{ has $signal $.Values.otel.signals | ternary "otlp" "none" }}
+{{- end }}
+{{- if .Values.otel.headersSecret }}
+{{- include "fairlead.secretVariable" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "secret" .Values.otel.headersSecret "key" "headers") | nindent 0 }}
+{{- end }}
+{{- end }}
 {{- with .Values.identity.apiKeySecrets }}
 - name: FAIRLEAD_API_KEY_SECRETS
   value: {{ join "," . | quote }}

@@ -1,0 +1,82 @@
+"""Histograms as SVG, drawn on the server. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_console.formats import milliseconds
+
+WIDTH: Final = 640
+HEIGHT: Final = 190
+_TOP: Final = 24
+_FLOOR: Final = 160
+_GAP: Final = 4
+
+
+class HistogramBar(msgspec.Struct, frozen=True):
+    """One bucket."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    """Upper bound of the bucket."""
+    count: int
+
+
+class HistogramMark(msgspec.Struct, frozen=True):
+    """A vertical line with its words."""
+
+    x: float
+    words: str
+    anchor: str
+
+
+class HistogramPicture(msgspec.Struct, frozen=True):
+    """Places of all parts of a picture of `WIDTH` by `HEIGHT`."""
+
+    bars: tuple[HistogramBar, ...]
+    marks: tuple[HistogramMark, ...]
+    summary: str
+    """The picture in words, for those who do not see it."""
+
+
+def histogram(
+    bounds_ms: Sequence[int], buckets: Sequence[int], marks: Sequence[tuple[str, float]]
+) -> HistogramPicture | None:
+    """A picture of the buckets that were hit and those between them. `marks` are words and milliseconds. None where
+    there is nothing to draw.
+    """
+    hit = [place for place, count in enumerate(buckets) if count]
+    if not hit:
+        return None
+    places = [_bucket_of(bounds_ms, value) for _, value in marks]
+    first, last = max(0, min(hit + places) - 1), min(len(buckets) - 1, max(hit + places) + 1)
+    width = WIDTH / (last - first + 1)
+    most = max(buckets)
+    bars = []
+    for place in range(first, last + 1):
+        height = (_FLOOR - _TOP) * buckets[place] / most
+        label = f"≤ {milliseconds(bounds_ms[place])}" if place < len(bounds_ms) else "more"
+        bars.append(
+            HistogramBar(
+                (place - first) * width + _GAP / 2, _FLOOR - height, width - _GAP, height, label, buckets[place]
+            )
+        )
+    drawn = []
+    for (words, value), place in zip(marks, places, strict=True):
+        low = bounds_ms[place - 1] if place else 0
+        high = bounds_ms[place] if place < len(bounds_ms) else low * 2
+        x = (place - first + min(1.0, (value - low) / max(1, high - low))) * width
+        drawn.append(HistogramMark(x, f"{words} {milliseconds(value)}", "end" if x > WIDTH * 0.75 else "start"))
+    said = "; ".join(f"{bar.count} {bar.label}" for bar in bars if bar.count)
+    lines = "; ".join(mark.words for mark in drawn)
+    return HistogramPicture(tuple(bars), tuple(drawn), f"Calls by duration: {said}{f'. {lines}' if lines else ''}")
+
+
+def _bucket_of(bounds_ms: Sequence[int], value: float) -> int:
+    return next((place for place, bound in enumerate(bounds_ms) if value <= bound), len(bounds_ms))

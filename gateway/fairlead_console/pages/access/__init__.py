@@ -1,0 +1,1 @@
+"""Who may call a tool, and the rule that decides."""

@@ -1,0 +1,60 @@
+"""The page `/console/access`: `fairlead can` as a form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.rest_client import RestProblem
+from fairlead_rest.problems import ProblemDocument
+from fairlead_rest.resources.access import AccessDocument
+
+PATH: Final = "/console/access"
+ENTRY: Final = NavigationEntry("Who may what", PATH, 50)
+MAX_ASKED: Final = 8000
+"""Characters of one field."""
+
+
+class AccessQuestion(msgspec.Struct, frozen=True):
+    """Fields of the form."""
+
+    tool: str = ""
+    agent: str = ""
+    groups: str = ""
+    claims: str = ""
+    """`NAME=VALUE`, one a line."""
+    arguments: str = ""
+
+    @property
+    def parameters(self) -> dict[str, str | list[str]]:
+        """The query for `/v1/access`; empty fields are left out."""
+        given: dict[str, str | list[str]] = {"tool": self.tool.strip()}
+        for name in ("agent", "groups", "arguments"):
+            if text := getattr(self, name).strip():
+                given[name] = text
+        if claims := [line.strip() for line in self.claims.splitlines() if line.strip()]:
+            given["claims"] = claims
+        return given
+
+
+def router(console: ConsoleContext) -> APIRouter:
+    """The route of the page."""
+    routes = APIRouter()
+
+    @routes.get(PATH)
+    async def ask(request: Request) -> Response:
+        visit, query = console.visit(request), request.query_params
+        asked = AccessQuestion(**{name: query.get(name, "")[:MAX_ASKED] for name in AccessQuestion.__struct_fields__})
+        decision: AccessDocument | None = None
+        problem: ProblemDocument | None = None
+        if asked.tool.strip():
+            try:
+                decision = await visit.api.get("/v1/access", AccessDocument, asked.parameters)
+            except RestProblem as refused:
+                problem = refused.document
+        return await visit.page("access/ask.html", asked=asked, decision=decision, problem=problem)
+
+    return routes

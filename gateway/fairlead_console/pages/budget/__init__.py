@@ -1,0 +1,1 @@
+"""A plan of what fits a model beside a conversation, and its cost."""

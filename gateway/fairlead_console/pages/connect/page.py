@@ -1,0 +1,95 @@
+"""The page `/console/connect`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_rest.resources.servers import ServerList
+from fairlead_rest.resources.tiers import TierList
+from fairlead_tools.client_files import with_entry
+from fairlead_tools.known_clients import CLIENTS
+
+PATH: Final = "/console/connect"
+ENTRY: Final = NavigationEntry("Connect", PATH, 80)
+NAME: Final = "fairlead"
+"""Name of the gateway in a client's configuration."""
+KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
+"""Environment variable that holds the key, so that it stands in no file."""
+_MERGED: Final = "/mcp"
+_ROUTER: Final = "/router/mcp"
+
+
+class ClientSnippet(msgspec.Struct, frozen=True):
+    """One client."""
+
+    key: str
+    """Its name on the command line."""
+    title: str
+    files: tuple[tuple[str, str], ...]
+    """Scope and place of each file that it reads."""
+    text: str
+    """Content of such a file, which has nothing else."""
+    command: str
+    """Command line that writes it."""
+    restart: str
+
+
+class OfferedEndpoint(msgspec.Struct, frozen=True):
+    """One MCP endpoint of the gateway."""
+
+    path: str
+    words: str
+
+
+def router(console: ConsoleContext) -> APIRouter:
+    """The route of the page."""
+    routes = APIRouter()
+
+    @routes.get(PATH)
+    async def connect(request: Request) -> Response:
+        visit = console.visit(request)
+        tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
+        endpoints = endpoints_of(tiers, servers)
+        wanted = request.query_params.get("endpoint", _MERGED)
+        chosen = wanted if wanted in {one.path for one in endpoints} else _MERGED
+        base = str(request.base_url).rstrip("/")
+        keyed = not console.rest.guard.identities.open
+        return await visit.page(
+            "connect/connect.html", endpoints=endpoints, chosen=chosen, url=base + chosen, base=base, keyed=keyed,
+            variable=KEY_VARIABLE, clients=client_snippets(base + chosen, keyed=keyed),
+        )  # fmt: skip
+
+    return routes
+
+
+def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
+    """Endpoints that a client may connect to: everything, a tier, a search over everything, one server."""
+    found = [OfferedEndpoint(_MERGED, "all tools of your default list")]
+    found += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
+    found.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))
+    return found + [OfferedEndpoint(one.endpoint, f"tools of {one.server} alone") for one in servers.servers[:200]]
+
+
+def client_snippets(url: str, *, keyed: bool) -> list[ClientSnippet]:
+    """A snippet for each known client, in the order of the table."""
+    key = KEY_VARIABLE if keyed else None
+    option = f" --key-env {KEY_VARIABLE}" if keyed else ""
+    return [
+        ClientSnippet(
+            name,
+            client.title,
+            tuple(
+                (scope, place)
+                for scope, place in (("project", client.project), ("user", f"~/{client.user}"))
+                if place is not None
+            ),
+            with_entry("", client.member, NAME, client.entry(url, key), toml=client.is_toml),
+            f"fairlead client setup {name} --url {url}{option}",
+            client.restart,
+        )
+        for name, client in CLIENTS.items()
+    ]

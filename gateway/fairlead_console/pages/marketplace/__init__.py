@@ -1,0 +1,1 @@
+"""How fast tools are, by category, and whether they are as fast as they say."""

@@ -1,0 +1,66 @@
+"""The page `/console/tiers`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_rest.resources.scores import Score, Scores
+from fairlead_rest.resources.tiers import TierDocument, TierList
+
+PATH: Final = "/console/tiers"
+ENTRY: Final = NavigationEntry("Tiers", PATH, 40)
+NEAR: Final = 0.8
+"""Part of a limit from which a tool that is shown counts as near it."""
+MOST: Final = 50
+"""Rows of one list; the others are counted."""
+
+
+class NearMiss(msgspec.Struct, frozen=True):
+    """A tool that a tier shows, and that is close to its limit."""
+
+    name: str
+    p95_ms: float
+    share: float
+    """Part of the limit, in percent."""
+
+
+class ConsoleTier(msgspec.Struct, frozen=True):
+    """One tier."""
+
+    document: TierDocument
+    hidden: list[tuple[str, str]]
+    """Tool, and the reason why it is not shown."""
+    near: list[NearMiss]
+
+
+def router(console: ConsoleContext) -> APIRouter:
+    """The route of the page."""
+    routes = APIRouter()
+
+    @routes.get(PATH)
+    async def show(request: Request) -> Response:
+        visit = console.visit(request)
+        tiers, scores = await asyncio.gather(visit.api.get("/v1/tiers", TierList), visit.api.get("/v1/scores", Scores))
+        shown = await console.rest.worker.do(lambda: [tier_row(tier, scores.tools) for tier in tiers.tiers])
+        return await visit.page(
+            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, most=MOST, all=len(scores.tools)
+        )
+
+    return routes
+
+
+def tier_row(tier: TierDocument, scores: Iterable[Score]) -> ConsoleTier:
+    """One tier, with the tools nearest to its limit first."""
+    limit = tier.max_latency_ms
+    near = [
+        NearMiss(score.name, score.p95_ms, 100 * score.p95_ms / limit)
+        for score in scores
+        if limit and score.p95_ms is not None and score.p95_ms >= NEAR * limit and score.name not in tier.hidden
+    ]
+    return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near, key=lambda one: -one.share))

@@ -1,0 +1,101 @@
+"""One tool as its page shows it: definition, hints, forms for providers with their losses. In the worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.tokens.families import CLAUDE_4_7, GEMINI, OPENAI, Family
+from fairlead_formats.tools.format import Loss, Options
+from fairlead_rest.context import RestContext, format_called
+from fairlead_rest.offered_tools import candidates, converted
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+MAX_TEXT: Final = 16_000
+"""Characters of one JSON text on the page."""
+_FORMATS: Final[tuple[tuple[str, str, Family], ...]] = (
+    ("openai-chat", "OpenAI Chat", OPENAI),
+    ("openai-responses", "OpenAI Responses", OPENAI),
+    ("anthropic", "Anthropic", CLAUDE_4_7),
+    ("gemini", "Gemini", GEMINI),
+    ("bedrock-converse", "Bedrock Converse", CLAUDE_4_7),
+)
+_HINTS: Final[Mapping[str, str]] = {
+    "readOnlyHint": "reads only",
+    "destructiveHint": "may destroy",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "reaches the outside world",
+}
+
+
+class ProviderForm(msgspec.Struct, frozen=True):
+    """The tool in one provider's request."""
+
+    title: str
+    tokens: int
+    """Tokens of the definition, as the newest models of that family count."""
+    losses: tuple[Loss, ...]
+    text: str
+
+
+class ToolFacts(msgspec.Struct, frozen=True):
+    """All that is known of one tool but what was measured."""
+
+    name: str
+    id: str
+    server: str
+    title: str
+    description: str
+    """Cut where it is very long."""
+    offline: bool
+    tags: tuple[str, ...]
+    categories: tuple[str, ...]
+    hints: tuple[tuple[str, bool], ...]
+    """Hints of the server, and whether it affirms them; nothing of it is proven."""
+    definition: str
+    input_schema: Any
+    forms: tuple[ProviderForm, ...]
+
+
+def tool_facts(context: RestContext, seen: SubjectCatalog, name: str) -> ToolFacts:
+    """The facts about a tool that a tier shows or hides. Raises Problem, MissingInput."""
+    shelf = context.shelf(seen, None)
+    entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
+    size = candidates(context, [entry])[0].tokens
+    unlisted = () if entry.name in shelf.by_name else (entry.name,)
+    forms = []
+    for format_name, title, family in _FORMATS:
+        offer = converted(context, shelf, [entry], format_called(format_name), Options(), more=unlisted)
+        forms.append(ProviderForm(title, -(-size * family.tools // 1000), offer.report, pretty(offer.tools)))
+    definition = entry.decoded
+    annotations = definition.get("annotations")
+    said = annotations if isinstance(annotations, dict) else {}
+    return ToolFacts(
+        name=entry.name,
+        id=entry.id,
+        server=str(entry.server),
+        title=_text(definition.get("title") or said.get("title")),
+        description=_text(definition.get("description")),
+        offline=entry.offline,
+        tags=entry.entry.tags,
+        categories=entry.entry.categories,
+        hints=tuple((words, bool(said[hint])) for hint, words in _HINTS.items() if hint in said),
+        definition=pretty(definition),
+        input_schema=definition.get("inputSchema"),
+        forms=tuple(forms),
+    )
+
+
+def pretty(value: Any) -> str:
+    """JSON for people, cut where it is very long."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n… {len(text) - MAX_TEXT:,} more characters"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]} …"

@@ -1,0 +1,100 @@
+"""Tools of one principal's view, to be filtered while somebody types. Used in the worker alone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.policy.view import View
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.worker import breathing
+
+MAX_KEPT: Final = 8
+"""Indexes that are kept: one for each set of principals that may see the same."""
+STRIDE: Final = 64
+
+
+class ConsoleTool(msgspec.Struct, frozen=True):
+    """One tool, with what filters look at."""
+
+    name: str
+    server: str
+    tags: tuple[str, ...]
+    searched: str
+    """Name, server and description in lower case."""
+    description: str
+
+
+class ToolFilter(msgspec.Struct, frozen=True):
+    """Wishes of the person; empty ones do not filter."""
+
+    words: str = ""
+    server: str = ""
+    tag: str = ""
+    tier: str = ""
+
+
+class ConsoleToolList:
+    """All tools that one view shows or hides."""
+
+    def __init__(self, view: View, snapshot: Snapshot) -> None:
+        self.view = view
+        tools = []
+        tags = {key: {one.name: one.tags for one in server.catalog.tools} for key, server in snapshot.servers.items()}
+        for name in breathing(sorted(view.everything), STRIDE):
+            server, tool = snapshot.merged[name]
+            text, key = _description(tool.merged), str(server.key)
+            searched = f"{name} {key} {text}".lower()
+            tools.append(ConsoleTool(name, key, tags[server.key][tool.name], searched, text))
+        self.tools = tools
+        self.servers = sorted({tool.server for tool in tools})
+        self.tags = sorted({tag for tool in tools for tag in tool.tags})
+
+
+def _description(raw: bytes) -> str:
+    return msgspec.json.decode(raw, type=_Described).description
+
+
+class _Described(msgspec.Struct):
+    description: str = ""
+
+
+class ConsoleToolLists:
+    """Indexes of the snapshot that is served now."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, ConsoleToolList] = OrderedDict()
+        self._snapshot: Snapshot | None = None
+
+    def of(self, seen: SubjectCatalog) -> ConsoleToolList:
+        """The index of a principal's default view. Raises Problem."""
+        view = seen.view(None)
+        if self._snapshot is not seen.snapshot:
+            self._snapshot, self._kept = seen.snapshot, OrderedDict()
+        found = self._kept.get(id(view))  # unique: an index holds its view
+        if found is None:
+            found = self._kept[id(view)] = ConsoleToolList(view, seen.snapshot)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
+    """Tools that pass; those with the words in their names first. `shown`: names of the tier that is asked for."""
+    words = wishes.words.lower().split()
+    names = None if shown is None else frozenset(shown)
+    found = [
+        tool
+        for tool in index.tools
+        if (names is None or tool.name in names)
+        and wishes.server in ("", tool.server)
+        and (not wishes.tag or wishes.tag in tool.tags)
+        and all(word in tool.searched for word in words)
+    ]
+    if words:
+        found.sort(key=lambda tool: not all(word in tool.name.lower() for word in words))
+    return found

@@ -1,0 +1,136 @@
+"""The pages `/console/tools` and `/console/tools/{name}`, and the form there that calls a tool as the person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
+from fairlead_console.histogram import histogram
+from fairlead_console.pages.tools.facts import ToolFacts, pretty, tool_facts
+from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
+from fairlead_console.pages.tools.index import ConsoleTool, ConsoleToolList, ConsoleToolLists, ToolFilter, matching
+from fairlead_console.pages.tools.snippets import snippets
+from fairlead_console.paging import part_of
+from fairlead_rest.resources.access import AccessDocument
+from fairlead_rest.resources.durations import DurationsDocument
+from fairlead_rest.resources.explain import Explanation
+from fairlead_rest.resources.toolcalls import CallDocument, ToolCallsAnswer
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+PATH: Final = "/console/tools"
+ENTRY: Final = NavigationEntry("Tools", PATH, 20)
+EACH: Final = 50
+"""Tools of one part of the list."""
+MAX_WORDS: Final = 200
+"""Characters of a search."""
+_CALL: Final = "console"
+
+
+class TriedCall(msgspec.Struct, frozen=True):
+    """Outcome of the form."""
+
+    outcome: CallDocument | None
+    """None where no call was made."""
+    text: str
+    """The result as JSON, or why there is none."""
+
+
+class FoundTools(msgspec.Struct, frozen=True):
+    """Answer to a search."""
+
+    index: ConsoleToolList
+    tools: list[ConsoleTool]
+    tiers: tuple[str, ...]
+
+
+def router(console: ConsoleContext) -> APIRouter:
+    """The routes of the page."""
+    routes = APIRouter()
+    indexes = ConsoleToolLists()
+
+    @routes.get(PATH)
+    async def list_tools(request: Request) -> Response:
+        visit, query = console.visit(request), request.query_params
+        wishes = ToolFilter(
+            query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
+        )
+        seen = console.rest.seen(request)
+        found = await console.rest.worker.do(lambda: _found(indexes, seen, wishes))
+        part = part_of(found.tools, request, EACH)
+        hidden = found.index.view.hidden
+        return await visit.page(
+            "tools/list.html", part=part, wishes=wishes, tiers=found.tiers, servers=found.index.servers,
+            tags=found.index.tags, all=len(found.index.tools), hidden=hidden,
+        )  # fmt: skip
+
+    @routes.get(PATH + "/{name:path}")
+    async def show_tool(request: Request, name: str) -> Response:
+        return await _page(console, request, name, {}, None)
+
+    @routes.post(PATH + "/{name:path}")
+    async def try_tool(request: Request, name: str) -> Response:
+        visit = console.visit(request)
+        typed = await visit.form()
+        facts = await console.rest.done(lambda: tool_facts(console.rest, console.rest.seen(request), name))
+        return await _page(console, request, name, typed, await _tried(visit, facts, typed))
+
+    return routes
+
+
+def _found(indexes: ConsoleToolLists, seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+    """Raises Problem for a tier that there is not."""
+    index = indexes.of(seen)
+    shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
+    return FoundTools(index, matching(index, wishes, shown), seen.tiers)
+
+
+async def _page(
+    console: ConsoleContext, request: Request, name: str, typed: Mapping[str, str], tried: TriedCall | None
+) -> Response:
+    visit = console.visit(request)
+    facts = await console.rest.done(lambda: tool_facts(console.rest, console.rest.seen(request), name))
+    explained, access, durations = await asyncio.gather(
+        visit.api.get(f"/v1/tools/{facts.name}/explain", Explanation),
+        visit.api.get("/v1/access", AccessDocument, {"tool": facts.name}),
+        visit.api.get("/v1/durations", DurationsDocument, {"tool": facts.name}),
+    )
+    fields = fields_of(facts.input_schema)
+    try:
+        arguments = arguments_of(fields, typed)
+    except UnreadableArgument:
+        arguments = {}
+    keyed = not console.rest.guard.identities.open
+    marks = [(word, float(value)) for word, value in _marks(explained) if value is not None]
+    return await visit.page(
+        "tools/one.html", facts=facts, explained=explained, access=access, durations=durations, fields=fields,
+        typed=typed, tried=tried, picture=histogram(durations.bounds_ms, durations.buckets, marks),
+        snippets=snippets(str(request.base_url).rstrip("/"), facts.name, arguments, keyed=keyed),
+    )  # fmt: skip
+
+
+def _marks(explained: Explanation) -> list[tuple[str, float | None]]:
+    quantiles = explained.measured.quantiles
+    return [
+        ("declared", explained.latency.estimated_duration_ms),
+        ("p95", None if quantiles is None else quantiles.p95_ms),
+    ]
+
+
+async def _tried(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
+    """Call the tool as the person, by the same route and rules as any client; the audit log has it."""
+    try:
+        arguments = arguments_of(fields_of(facts.input_schema), typed)
+    except UnreadableArgument as error:
+        return TriedCall(None, str(error))
+    params: dict[str, Any] = {"name": facts.name, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": _CALL, "method": "tools/call", "params": params}
+    body = {"format": "mcp", "message": [message]}
+    answer = await visit.api.post("/v1/tool-calls", body, ToolCallsAnswer)
+    call = answer.calls[0]
+    result = answer.messages[0].get("result") if answer.messages else None
+    return TriedCall(call, call.message or "" if result is None else pretty(result))

@@ -1,0 +1,66 @@
+"""One call as other programs make it: curl, Python, and this project's command line. Pure module."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+_OPEN: Final = """\
+import asyncio
+
+from mcp import Client
+
+
+async def main() -> None:
+    async with Client({url!r}) as client:
+        print(await client.call_tool({tool!r}, {arguments!r}))
+
+
+asyncio.run(main())"""
+_KEYED: Final = """\
+import asyncio
+import os
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+async def main() -> None:
+    headers = {{"Authorization": "Bearer " + os.environ["FAIRLEAD_TOKEN"]}}
+    async with httpx2.AsyncClient(headers=headers) as http:
+        async with Client(streamable_http_client({url!r}, http_client=http)) as client:
+            print(await client.call_tool({tool!r}, {arguments!r}))
+
+
+asyncio.run(main())"""
+
+
+class CallSnippet(msgspec.Struct, frozen=True):
+    """Text to be copied."""
+
+    title: str
+    text: str
+
+
+def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: bool) -> tuple[CallSnippet, ...]:
+    """The call of a tool at the gateway `base_url`. `keyed`: clients have to show a key, `FAIRLEAD_TOKEN`."""
+    given = json.dumps(arguments, ensure_ascii=False)
+    body = json.dumps(
+        {"format": "mcp", "message": [{"jsonrpc": "2.0", "id": "1", "method": "tools/call",
+                                       "params": {"name": tool, "arguments": arguments}}]},
+        ensure_ascii=False,
+    )  # fmt: skip
+    bearer = ' \\\n  -H "Authorization: Bearer $FAIRLEAD_TOKEN"' if keyed else ""
+    python = (_KEYED if keyed else _OPEN).format(url=f"{base_url}/mcp", tool=tool, arguments=dict(arguments))
+    cli = f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(given)} --url {shlex.quote(base_url + '/mcp')}"
+    return (
+        CallSnippet("curl", f"curl {shlex.quote(base_url + '/v1/tool-calls')}{bearer} \\\n"
+                            f"  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"),
+        CallSnippet("Python", python),
+        CallSnippet("Fairlead", cli),
+    )  # fmt: skip

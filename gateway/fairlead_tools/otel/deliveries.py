@@ -1,0 +1,166 @@
+"""Deliveries of one signal to its collector: what waits is bounded, what is lost is counted, and a collector that does
+not answer is one warning, until it answers again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from fairlead_tools.otel.environment import Signal
+
+log = logging.getLogger(__name__)
+
+QUEUE_FULL: Final = "queue_full"
+"""Reason of a loss: as many items waited as may wait."""
+EXPORT_FAILED: Final = "export_failed"
+"""Reason of a loss: the collector did not take them, after all attempts."""
+_SDK_LOG: Final = "opentelemetry.exporter"
+MAX_REASON: Final = 320
+"""Characters of what the exporter says of a failure."""
+
+
+class Deliveries:
+    """Counts of one signal: spans, log records, or readings of all metrics. Added to by threads that hand items over
+    (`admit`), and by one that sends them (`ended`).
+    """
+
+    def __init__(self, signal: Signal, endpoint: str, capacity: int = 0) -> None:
+        """`capacity`: items that may wait."""
+        self.signal = signal
+        self._endpoint = endpoint or "this machine"
+        self._capacity = capacity
+        self._admitted = 0
+        self.sent = 0
+        self.lost = {QUEUE_FULL: 0, EXPORT_FAILED: 0}
+        self.failing = False
+        """Whether the last delivery failed."""
+
+    def admit(self) -> bool:
+        """Whether there is room for one more item, which is counted as lost where there is none."""
+        if self._admitted - self.sent - self.lost[EXPORT_FAILED] >= self._capacity:
+            self.lost[QUEUE_FULL] += 1
+            return False
+        self._admitted += 1
+        return True
+
+    def ended(self, items: int, *, well: bool, reason: str = "") -> None:
+        """Count a delivery that ended, and warn where it is the first that failed since one went well."""
+        if well:
+            self.sent += items
+            if self.failing:
+                log.warning("OpenTelemetry: %s reach %s again", self.signal, self._endpoint)
+        else:
+            self.lost[EXPORT_FAILED] += items
+            if not self.failing:
+                log.warning(
+                    "OpenTelemetry: %s do not reach %s%s. Calls go on; what does not arrive is dropped and counted, "
+                    "and nothing more is said until it arrives again", self.signal, self._endpoint,
+                    f" ({reason})" if reason else "",
+                )  # fmt: skip
+        self.failing = not well
+
+
+class ExporterReasons(logging.Handler):
+    """Keeps the first message of OpenTelemetry's exporters, which log each failed attempt. They are not printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._first = self._first or record.getMessage()[:MAX_REASON]
+
+    def take(self) -> str:
+        """The first message since the last `take`; empty for none."""
+        first, self._first = self._first, ""
+        return first
+
+
+def quiet_exporters() -> ExporterReasons:
+    """Handler that keeps the messages of OpenTelemetry's exporters from all others. One per process."""
+    logger = logging.getLogger(_SDK_LOG)
+    for handler in logger.handlers:
+        if isinstance(handler, ExporterReasons):
+            return handler
+    made = ExporterReasons()
+    logger.addHandler(made)
+    logger.propagate = False
+    return made
+
+
+E = TypeVar("E", SpanExporter, LogRecordExporter, MetricExporter)
+
+
+class _Counting(Generic[E]):
+    """Exporter that counts how the deliveries of another end."""
+
+    def __init__(self, inner: E, deliveries: Deliveries, reasons: ExporterReasons) -> None:
+        super().__init__()
+        self._inner: E = inner
+        self._deliveries = deliveries
+        self._reasons = reasons
+
+    def _ended(self, items: int, *, well: bool) -> None:
+        self._deliveries.ended(items, well=well, reason=self._reasons.take())
+
+
+class CountedSpans(_Counting[SpanExporter], SpanExporter):
+    """Exporter of spans with counts."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = SpanExportResult.FAILURE
+        try:
+            result = self._inner.export(spans)
+        finally:
+            self._ended(len(spans), well=result is SpanExportResult.SUCCESS)
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+
+class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
+    """Exporter of log records with counts."""
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        result = LogRecordExportResult.FAILURE
+        try:
+            result = self._inner.export(batch)
+        finally:
+            self._ended(len(batch), well=result is LogRecordExportResult.SUCCESS)
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()  # type: ignore[no-untyped-call]  # the SDK declares it so
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return True  # nothing waits here
+
+
+class CountedMetrics:
+    """Exporter of readings of all metrics, with counts."""
+
+    def __init__(self, inner: MetricExporter, deliveries: Deliveries, reasons: ExporterReasons) -> None:
+        self._inner = inner
+        self._deliveries = deliveries
+        self._reasons = reasons
+
+    def export(self, reading: MetricsData) -> None:
+        """Send one reading. Raises nothing for a collector that does not take it."""
+        result: Any = None
+        try:
+            result = self._inner.export(reading)
+        finally:
+            self._deliveries.ended(1, well=result is MetricExportResult.SUCCESS, reason=self._reasons.take())
+
+    def shutdown(self) -> None:
+        """Give up attempts that are under way."""
+        self._inner.shutdown()

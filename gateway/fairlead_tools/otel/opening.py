@@ -1,0 +1,35 @@
+"""Opens a process's pipelines where its environment asks for them; nothing of OpenTelemetry is loaded elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fairlead_tools.otel.environment import GRPC, UnusableVariable, exported
+
+if TYPE_CHECKING:
+    from fairlead_tools.otel.pipelines import Pipelines
+
+log = logging.getLogger(__name__)
+
+
+def opened(environ: Mapping[str, str], service: str) -> Pipelines | None:
+    """Pipelines of the signals that are exported; None where there are none, or they cannot be had, which the log says.
+    `service`: name of the service where the environment gives none.
+    """
+    try:
+        signals = exported(environ)
+    except UnusableVariable as error:
+        log.error("OpenTelemetry: nothing is exported: %s", error)
+        return None
+    if not signals:
+        return None
+    try:
+        from fairlead_tools.otel.pipelines import Pipelines
+
+        return Pipelines(signals, environ, service)
+    except ImportError as error:
+        extra = "otel,otel-grpc" if GRPC in signals.values() else "otel"
+        log.error("OpenTelemetry: nothing is exported: %s. Install fairlead[%s]", error, extra)
+        return None

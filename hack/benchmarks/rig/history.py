@@ -1,0 +1,163 @@
+"""History of ratios, one JSON line for each ratio of each night, and the decision whether one has become worse.
+
+A ratio compares two programs of one run, so it depends little on the machine; still each kind of machine has a history
+of its own. The baseline of a ratio is its last `WINDOW` accepted nights. A night is worse when its ratio lies outside
+their range by more than `TOLERANCE`, on the side that the goal's bound calls bad. Worse nights are not accepted, so a
+slower program does not become its own baseline; `accepted` in a line says that it may.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from rig.harness import Report, number, table
+
+WINDOW: Final = 10
+"""Nights of a baseline."""
+FEWEST: Final = 3
+"""Nights that make a baseline; those before are accepted as they are."""
+NIGHTS: Final = 2
+"""Nights in a row on which a ratio is worse, until it fails."""
+TOLERANCE: Final = 0.10
+
+Better = Literal["higher", "lower"]
+Verdict = Literal["steady", "better", "worse once", "failed", "few nights"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One ratio of one night; several of a day count as that of the last run."""
+
+    date: str
+    """Day in UTC, as in 2026-11-24."""
+    commit: str
+    machine: str
+    ratio: str
+    value: float
+    better: Better
+    accepted: bool = False
+    """Whether the night begins a new baseline, however far it lies from the old one."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A ratio on one kind of machine: its last night beside its baseline."""
+
+    ratio: str
+    machine: str
+    last: Line
+    baseline: tuple[float, ...]
+    worse: int
+    """Nights in a row, up to the last one, that were worse than the baseline."""
+    verdict: Verdict
+
+
+def lines_of(report: Report, *, date: str, commit: str, machine: dict[str, Any]) -> list[Line]:
+    """Ratios among the goals of a report: those measured whose unit begins with `×`."""
+    python, _, form = str(machine["python"]).partition(", ")
+    where = f"{machine['cores']} cores, {machine['processor']}, Python {'.'.join(python.split('.')[:2])}"
+    return [
+        Line(
+            date=date, commit=commit, machine=f"{where}, {form}" if form else where,
+            ratio=f"{report.name}: {goal.name}, {goal.unit}", value=goal.value,
+            better="higher" if goal.at_least is not None else "lower",
+        )
+        for goal in report.goals
+        if goal.value is not None and goal.unit.startswith("×")
+    ]  # fmt: skip
+
+
+def encode(lines: Iterable[Line]) -> str:
+    """JSON lines, each with its end."""
+    return "".join(json.dumps(asdict(line), ensure_ascii=False) + "\n" for line in lines)
+
+
+def decode(text: str) -> list[Line]:
+    """Lines of a history. Raises ValueError, with the number of the line, on one that is none."""
+    found = []
+    for at, line in enumerate(text.splitlines(), 1):
+        try:
+            found.append(Line(**json.loads(line)))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"line {at} is no line of a history: {error}") from error
+    return found
+
+
+@dataclass
+class _Course:
+    """Nights of a ratio, one after another."""
+
+    accepted: list[float] = field(default_factory=list)
+    worse: int = 0
+    verdict: Verdict = "few nights"
+
+    @property
+    def baseline(self) -> list[float]:
+        return self.accepted[-WINDOW:]
+
+    def take(self, line: Line) -> None:
+        """Judge the next night by the nights before it."""
+        if line.accepted:
+            self.accepted.clear()
+        if len(self.accepted) < FEWEST:
+            self.worse, self.verdict = 0, "few nights"
+            self.accepted.append(line.value)
+            return
+        low, high = min(self.baseline) * (1 - TOLERANCE), max(self.baseline) * (1 + TOLERANCE)
+        below, above = line.value < low, line.value > high
+        if below if line.better == "higher" else above:
+            self.worse += 1
+            self.verdict = "failed" if self.worse >= NIGHTS else "worse once"
+            return
+        self.worse, self.verdict = 0, "better" if below or above else "steady"
+        self.accepted.append(line.value)
+
+
+def trends(history: Sequence[Line]) -> list[Trend]:
+    """Verdict on each ratio of each kind of machine, in the order of their first nights."""
+    nights: dict[tuple[str, str], dict[str, Line]] = {}
+    for line in history:
+        days = nights.setdefault((line.machine, line.ratio), {})
+        before = days.get(line.date)
+        if before is None or not before.accepted or line.accepted:
+            days[line.date] = line
+    found = []
+    for (machine, ratio), days in nights.items():
+        course = _Course()
+        baseline: tuple[float, ...] = ()
+        for day in sorted(days):
+            baseline = tuple(course.baseline)
+            course.take(days[day])
+        last = days[max(days)]
+        found.append(Trend(ratio, machine, last, baseline, course.worse, course.verdict))
+    return found
+
+
+def to_markdown(found: Sequence[Trend]) -> str:
+    """A table with what is worse first, and a sentence on each ratio that failed."""
+    order: list[Verdict] = ["failed", "worse once", "better", "steady", "few nights"]
+    ordered = sorted(found, key=lambda trend: order.index(trend.verdict))
+    columns = ["ratio", "last night", "range before", "nights", "verdict", "machine"]
+    cells = [
+        [
+            trend.ratio,
+            number(trend.last.value),
+            f"{number(min(trend.baseline))}–{number(max(trend.baseline))}" if trend.baseline else "–",
+            str(len(trend.baseline)),
+            trend.verdict,
+            trend.machine,
+        ]
+        for trend in ordered
+    ]
+    told = [
+        f"**{trend.ratio}** failed: {number(trend.last.value)} at {trend.last.commit} is outside"
+        f" {number(min(trend.baseline))}–{number(max(trend.baseline))}, the range of {len(trend.baseline)} nights,"
+        f" by more than {TOLERANCE:.0%}, on {trend.worse} nights in a row; {trend.last.better} is better."
+        f" Where that is meant: hack/bench history FILE --accept '{trend.ratio}'."
+        for trend in ordered
+        if trend.verdict == "failed"
+    ]
+    return "\n\n".join([table(columns, cells), *told]) + "\n"

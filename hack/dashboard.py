@@ -1,0 +1,199 @@
+"""Draws the panels of the Grafana dashboard as one SVG, from the data of a Prometheus that is running.
+
+    python hack/dashboard.py OUT.svg [--prometheus http://127.0.0.1:9090] [--minutes 15] [--row NAME]…
+
+It is no Grafana: queries, titles, legends, units and places are those of the dashboard's JSON, the drawing is its own.
+Panels without data are drawn empty, and named on standard error; the exit code is 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+DASHBOARD: Final = Path(__file__).resolve().parents[1] / "charts/fairlead/dashboards/fairlead.json"
+COLUMN, LINE = 50, 26
+"""Pixels of one unit of the dashboard's grid."""
+COLOURS: Final = ("#3274d9", "#e0752d", "#2f9e63", "#a352cc", "#c4162a", "#b8860b", "#0f8b8d", "#8f3bb8", "#737373")
+LEGENDS: Final = 6
+"""Series that a panel names."""
+STEPS: Final = 120
+_WINDOW: Final = re.compile(r"\$__(rate_interval|range|interval)")
+_VARIABLE: Final = re.compile(r"\$server|\$\{server[^}]*\}")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a panel."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    """Seconds since the epoch, and value."""
+
+
+Query = Callable[[str], Sequence[Mapping[str, Any]]]
+"""Result of a range query of Prometheus' HTTP API."""
+
+
+def query_of(url: str, begin: float, end: float) -> Query:
+    """Range queries of a Prometheus between two times."""
+    opener = build_opener(ProxyHandler({}))
+
+    def query(expr: str) -> Sequence[Mapping[str, Any]]:
+        words = {"query": expr, "start": begin, "end": end, "step": max((end - begin) / STEPS, 1)}
+        with opener.open(f"{url}/api/v1/query_range?{urlencode(words)}", timeout=60) as answer:
+            found: Sequence[Mapping[str, Any]] = json.loads(answer.read())["data"]["result"]
+        return found
+
+    return query
+
+
+def panels_of(dashboard: Mapping[str, Any], rows: Sequence[str] = ()) -> list[Mapping[str, Any]]:
+    """Panels in their order, those of `rows` alone where any are named."""
+    found, wanted = [], not rows
+    for panel in dashboard["panels"]:
+        if panel["type"] == "row":
+            wanted = not rows or panel["title"] in rows
+        if wanted:
+            found.append(panel)
+    return found
+
+
+def series_of(panel: Mapping[str, Any], query: Query, window: str) -> list[Series]:
+    """All lines of a panel; `window` stands for Grafana's intervals."""
+    found = []
+    for target in panel.get("targets", ()):
+        for result in query(_VARIABLE.sub(".*", _WINDOW.sub(window, target["expr"]))):
+            points = [
+                (float(at), float(value)) for at, value in result["values"] if value not in ("NaN", "+Inf", "-Inf")
+            ]
+            if points:
+                found.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
+    return found
+
+
+def picture(
+    panels: Sequence[Mapping[str, Any]], data: Mapping[int, Sequence[Series]], span: tuple[float, float]
+) -> str:
+    """The SVG; `data` by the place of a panel in the list, `span` the first and the last second."""
+    top = min(panel["gridPos"]["y"] for panel in panels)
+    bottom, parts = top, []
+    for place, panel in enumerate(panels):
+        grid = panel["gridPos"]
+        x, y, width, height = grid["x"] * COLUMN, (grid["y"] - top) * LINE, grid["w"] * COLUMN, grid["h"] * LINE
+        bottom = max(bottom, grid["y"] + grid["h"])
+        if panel["type"] == "row":
+            parts.append(f'<text class="row" x="{x + 6}" y="{y + 19}">{escape(panel["title"])}</text>')
+            continue
+        unit = panel.get("fieldConfig", {}).get("defaults", {}).get("unit", "short")
+        parts.append(
+            f'<g transform="translate({x + 3},{y + 3})"><rect width="{width - 6}" height="{height - 6}" rx="3"/>'
+        )
+        parts.append(f'<text class="title" x="9" y="18">{escape(panel["title"])}</text>')
+        draw = _stat if panel["type"] == "stat" else _lines
+        parts += [*draw(data.get(place, ()), width - 6, height - 6, unit, span), "</g>"]
+    size = f'width="{24 * COLUMN}" height="{(bottom - top) * LINE}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{_STYLE}{"".join(parts)}</svg>\n'
+
+
+_STYLE: Final = (
+    "<style>svg{background:#f4f5f5;font-family:sans-serif}rect{fill:#fff;stroke:#dcdcdc}"
+    ".row{font-size:15px;font-weight:bold}.title{font-size:12px;font-weight:bold}"
+    ".small{font-size:10px;fill:#555}.big{font-size:26px;fill:#2f9e63}.axis{stroke:#e3e3e3}"
+    "polyline{fill:none;stroke-width:1.5}</style>"
+)
+
+
+def _stat(series: Sequence[Series], width: int, height: int, unit: str, span: tuple[float, float]) -> list[str]:
+    parts, each = [], width / max(len(series), 1)
+    for place, one in enumerate(series):
+        x = each * (place + 0.5)
+        parts.append(
+            f'<text class="big" text-anchor="middle" x="{x:.0f}" y="62">{said(one.points[-1][1], unit)}</text>'
+        )
+        parts.append(f'<text class="small" text-anchor="middle" x="{x:.0f}" y="82">{escape(one.name)}</text>')
+    return parts or [_nothing(width, height)]
+
+
+def _lines(series: Sequence[Series], width: int, height: int, unit: str, span: tuple[float, float]) -> list[str]:
+    if not series:
+        return [_nothing(width, height)]
+    values = [value for one in series for _, value in one.points]
+    low, high = min(0.0, *values), max(values)
+    high = high if high > low else low + 1
+    left, right, top, bottom = 62.0, width - 10.0, 28.0, height - 32.0
+    parts = []
+    for part in (0.0, 0.5, 1.0):
+        y = bottom - part * (bottom - top)
+        parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        value = said(low + part * (high - low), unit)
+        parts.append(f'<text class="small" text-anchor="end" x="{left - 5}" y="{y + 3:.1f}">{value}</text>')
+    begin, seconds = span[0], max(span[1] - span[0], 1.0)
+    for place, one in enumerate(series):
+        wide, tall = (right - left) / seconds, (bottom - top) / (high - low)
+        xy = " ".join(f"{left + (at - begin) * wide:.1f},{bottom - (v - low) * tall:.1f}" for at, v in one.points)
+        parts.append(f'<polyline stroke="{COLOURS[place % len(COLOURS)]}" points="{xy}"/>')
+    names = [
+        f'<tspan fill="{COLOURS[place % len(COLOURS)]}">▬</tspan> {escape(one.name)}   '
+        for place, one in enumerate(series[:LEGENDS])
+    ]
+    more = f"… {len(series) - LEGENDS} more" if len(series) > LEGENDS else ""
+    parts.append(f'<text class="small" xml:space="preserve" x="9" y="{height - 10}">{"".join(names)}{more}</text>')
+    return parts
+
+
+def _nothing(width: int, height: int) -> str:
+    return f'<text class="small" text-anchor="middle" x="{width / 2}" y="{height / 2 + 6}">No data</text>'
+
+
+def said(value: float, unit: str) -> str:
+    """A value with its unit, in words of Grafana's units."""
+    if unit == "percentunit":
+        return f"{value * 100:.3g} %"
+    if unit == "bytes":
+        return f"{value / (1 << 20):.4g} MiB"
+    if unit == "s":
+        return f"{value * 1000:.3g} ms" if abs(value) < 1 else f"{value:.3g} s"
+    sign = {"reqps": "/s", "ops": "/s", "currencyUSD": " $"}.get(unit, "")
+    return f"{value:.4g}{sign}"
+
+
+def _legend(form: str, labels: Mapping[str, str]) -> str:
+    if form in ("", "__auto"):
+        return ", ".join(value for name, value in labels.items() if name != "__name__")
+    return re.sub(r"\{\{ *(\w+) *\}\}", lambda found: labels.get(found[1], ""), form)
+
+
+def main() -> int:
+    """Exit code: 1 where a panel has no data."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--prometheus", default="http://127.0.0.1:9090")
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--window", default="1m", help="for Grafana's intervals: four scrapes or more")
+    parser.add_argument("--row", action="append", default=[], help="only the panels below this title")
+    options = parser.parse_args()
+    end = time.time()
+    begin = end - options.minutes * 60
+    panels = panels_of(json.loads(DASHBOARD.read_text()), options.row)
+    query = query_of(options.prometheus, begin, end)
+    data = {place: series_of(panel, query, options.window) for place, panel in enumerate(panels)}
+    options.file.write_text(picture(panels, data, (begin, end)))
+    empty = [each["title"] for place, each in enumerate(panels) if each["type"] != "row" and not data[place]]
+    for title in empty:
+        print(f"no data: {title}", file=sys.stderr)
+    return 1 if empty else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""The command behind `hack/release`: a dry run of all steps, and the parts that the release workflow asks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from releasing import chart
+from releasing.artefacts import Artefact, file_artefact, table
+from releasing.cluster import cluster
+from releasing.faults import Fault
+from releasing.images import image_sbom, images, sboms, told
+from releasing.packages import installation, wheels
+from releasing.registry import CHARTS, publish, registry
+from releasing.versions import UNRELEASED, Version, agreed, changelog_section
+from releasing.workplace import GO_PROGRAMS, ROOT, Workplace, elapsed, go_program
+
+REGISTRY: Final = "FAIRLEAD_REGISTRY"
+"""Variable with the prefix of images and chart, which hack/place.env sets for all."""
+STEPS: Final = ("tree", "wheels", "install", "image", "sbom", "registry", "cluster", "docs", "table")
+
+
+def steps_of(only: str | None, first: str | None) -> tuple[str, ...]:
+    """Steps to be run. Raises Fault for a name that none has."""
+    name = only or first
+    if name is None:
+        return STEPS
+    if name not in STEPS:
+        raise Fault(f"there is no step {name}; the steps are {', '.join(STEPS)}")
+    return (name,) if only else STEPS[STEPS.index(name) :]
+
+
+def version_of(tag: str | None) -> Version:
+    """Version that the files of this tree agree on. Raises Fault."""
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    lines = (ROOT / chart.CHART / "Chart.yaml").read_text().splitlines()
+    said = dict(line.split(": ", 1) for line in lines if line.startswith(("version: ", "appVersion: ")))
+    return agreed(package, said["version"].strip('"'), said["appVersion"].strip('"'), tag)
+
+
+def notes(version: Version, *, tagged: bool) -> str:
+    """Release note: the changelog's section of the version, or of what is not released yet. Raises Fault."""
+    return changelog_section((ROOT / "CHANGELOG.md").read_text(), version.chart if tagged else UNRELEASED)
+
+
+def tree(place: Workplace) -> list[str]:
+    """Look whether the tree is committed, and whether tag, files and changelog agree. Raises Fault."""
+    if changed := place.run("git", "status", "--porcelain").strip():
+        raise Fault(f"the tree has what is not committed, first: {changed.splitlines()[0]}")
+    tags = [tag for tag in place.run("git", "tag", "--points-at", "HEAD").split() if tag.startswith("v")]
+    tag = tags[0] if tags else None
+    version = version_of(tag)
+    note = place.out / "notes.md"
+    note.write_text(notes(version, tagged=tag is not None))
+    entries = sum(line.startswith("- ") for line in note.read_text().splitlines())
+    return [f"version {version.chart}, {tag or 'no tag yet'}; release note of {entries} entries"]
+
+
+def docs(place: Workplace) -> list[str]:
+    """Build the site, where the tree has one. Raises Fault."""
+    if not (ROOT / "hack/docs").exists():
+        return ["left out: hack/docs is not in this tree"]
+    place.run(ROOT / "hack/docs", "--strict")
+    return ["the site builds strictly"]
+
+
+def summary(place: Workplace, version: Version) -> list[str]:
+    """Write the table of artefacts. Raises Fault."""
+    files = [*(place.out / "dist").iterdir(), *(place.out / "chart").iterdir(), *(place.out / "sbom").iterdir()]
+    found: list[Artefact] = [file_artefact(path) for path in files]
+    with registry(place) as served:
+        for name in ("fairlead", "fairlead-listener", f"{CHARTS}/fairlead"):
+            reference = served.reference(name, version.chart)
+            found.append(served.artefact(f"{name}:{version.chart} (registry)", reference))
+    text = table(found)
+    (place.out / "artefacts.md").write_text(text)
+    return text.splitlines()
+
+
+def dry_run(place: Workplace, names: Sequence[str]) -> None:
+    """Run steps, with what each found. Raises Fault at the first that fails."""
+    version = version_of(None)
+    work: dict[str, Callable[[Workplace], list[str]]] = {
+        "tree": tree,
+        "wheels": wheels,
+        "install": installation,
+        "image": partial(images, version=version),
+        "sbom": sboms,
+        "registry": partial(publish, version=version),
+        "cluster": partial(cluster, version=version),
+        "docs": docs,
+        "table": partial(summary, version=version),
+    }
+    begin = time.monotonic()
+    for number, name in enumerate(STEPS, start=1):
+        if name not in names:
+            continue
+        since = time.monotonic()
+        print(f"{number}/{len(STEPS)} {name} (at {elapsed(begin)})", flush=True)
+        try:
+            lines = work[name](place)
+        except Fault as error:
+            raise Fault(f"step {name}: {error}\n  hack/release --dry-run --from {name} goes on here") from error
+        for line in lines:
+            print(f"    {line}")
+        print(f"    {name}: {elapsed(since)}", flush=True)
+    print(f"all is well after {elapsed(begin)}; artefacts are in {os.path.relpath(place.out, ROOT)}")
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Options and verbs."""
+    parser = argparse.ArgumentParser(prog="hack/release", description="hack/release --help tells more")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--only", metavar="STEP")
+    parser.add_argument("--from", dest="first", metavar="STEP")
+    parser.add_argument("verb", nargs="?", choices=["version", "notes", "chart", "sbom", "tool"])
+    parser.add_argument("word", nargs="?")
+    options = parser.parse_args(words)
+    if options.dry_run == bool(options.verb) or (options.verb in ("chart", "sbom", "tool") and not options.word):
+        parser.error("give --dry-run, or one of: version [TAG], notes [TAG], chart FOLDER, sbom ARCHIVE, tool NAME")
+    return options
+
+
+def verb(name: str, word: str | None, place: Workplace) -> str:
+    """Answer of one of the verbs. Raises Fault."""
+    if name == "tool":
+        if word not in GO_PROGRAMS:
+            raise Fault(f"there is no tool {word}; there are {', '.join(GO_PROGRAMS)}")
+        return str(go_program(place, word))
+    if name == "chart":
+        address = os.environ.get(REGISTRY)
+        if not address:
+            raise Fault(
+                f"{REGISTRY} is not set, neither here nor in hack/place.env: it names where images are published"
+            )
+        into = Path(word or ".").resolve()
+        into.mkdir(parents=True, exist_ok=True)
+        return str(chart.package(place, address, version_of(None), into))
+    if name == "sbom":
+        into = place.folder("sbom") / "fairlead-image.cdx.json"
+        return told(image_sbom(place, Path(word or "").resolve(), into))
+    version = version_of(word)
+    return version.chart if name == "version" else notes(version, tagged=word is not None).rstrip()
+
+
+def main(words: Sequence[str]) -> int:
+    """Exit code: 0 when all went well, else 1."""
+    options = parsed(words)
+    out = ROOT / "dist" / "release"
+    out.mkdir(parents=True, exist_ok=True)
+    place = Workplace(out, out / "commands.log")
+    try:
+        if options.dry_run:
+            dry_run(place, steps_of(options.only, options.first))
+        else:
+            print(verb(options.verb, options.word, place))
+    except Fault as error:
+        print(f"hack/release: {error}", file=sys.stderr)
+        return 1
+    except (OSError, json.JSONDecodeError, KeyError) as error:
+        print(f"hack/release: {type(error).__name__}: {error}; {place.log} has what commands said", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

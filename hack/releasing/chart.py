@@ -1,0 +1,52 @@
+"""The chart as it is published: from the committed tree, with the published names of the images, as a package."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from releasing.faults import Fault
+from releasing.versions import Version
+from releasing.workplace import Workplace, helm
+
+CHART: Final = "charts/fairlead"
+LOCAL: Final = "localhost/fairlead"
+"""How names of images begin in the tree, where `hack/images` builds them."""
+
+
+def published(text: str, registry: str) -> str:
+    """A file of the chart with images of a registry in place of those that are built from the tree."""
+    return text.replace(LOCAL, f"{registry}/fairlead")
+
+
+def package(place: Workplace, registry: str, version: Version, into: Path) -> Path:
+    """Package of the committed chart. The same commit and registry give the same bytes. Raises Fault."""
+    source = place.folder("chart-source", empty=True)
+    archive = place.folder("log") / "chart.tar"
+    place.run("git", "archive", "-o", archive, "HEAD", CHART)
+    with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
+        tar.extractall(source, filter="data")
+    moment = int(place.run("git", "log", "-1", "--format=%ct"))
+    for path in sorted((source / CHART).rglob("*")):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(published(text, registry), encoding="utf-8")
+            os.utime(path, (moment, moment))  # helm package writes it into the archive
+    words: list[str | Path] = [
+        "package",
+        source / CHART,
+        "-d",
+        into,
+        "--version",
+        version.chart,
+        "--app-version",
+        version.chart,
+    ]
+    place.run(helm(place), *words)
+    made = into / f"fairlead-{version.chart}.tgz"
+    if not made.exists():
+        raise Fault(f"helm package wrote no {made.name}")
+    return made

@@ -1,0 +1,154 @@
+"""Steps of a release that make and describe the images: built from the lock, judged, and listed in an SBOM."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from releasing.artefacts import ImageFacts, check_image
+from releasing.faults import Fault
+from releasing.versions import Version
+from releasing.workplace import ROOT, Workplace, environment
+
+IMAGES: Final = ("fairlead", "fairlead-listener")
+"""Images that an installation of the chart runs; the others are servers, which a dry run need not build."""
+LEVEL: Final = 6
+"""Level of gzip that programs which push images take."""
+
+
+def images(place: Workplace, version: Version) -> list[str]:
+    """Build the images from the committed lists, and judge the first. Raises Fault."""
+    folder = place.folder("images", empty=True)
+    place.run(ROOT / "hack/images", "--tag", version.chart, "--archive", folder, *IMAGES)
+    facts = image_facts("fairlead", folder / "fairlead.tar")
+    check_image(facts)
+    return [f"fairlead: {facts.compressed:,} bytes compressed, {len(facts.paths):,} files, user {facts.user}, no shell"]
+
+
+def image_facts(name: str, archive: Path) -> ImageFacts:
+    """Size, user and files of a docker-archive. Layers are compressed as `gzip -6` does. Raises OSError, Fault."""
+    size, paths = 0, set[str]()
+    with tarfile.open(archive) as tar:
+        for layer in _manifest(tar)["Layers"]:
+            content = _member(tar, layer)
+            size += len(zlib.compress(content, LEVEL))
+        config = json.loads(_member(tar, _manifest(tar)["Config"]))["config"]
+    for inner in _layers(archive):
+        paths.update(member.name.removeprefix("./") for member in inner if not member.isdir())
+    return ImageFacts(name, size, config.get("User", ""), frozenset(paths))
+
+
+def compressed(archive: Path, into: Path) -> Path:
+    """Copy of a docker-archive with compressed layers, which crane takes as they are; its own is quick and weak."""
+    with tarfile.open(archive) as tar, tarfile.open(into, "w") as out:
+        layers = set(_manifest(tar)["Layers"])
+        for member in tar:
+            if member.name in layers:
+                content = gzip.compress(_member(tar, member.name), LEVEL, mtime=0)
+                member.size = len(content)
+                out.addfile(member, io.BytesIO(content))
+            else:
+                out.addfile(member, tar.extractfile(member) if member.isfile() else None)
+    return into
+
+
+def _layers(archive: Path) -> Iterator[tarfile.TarFile]:
+    with tarfile.open(archive) as tar:
+        for layer in _manifest(tar)["Layers"]:
+            file = tar.extractfile(layer)
+            assert file is not None
+            with tarfile.open(fileobj=file) as inner:
+                yield inner
+
+
+def _manifest(tar: tarfile.TarFile) -> dict[str, Any]:
+    (manifest,) = json.loads(_member(tar, "manifest.json"))
+    return dict(manifest)
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    if file is None:
+        raise Fault(f"the archive has no file {name}: it is no docker-archive")
+    return file.read()
+
+
+def sboms(place: Workplace) -> list[str]:
+    """Write the SBOMs (CycloneDX 1.6) of the environment of the step `install` and of the image. Raises Fault."""
+    folder = place.folder("sbom", empty=True)
+    venv = place.artefact("venv/bin", "python")
+    package = describe(place, venv, folder / "fairlead.cdx.json")
+    image = image_sbom(place, place.artefact("images", "fairlead.tar"), folder / "fairlead-image.cdx.json")
+    return [f"{name}: {told(sbom)}" for name, sbom in (("package", package), ("image", image))]
+
+
+def image_sbom(place: Workplace, archive: Path, into: Path) -> dict[str, Any]:
+    """SBOM of a docker-archive: its Python packages, and the Debian packages of its libraries. Raises Fault."""
+    root = place.folder("root", empty=True)
+    for inner in _layers(archive):
+        inner.extractall(root, filter="tar")
+    sbom = describe(place, path_of(root, place.folder("log")), into)
+    sbom["components"] += debian(root)
+    into.write_text(json.dumps(sbom, indent=2) + "\n")
+    return sbom
+
+
+def describe(place: Workplace, python: Path, into: Path) -> dict[str, Any]:
+    """SBOM of what an interpreter imports from, as cyclonedx-py writes it. Raises Fault."""
+    program = environment(place, "release").with_name("cyclonedx-py")
+    words: list[str | Path] = [
+        "environment",
+        "--pyproject",
+        ROOT / "pyproject.toml",
+        "--of",
+        "JSON",
+        "--output-reproducible",
+        "-o",
+        into,
+    ]
+    place.run(program, *words, python)
+    sbom: dict[str, Any] = json.loads(into.read_text())
+    return sbom
+
+
+def path_of(root: Path, folder: Path) -> Path:
+    """A program that answers as the image's interpreter would when asked for `sys.path`.
+
+    Interpreters of images do not run outside of them, and cyclonedx-py asks for nothing else.
+    """
+    found = [str(path) for path in root.glob("opt/fairlead/lib/python3*/site-packages")]
+    if not found:
+        raise Fault(f"{root} has no environment in /opt/fairlead")
+    program = folder / "image-path"
+    program.write_text(f"#!{sys.executable}\nprint({json.dumps(found)!r})\n")
+    program.chmod(0o755)
+    return program
+
+
+def debian(root: Path) -> list[dict[str, Any]]:
+    """Components for the Debian packages that libraries of an image are of, by `/var/lib/dpkg/status.d`."""
+    found = []
+    for path in sorted((root / "var/lib/dpkg/status.d").glob("*")):
+        entry = dict(
+            line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line[:40] and line[0] != " "
+        )
+        name, version, kind = entry["Package"], entry["Version"], entry["Architecture"]
+        purl = f"pkg:deb/debian/{name}@{version}?arch={kind}"
+        found.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl})
+    return found
+
+
+def told(sbom: dict[str, Any]) -> str:
+    """How many components an SBOM lists, and of how many it knows the license. Raises Fault where it lists none."""
+    components = sbom.get("components", [])
+    if not components:
+        raise Fault("an SBOM lists no components: cyclonedx-py found no packages")
+    licensed = sum(1 for each in components if each.get("licenses"))
+    return f"{len(components)} components, {licensed} with a license"

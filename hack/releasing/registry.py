@@ -1,0 +1,184 @@
+"""Step of a release that publishes: here to a registry on 127.0.0.1, signed with a key that is made for the run."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from releasing import chart
+from releasing.artefacts import IMAGE_BOUND, Artefact
+from releasing.faults import Fault
+from releasing.images import IMAGES, compressed
+from releasing.packages import compiled_wheel
+from releasing.versions import Version
+from releasing.workplace import Workplace, go_program, helm, running
+from wheels import free_port
+
+CHARTS: Final = "charts"
+"""Path of the chart's repository below that of the images."""
+STARTS: Final = 30.0
+"""Seconds in which a registry answers."""
+CONFIGURATION: Final = """version: 0.1
+log: {{level: warn}}
+storage: {{filesystem: {{rootdirectory: {folder}}}}}
+http: {{addr: "{address}"}}
+"""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry that answers on 127.0.0.1 over HTTP."""
+
+    place: Workplace
+    address: str
+
+    def crane(self, *words: str | Path) -> str:
+        """Standard output of crane. Raises Fault."""
+        return self.place.run(go_program(self.place, "crane"), *words, "--insecure").strip()
+
+    def pushed(self, name: str, archive: Path, tag: str) -> str:
+        """Push a docker-archive; the reference by digest. Raises Fault."""
+        packed = compressed(archive, self.place.folder("packed") / archive.name)
+        self.crane("push", packed, f"{self.address}/{name}:{tag}")
+        return self.reference(name, tag)
+
+    def reference(self, name: str, tag: str) -> str:
+        """A tag's image or chart by digest. Raises Fault when it is not there."""
+        return f"{self.address}/{name}@{self.crane('digest', f'{self.address}/{name}:{tag}')}"
+
+    def artefact(self, name: str, reference: str) -> Artefact:
+        """Size of the layers and digest, as the registry has them. Raises Fault."""
+        layers = json.loads(self.crane("manifest", reference))["layers"]
+        return Artefact(name, sum(layer["size"] for layer in layers), reference.rpartition(":")[2])
+
+
+@dataclass(frozen=True)
+class Signer:
+    """A key pair of one run, and a signing configuration that asks no service."""
+
+    place: Workplace
+    folder: Path
+
+    @classmethod
+    def made(cls, place: Workplace) -> Signer:
+        """A fresh one. Raises Fault."""
+        signer = cls(place, place.folder("keys", empty=True))
+        signer.run("generate-key-pair", "--output-key-prefix", "own")
+        signer.run("generate-key-pair", "--output-key-prefix", "other")
+        signer.run("signing-config", "create", "--out", "none.json")
+        return signer
+
+    def attempt(self, *words: str | Path) -> bool:
+        """Whether a command of cosign succeeds."""
+        program = go_program(self.place, "cosign")
+        return not self.place.attempt(program, *words, cwd=self.folder, COSIGN_PASSWORD="").returncode
+
+    def run(self, *words: str | Path) -> None:
+        """Raises Fault when a command of cosign fails."""
+        self.place.run(go_program(self.place, "cosign"), *words, cwd=self.folder, COSIGN_PASSWORD="")
+
+    def sign(self, reference: str) -> None:
+        """Sign an image or chart in the registry. Raises Fault."""
+        self.run("sign", *self._with_key(), "--allow-insecure-registry", "--yes", reference)
+
+    def attest(self, reference: str, sbom: Path) -> None:
+        """Attach an SBOM. Raises Fault."""
+        words: list[str | Path] = [
+            "--type",
+            "cyclonedx",
+            "--predicate",
+            sbom,
+            "--allow-insecure-registry",
+            "--yes",
+            reference,
+        ]
+        self.run("attest", *self._with_key(), *words)
+
+    def verifies(self, reference: str, key: str = "own") -> bool:
+        """Whether the registry has a signature of that key."""
+        return self.attempt("verify", *self._public(key), "--allow-insecure-registry", reference)
+
+    def sign_file(self, file: Path) -> bool:
+        """Sign a file, and say whether its signature verifies. Raises Fault."""
+        bundle = self.folder / f"{file.name}.sigstore.json"
+        self.run("sign-blob", *self._with_key(), "--bundle", bundle, "--yes", file)
+        return self.attempt("verify-blob", *self._public("own"), "--bundle", bundle, file)
+
+    def _with_key(self) -> list[str]:
+        return ["--key", "own.key", "--signing-config", "none.json"]
+
+    def _public(self, key: str) -> list[str]:
+        return ["--key", f"{key}.pub", "--insecure-ignore-tlog=true"]
+
+    def attested(self, reference: str) -> bool:
+        """Whether the registry has an SBOM that is signed with our key."""
+        words = ["verify-attestation", *self._public("own"), "--type", "cyclonedx"]
+        return self.attempt(*words, "--allow-insecure-registry", reference)
+
+
+@contextmanager
+def registry(place: Workplace) -> Iterator[Registry]:
+    """The run's registry, on the port that it had in earlier steps. Raises Fault when it does not answer."""
+    folder = place.folder("registry")
+    port = folder / "port"
+    if not port.exists():
+        port.write_text(str(free_port()))
+    address = f"127.0.0.1:{port.read_text()}"
+    configuration = folder / "config.yml"
+    configuration.write_text(CONFIGURATION.format(folder=folder / "storage", address=address))
+    words: list[str | Path] = [go_program(place, "registry"), "serve", configuration]
+    log = place.folder("log") / "registry.log"
+    with running(words, log, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none") as process:
+        end = time.monotonic() + STARTS
+        while process.poll() is None and time.monotonic() < end:
+            try:
+                urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+            except OSError:
+                time.sleep(0.1)
+                continue
+            yield Registry(place, address)
+            return
+    raise Fault(f"the registry on {address} does not answer: {log} says why")
+
+
+def publish(place: Workplace, version: Version) -> list[str]:
+    """Push, sign by digest and verify images, chart and SBOM; what is unsigned must not verify. Raises Fault."""
+    signer = Signer.made(place)
+    sbom = place.artefact("sbom", "fairlead-image.cdx.json")
+    with registry(place) as served:
+        package = chart.package(place, served.address, version, place.folder("chart", empty=True))
+        again = chart.package(place, served.address, version, place.folder("chart-again", empty=True))
+        if package.read_bytes() != again.read_bytes():
+            raise Fault("packaging the chart twice gives different bytes")
+        archives = {name: place.artefact("images", f"{name}.tar") for name in IMAGES}
+        references = [served.pushed(name, archive, version.chart) for name, archive in archives.items()]
+        place.run(helm(place), "push", package, f"oci://{served.address}/{CHARTS}", "--plain-http")
+        references.append(served.reference(f"{CHARTS}/fairlead", version.chart))
+        for reference in references:
+            if signer.verifies(reference):
+                raise Fault(f"{reference} verifies before anybody signed it: the verification proves nothing")
+            signer.sign(reference)
+            if not signer.verifies(reference):
+                raise Fault(f"{reference} does not verify though it was signed: {place.log} says why")
+        if signer.verifies(references[0], key="other"):
+            raise Fault(f"{references[0]} verifies with a key that did not sign it: the verification proves nothing")
+        signer.attest(references[0], sbom)
+        if not signer.attested(references[0]):
+            raise Fault(f"the SBOM of {references[0]} does not verify: {place.log} says why")
+        size = served.artefact("fairlead", references[0]).size
+        if size > IMAGE_BOUND:
+            raise Fault(f"the registry has {size:,} bytes of {references[0]}, over the bound of {IMAGE_BOUND:,}")
+    wheel = compiled_wheel(place)
+    if not signer.sign_file(wheel):
+        raise Fault(f"{wheel.name} does not verify though it was signed: {place.log} says why")
+    return [
+        *(f"signed and verified: {reference}" for reference in references),
+        "not verified, as it has to be: all three before they were signed, and the image with another key",
+        f"SBOM attached to the image; {wheel.name} signed",
+    ]

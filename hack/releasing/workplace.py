@@ -1,0 +1,167 @@
+"""Where a release is made: folders, programs and environments, and how commands are run in them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from releasing.faults import Fault
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+MODULES: Final = ROOT / "hack" / "releasing" / "go"
+GO_PROGRAMS: Final = {
+    "registry": ("tools", "github.com/distribution/distribution/v3/cmd/registry"),
+    "crane": ("tools", "github.com/google/go-containerregistry/cmd/crane"),
+    "actionlint": ("tools", "github.com/rhysd/actionlint/cmd/actionlint"),
+    "cosign": ("cosign", "github.com/sigstore/cosign/v3/cmd/cosign"),
+}
+"""Folder below MODULES whose go.mod pins a program, and its package."""
+CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+LOCKED: Final = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+"""Options of pip for the lists of requirements/: their hashes and nothing else, from wheels alone."""
+COMMAND_SECONDS: Final = 3600
+QUIET: Final = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Folders of one release that is being made."""
+
+    out: Path
+    """Artefacts: `dist/` for PyPI, `images/`, `chart/`, `sbom/`; kept between steps."""
+    log: Path
+    """File that has the output of every command."""
+
+    def folder(self, name: str, *, empty: bool = False) -> Path:
+        """A folder of artefacts, made where it is missing."""
+        path = self.out / name
+        if empty:
+            shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def run(self, *words: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+        """Standard output of a command; both its outputs go to the log too. Raises Fault when it fails."""
+        done = self.attempt(*words, cwd=cwd, **environment)
+        if done.returncode:
+            told = (done.stderr or done.stdout).strip().splitlines()[-12:]
+            raise Fault(f"`{' '.join(map(str, words))}` exited with {done.returncode}:\n  " + "\n  ".join(told))
+        return done.stdout
+
+    def attempt(self, *words: str | Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command that may fail. Raises Fault when its program is missing."""
+        variables = {**os.environ, **QUIET, **environment}
+        try:
+            done = subprocess.run(
+                [str(word) for word in words],
+                cwd=cwd, env=variables, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise Fault(f"{words[0]} is not installed, which this step needs") from error
+        with self.log.open("a") as log:
+            log.write(f"$ {' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
+        return done
+
+    def artefact(self, folder: str, pattern: str) -> Path:
+        """The one file of a folder that an earlier step left there. Raises Fault."""
+        found = sorted((self.out / folder).glob(pattern))
+        if len(found) != 1:
+            raise Fault(f"{self.out / folder} has {len(found)} files {pattern}, not one: run the earlier steps first")
+        return found[0]
+
+
+def environment(place: Workplace, *lists: str) -> Path:
+    """Python of an environment with what lists of requirements/ name, kept between runs. Raises Fault."""
+    files = [ROOT / "requirements" / f"{name}.txt" for name in lists]
+    folder = kept("-".join(lists), sys.version.encode(), *(file.read_bytes() for file in files))
+    python = folder / "bin" / "python"
+    if not (folder / "whole").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        place.run(sys.executable, "-m", "venv", folder)
+        for file in files:
+            install(place, python, "-r", file)
+        (folder / "whole").touch()
+    return python
+
+
+def install(place: Workplace, python: Path, *words: str | Path) -> None:
+    """Install from a list with hashes, from wheels alone. Raises Fault."""
+    place.run(python, "-m", "pip", "install", "-q", "--no-compile", *LOCKED, *words)
+
+
+def kept(name: str, *made_of: bytes) -> Path:
+    """Folder of the cache for something that is made of this and no more."""
+    digest = hashlib.sha256(b"\0".join(made_of)).hexdigest()
+    return CACHE / "fairlead" / f"release-{name}-{digest[:12]}"
+
+
+def go_program(place: Workplace, name: str) -> Path:
+    """A program that is compiled once from its pinned Go module. Raises Fault where Go is missing."""
+    module, package = GO_PROGRAMS[name]
+    folder = kept(module, (MODULES / module / "go.mod").read_bytes(), (MODULES / module / "go.sum").read_bytes())
+    program = folder / name
+    if program.exists():
+        return program
+    if shutil.which("go") is None:
+        raise Fault(f"no Go to compile {name} with: install Go 1.26 or newer")
+    print(f"    compiling {name}, once; cosign takes up to ten minutes", file=sys.stderr, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / f"{name}.{os.getpid()}"
+    words = [
+        "go",
+        "build",
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        "-s -w",
+        "-o",
+        str(new),
+        package,
+    ]
+    place.run(*words, cwd=MODULES / module, CGO_ENABLED="0")
+    new.rename(program)
+    return program
+
+
+def helm(place: Workplace, name: str = "helm") -> Path:
+    """Helm or Kubeconform: on the path, else what `hack/kubernetes/assets` has compiled. Raises Fault."""
+    if found := shutil.which(name):
+        return Path(found)
+    return Path(place.run(ROOT / "hack/kubernetes/assets", "--tools").strip()) / name
+
+
+@contextmanager
+def running(words: Sequence[str | Path], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process while in the context, ended by its id afterwards."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [str(word) for word in words],
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **environment},
+            cwd=log.parent,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def elapsed(since: float) -> str:
+    """Seconds since a moment of the monotonic clock, for people."""
+    return f"{time.monotonic() - since:.0f} s"

@@ -1,0 +1,15 @@
+# with_progress TEXT COMMAND…: run a command that takes a while, with a spinner and its time in a terminal, and plain lines
+# elsewhere (hack/progress.py); without rich, as in an environment that is not there yet, with its output alone. What the
+# command prints goes to standard error.
+with_progress() {
+  local python root
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  python=$root/.venv/bin/python
+  [ -x "$python" ] || python=python3
+  if "$python" -c 'import rich' 2>/dev/null; then
+    "$python" "$root/hack/progress.py" "$@"
+  else
+    say "$1 …"
+    "${@:2}" >&2
+  fi
+}

@@ -1,0 +1,60 @@
+"""Secrets, images and endpoints that values name: where they arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from helmworld import (
+    Helm,
+    container,
+    environment,
+)
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
+    found = helm.template("--set", "secret.existingSecret=mine")
+    assert "FAIRLEAD_INSTALLATION_SECRET" not in environment(found, "operator")
+    for component in ("operator", "gateway"):
+        assert environment(found, component)["FAIRLEAD_PULL_TOKEN"] == {
+            "secretKeyRef": {"name": "mine", "key": "pullToken"}
+        }
+
+
+@pytest.mark.parametrize("part", ["embedder", "compressor"])
+def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -> None:
+    url, name = f"gateway.settings.{part}Url=http://vllm.models:8000/v1", f"FAIRLEAD_{part.upper()}"
+    found = environment(helm.template("--set", f"{part}.existingSecret=vllm,{url}"), "gateway")
+    assert found[f"{name}_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
+    assert found[f"{name}_URL"] == "http://vllm.models:8000/v1"
+    assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
+
+
+def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
+    endpoint = "otel.endpoint=http://collector:4317,otel.protocol=grpc"
+    found = environment(
+        helm.template("--set", f"{endpoint},otel.signals={{traces,logs}},otel.headersSecret=c"), "gateway"
+    )
+    assert {name: value for name, value in found.items() if name.startswith("OTEL_")} == {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+        "OTEL_EXPORTER_OTLP_HEADERS": {"secretKeyRef": {"name": "c", "key": "headers"}},
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_METRICS_EXPORTER": "none",
+        "OTEL_LOGS_EXPORTER": "otlp",
+    }
+    assert not [name for name in environment(helm.template(), "gateway") if name.startswith("OTEL_")]
+
+
+def test_pods_of_stdio_servers_take_busybox_from_an_image_of_its_own(helm: Helm) -> None:
+    found = helm.template("--set", "image.tag=1.2.3,servers.listenerImage.tag=4.5.6")
+    image = container(found, "operator")["image"]
+    assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
+    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == "localhost/fairlead-listener:4.5.6"
+
+
+def test_the_image_with_an_encoder_is_a_tag_of_its_own(helm: Helm) -> None:
+    found = helm.template("--set", "image.tag=1.2.3,image.variant=search")
+    assert container(found, "gateway")["image"] == "localhost/fairlead:1.2.3-search"
+    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"].endswith("/fairlead-listener:0.1.0")

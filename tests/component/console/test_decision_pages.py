@@ -1,0 +1,188 @@
+"""The console's pages about access, tiers, budgets, scores and clients."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from consoleworld import browser, complaints, csrf_of, opened, posted, shops, signed_in, too_wide, violations, visited
+from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_console.pages.budget.page import BudgetForm
+from fairlead_gateway.identity.setup import Trust
+from fairlead_tools.known_clients import CLIENTS
+from fixed_authenticator import Names
+from gatewayworld import catalog, entry, running
+from toolservers import tool
+
+URL = "http://127.0.0.1:9/mcp"
+SLOW = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
+TIERS = Rules(
+    tiers=(Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000)),
+    policies=(
+        Policy(
+            namespace="default",
+            name="no-buying",
+            every=True,
+            rules=(Rule(action="Deny", tools=("buy",)), Rule(action="Allow", tools=("*",))),
+        ),
+    ),
+)
+DECLARED = DeclaredLatency(estimated_duration_ms=50)
+SHOP = catalog(
+    "shop", URL,
+    [entry("buy"), entry("look", categories=("windows",)), entry("paint", categories=("windows",), latency=DECLARED)],
+)  # fmt: skip
+
+
+def measured(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
+    quantiles = Quantiles(p50_ms=p50, p90_ms=p95, p95_ms=p95, p99_ms=p95, samples=100)
+    return ToolState(name=name, quantiles=quantiles, hidden=hidden, tiers=tuple({"fast", "deep"} - {*hidden}))
+
+
+STATE = State(
+    servers=(
+        ServerState(
+            namespace="default", name="shop", tools=(measured("look", 40, 450), measured("paint", 700, 812, fast=SLOW))
+        ),
+    )
+)  # fmt: skip
+PAGES = (
+    "/console/access?tool=shop__look",
+    "/console/tiers",
+    "/console/marketplace",
+    "/console/budget",
+    "/console/connect",
+)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
+async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool) -> None:
+    async with running(tmp_path, SHOP, TIERS, STATE) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
+        said = complaints(page)
+        broken, wide = [], []
+        for path in PAGES:
+            await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
+            broken += [f"{path}: {one}" for one in await violations(page)]
+            wide += [path] if await too_wide(page) else []
+
+        assert broken == []
+        assert wide == []
+        assert said == []
+
+
+async def test_each_page_is_small_with_1300_tools_and_without_any(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    (tmp_path / "none").mkdir()
+    async with running(tmp_path / "many", *shops(14), TIERS) as many, running(tmp_path / "none", TIERS) as none:
+        answers = [await visited(gateway, path) for gateway in (many, none) for path in PAGES]
+
+    assert [answer.status for answer in answers] == [200] * 10
+    assert max(len(answer.body) for answer in answers) <= 100_000
+
+
+async def test_access_names_the_rule_that_decides(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, TIERS) as gateway:
+        denied = (await visited(gateway, "/console/access?tool=shop__buy&agent=npc")).body.decode()
+        unknown = (await visited(gateway, "/console/access?tool=shop__lookk")).body.decode()
+        wrong = (await visited(gateway, "/console/access?tool=shop__look&agent=npc&claims=nonsense")).body.decode()
+
+    assert "<strong>Denied</strong>" in denied
+    assert "<strong>default/no-buying</strong>, rule 0" in denied
+    assert "Ask about shop__" in unknown
+    assert "NAME=VALUE" in wrong
+
+
+async def test_about_others_only_administrators_are_told(tmp_path: Path) -> None:
+    trust = Trust((Names("npc"),))
+    async with running(tmp_path, SHOP, TIERS, trust=trust, admin_groups=("admins",)) as gateway:
+        cookie = await signed_in(gateway, "npc")
+        form = (await visited(gateway, "/console/access", cookie=cookie)).body.decode()
+        other = (await visited(gateway, "/console/access?tool=shop__look&agent=king", cookie=cookie)).body.decode()
+
+    assert 'name="agent"' not in form
+    assert "administrators" in other
+    assert "<strong>Allowed" not in other
+
+
+async def test_tiers_show_what_is_hidden_and_what_nearly_is(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
+        text = (await visited(gateway, "/console/tiers")).body.decode()
+
+    assert "Too slow: its p95 is 812 ms" in text
+    assert "p95 450 ms, 90 % of the limit" in text
+
+
+async def test_the_marketplace_ranks_and_holds_declared_against_measured(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
+        text = (await visited(gateway, "/console/marketplace?category=windows")).body.decode()
+
+    assert re.findall(r'<li value="(\d)"><a href="/console/tools/(\w+)"', text) == [
+        ("1", "shop__look"), ("2", "shop__paint"),
+    ]  # fmt: skip
+    assert ">misleading<" in text
+    assert "Lightning" in text
+
+
+async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(2, 40)) as gateway:
+        empty = await visited(gateway, "/console/budget")
+        cookie, csrf = empty.headers["set-cookie"].partition(";")[0], csrf_of(empty)
+
+        async def planned(**fields: str) -> str:
+            return (await posted(gateway, "/console/budget", cookie, csrf=csrf, **fields)).body.decode()
+
+        some = await planned(model="gpt-4o", messages="Hello", max_tools="3", calls="2")
+        wrong = await planned(model="gpt-4o", messages="[1", calls="2")
+        full = await planned(model="gpt-4o", messages=json.dumps([{"role": "user", "content": "word " * 190_000}]))
+
+    assert "gpt-4o takes 3 tools; 77 tools go over" in some
+    assert ">cheapest<" in some
+    assert "begin like JSON and are none" in wrong
+    assert 'role="status"' in full
+    assert 'class="alert"' in full
+
+
+def test_a_budget_form_with_words_for_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="the limit of tools is a whole number"):
+        BudgetForm(max_tools="many").body()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_every_known_client_gets_a_text_that_it_can_read(tmp_path: Path, keyed: bool) -> None:
+    trust = Trust((Names("npc"),)) if keyed else Trust()
+    async with running(tmp_path, SHOP, TIERS, trust=trust) as gateway:
+        cookie = await signed_in(gateway, "npc") if keyed else ""
+        page = await visited(gateway, "/console/connect?endpoint=/mcp/deep", **({"cookie": cookie} if keyed else {}))
+    text = page.body.decode()
+    found = {key: unescape(shown) for key, shown in re.findall(r'<pre id="text-([\w-]+)"[^>]*>(.*?)</pre>', text, re.S)}
+
+    assert found.keys() == CLIENTS.keys()
+    for name, client in CLIENTS.items():
+        assert f"http://127.0.0.1:{gateway.port}/mcp/deep" in found[name]
+        assert ("FAIRLEAD_TOKEN" in found[name]) is keyed
+        if not client.is_toml:
+            assert "fairlead" in json.loads(found[name])[client.member]
+    assert ("export FAIRLEAD_TOKEN" in text) is keyed
+
+
+async def test_names_of_tools_and_categories_are_text_on_every_page(tmp_path: Path) -> None:
+    hostile = '"><img src=x onerror=alert(1)>'
+    shop = catalog("shop", URL, [entry(tool("look", title=hostile), categories=(hostile,), tags=(hostile,))])
+    async with running(tmp_path, shop, TIERS, STATE) as gateway:
+        paths = (
+            "/console/marketplace",
+            f"/console/access?tool={hostile}",
+            "/console/tools",
+            f"/console/tools?q={hostile}",
+        )
+        pages = [(await visited(gateway, path.replace(" ", "%20"))).body.decode() for path in paths]
+
+    assert not [page for page in pages if "<img src=x" in page]
+    assert all("&lt;img src=x" in page for page in pages)

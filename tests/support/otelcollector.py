@@ -1,0 +1,136 @@
+"""A real OpenTelemetry Collector with the configuration of `examples/traces`, and what it wrote.
+
+async with collector(tmp_path) as running:
+    environ = running.variables("grpc")
+    ... running.spans() ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from controlplane import REPOSITORY
+from ports import free_port, listens
+from waiting import until_async
+
+EXAMPLE: Final = REPOSITORY / "examples" / "traces"
+INTERNAL: Final = 1
+"""Kind of a span; 2 is a server's, 3 a client's."""
+
+
+@dataclass(frozen=True)
+class CollectedSpan:
+    """A span as the collector wrote it."""
+
+    service: str
+    name: str
+    trace: str
+    ident: str
+    parent: str
+    kind: int
+    start_ns: int
+    end_ns: int
+
+
+def collector_program() -> str:
+    """Path of the program. Skips the test where it is not there, and fails it in CI."""
+    done = subprocess.run(
+        [REPOSITORY / "hack" / "otel", "collector", "--kept"], capture_output=True, text=True, check=False, timeout=20
+    )
+    if done.returncode == 0:
+        return done.stdout.strip()
+    reason = "no OpenTelemetry Collector here: hack/otel collector compiles one"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@dataclass(frozen=True)
+class RunningCollector:
+    """A collector that listens."""
+
+    file: Path
+    grpc: int
+    http: int
+
+    def variables(self, protocol: str) -> dict[str, str]:
+        """Variables of OpenTelemetry that lead here."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.grpc if protocol == 'grpc' else self.http}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+            "OTEL_BLRP_SCHEDULE_DELAY": "100",
+            "OTEL_METRIC_EXPORT_INTERVAL": "500",
+        }
+
+    def written(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """Service and content of each resource, of `resourceSpans`, `resourceMetrics` or `resourceLogs`."""
+        for line in self.file.read_text().splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # the last line, while it is being written
+                for each in json.loads(line).get(kind, []):
+                    attributes = {one["key"]: one["value"] for one in each["resource"]["attributes"]}
+                    yield attributes["service.name"]["stringValue"], each
+
+    def spans(self) -> list[CollectedSpan]:
+        """All spans so far, by time."""
+        found = [
+            CollectedSpan(
+                service, span["name"], span["traceId"], span["spanId"], span.get("parentSpanId", ""), span["kind"],
+                int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]),
+            )
+            for service, resource in self.written("resourceSpans")
+            for scope in resource["scopeSpans"]
+            for span in scope["spans"]
+        ]  # fmt: skip
+        return sorted(found, key=lambda span: span.start_ns)
+
+    def metrics(self) -> dict[str, Any]:
+        """The last reading of each metric, by its name."""
+        return {
+            metric["name"]: metric
+            for _, resource in self.written("resourceMetrics")
+            for scope in resource["scopeMetrics"]
+            for metric in scope["metrics"]
+        }
+
+    def logs(self) -> dict[str, list[str]]:
+        """Messages by service."""
+        found: dict[str, list[str]] = {}
+        for service, resource in self.written("resourceLogs"):
+            for scope in resource["scopeLogs"]:
+                found.setdefault(service, []).extend(one["body"]["stringValue"] for one in scope["logRecords"])
+        return found
+
+
+@contextlib.asynccontextmanager
+async def collector(folder: Path, *, zipkin: int = 0) -> AsyncIterator[RunningCollector]:
+    """A collector on free ports; `zipkin`: port of a Zipkin that gets its traces."""
+    made = RunningCollector(folder / "telemetry.jsonl", free_port(), free_port())
+    ports = {"GRPC_PORT": str(made.grpc), "HTTP_PORT": str(made.http), "ZIPKIN_PORT": str(zipkin or free_port())}
+    process = await asyncio.create_subprocess_exec(
+        collector_program(), "--config", EXAMPLE / "collector.yaml",
+        env={**os.environ, **ports, "TELEMETRY_FILE": str(made.file)},
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+
+    async def ready() -> bool:
+        assert process.returncode is None, f"the collector ended with {process.returncode}"
+        return listens(made.grpc) and listens(made.http)
+
+    try:
+        await until_async("the collector listens", ready)
+        yield made
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()

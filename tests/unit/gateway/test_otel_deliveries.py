@@ -1,0 +1,43 @@
+"""What is lost on the way to a collector is counted, and said a single time."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL, Deliveries, quiet_exporters
+
+
+def test_what_has_no_room_is_dropped_and_counted_until_something_was_sent() -> None:
+    spans = Deliveries("traces", "http://collector", capacity=2)
+    assert [spans.admit() for _ in range(3)] == [True, True, False]
+    assert spans.lost == {QUEUE_FULL: 1, EXPORT_FAILED: 0}
+    spans.ended(1, well=True)
+    spans.ended(1, well=False)
+    assert (spans.sent, spans.lost) == (1, {QUEUE_FULL: 1, EXPORT_FAILED: 1})
+    assert [spans.admit() for _ in range(3)] == [True, True, False]
+
+
+def test_a_collector_that_is_gone_is_one_warning_and_one_more_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logs = Deliveries("logs", "http://collector:4318", capacity=10)
+    with caplog.at_level(logging.INFO):
+        for well in (True, False, False, False, True, True, False):
+            logs.ended(1, well=well, reason="refused")
+    assert [record.getMessage().split(". ")[0] for record in caplog.records] == [
+        "OpenTelemetry: logs do not reach http://collector:4318 (refused)",
+        "OpenTelemetry: logs reach http://collector:4318 again",
+        "OpenTelemetry: logs do not reach http://collector:4318 (refused)",
+    ]
+
+
+def test_the_exporters_own_words_are_kept_for_the_warning_and_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    reasons = quiet_exporters()
+    assert quiet_exporters() is reasons
+    with caplog.at_level(logging.INFO):
+        logging.getLogger("opentelemetry.exporter.otlp").error("Failed: %s", "x" * 500)
+    assert caplog.records == []
+    assert reasons.take() == ("Failed: " + "x" * 500)[:320]
+    assert reasons.take() == ""

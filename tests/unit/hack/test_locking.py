@@ -1,0 +1,64 @@
+"""The committed lists of `hack/lock`: exact, with hashes, and without an address; and how they are put together."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from locking import LOCKS, addresses, blocks, build_requirements, without
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+NAME = re.compile(r"^[A-Za-z0-9._-]+")
+TWO = (
+    "a==1 \\\n    --hash=sha256:01\nb==2 ; sys_platform == 'linux' \\\n    --hash=sha256:02 \\\n    --hash=sha256:03\n"
+)
+
+
+def text(name: str) -> str:
+    return (REPOSITORY / "requirements" / f"{name}.txt").read_text()
+
+
+def named(requirements: list[str]) -> set[str]:
+    found = (NAME.match(requirement) for requirement in requirements)
+    return {match[0].lower().replace("_", "-").replace(".", "-") for match in found if match}
+
+
+@pytest.mark.parametrize("name", [lock.name for lock in LOCKS])
+def test_every_release_of_a_list_is_exact_and_has_hashes(name: str) -> None:
+    found = list(blocks(text(name)))
+    assert found
+    for head, block in found:
+        assert "==" in head
+        assert "--hash=sha256:" in block, head
+    assert addresses(text(name)) == []
+
+
+@pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock.extras], ids=lambda lock: lock.name)
+def test_a_list_has_what_the_project_asks_for(lock: Any) -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    asked = named(PROJECT["project"]["dependencies"]).union(*(named(extras[extra]) for extra in lock.extras))
+    held = named([head for head, _ in blocks(text(lock.name))])
+    if lock.over:
+        held |= named([head for head, _ in blocks(text(lock.over))])
+    assert asked <= held
+
+
+def test_what_builds_wheels_is_locked_too() -> None:
+    assert named(build_requirements(PROJECT)) <= named([head for head, _ in blocks(text("build"))])
+
+
+def test_a_list_over_another_has_what_that_one_lacks() -> None:
+    assert without(TWO, "a==1 \\\n    --hash=sha256:99\n") == TWO[TWO.index("b==") :]
+    assert without(TWO, TWO) == ""
+    assert without(TWO, "a==0 \\\n    --hash=sha256:01\n") == TWO
+
+
+def test_an_address_would_be_noticed() -> None:
+    assert addresses(TWO) == []
+    assert addresses("--index-url https://x/simple\n") == ["--index-url https://x/simple"]
+    assert addresses("a @ https://x/a.whl\n") == ["a @ https://x/a.whl"]

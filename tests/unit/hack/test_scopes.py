@@ -1,0 +1,87 @@
+"""Which tests `hack/test` runs for a pull request, for a merge and by night, and with which form of a call's path.
+
+The verb is the real one, in a repository whose Python and whose compilers write down what they are asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PATH_OF_A_CALL = (
+    "tests/unit/mcp",
+    "tests/unit/gateway",
+    "tests/component/mcp",
+    "tests/component/gateway",
+    "tests/fuzz",
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    programs = {
+        ".venv/bin/pytest": "exit 0",
+        ".venv/bin/python": f'echo "${{PYTHONPATH:+compiled }}${{KUBEBUILDER_ASSETS##*/}} $*" >>{tmp_path}/notes',
+        "hack/compile": f"[ ! -e {tmp_path}/broken ] && echo {tmp_path}/.compiled",
+        "hack/kubernetes/assets": '[ "$1" = --oldest ] && echo /planes/old/oldest || echo /planes/newest',
+        "hack/litellm": "exit 1",
+    }
+    for name, body in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("test", "env.sh"):
+        shutil.copy(ROOT / "hack" / name, tmp_path / "hack" / name)
+    return tmp_path
+
+
+def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
+    """Runs of pytest: the form of the path, the API server, and pytest's words."""
+    (repository / "notes").write_text("")
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI"))
+    }
+    command = [str(repository / "hack" / "test"), *words]
+    done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == code, done.stderr
+    return (repository / "notes").read_text().splitlines()
+
+
+def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_chaos(repository: Path) -> None:
+    (only,) = runs(repository, "--scope", "pr")
+    assert only.startswith("compiled newest -m pytest")
+    assert "-m not e2e and not nightly and not network and not chaos and not timing" in only
+    assert only.endswith("--dist worksteal tests")
+
+
+def test_at_a_merge_each_test_runs_once_and_the_path_of_a_call_compiled(repository: Path) -> None:
+    path, others, timed, oldest = runs(repository, "--scope", "merge")
+    assert path.startswith("compiled newest ")
+    assert path.endswith(" ".join(PATH_OF_A_CALL))
+    assert others.startswith("newest ")
+    assert others.endswith(" ".join(f"--ignore={folder}" for folder in PATH_OF_A_CALL))
+    assert all("-m not e2e and not nightly and not timing" in run for run in (path, others))
+    assert "-m timing and not e2e and not nightly" in timed
+    assert oldest.startswith("oldest ")
+
+
+def test_by_night_everything_runs_in_the_form_that_is_asked_for(repository: Path) -> None:
+    for words, form in (((), "newest "), (("--compiled",), "compiled newest ")):
+        beside, timed, _ = runs(repository, *words)
+        assert beside.startswith(form)
+        assert "-m not e2e and not timing" in beside
+        assert "-m timing and not e2e" in timed
+
+
+def test_where_the_path_does_not_compile_nothing_is_tested_as_if_it_had(repository: Path) -> None:
+    (repository / "broken").touch()
+    assert runs(repository, "--scope", "pr", code=1) == []
+
+
+def test_a_scope_that_is_not_known_is_refused(repository: Path) -> None:
+    assert runs(repository, "--scope", "prr", code=2) == []
