@@ -1,8 +1,8 @@
 """Builds the documentation site from docs/ and mkdocs.yml: python hack/docsite.py [--version NAME] FOLDER.
 
 Pages are copied to a scratch folder first, since a few pages stand elsewhere in the repository and links lead to files
-outside docs/, which a site does not have: `extra.repository` of mkdocs.yml is the address of these files. While it is
-empty they are copied into the site.
+outside docs/, which a site does not have: hack/place.env has the address of these files. While it is empty they are
+copied into the site.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
+from metadata import PLACE, files_url, read_place
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 ELSEWHERE: Final = {
@@ -32,6 +32,7 @@ ELSEWHERE: Final = {
 }
 """Pages outside docs/ that are on the site too, and where. The landing page stands for the README."""
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
+_RELEASE: Final = re.compile(r"\d+(\.\d+)*")
 _CODE: Final = re.compile(r"(```.*?```)", re.DOTALL)
 
 
@@ -96,11 +97,14 @@ def gather(site: Site) -> None:
 
 def build(root: Path, out: Path, version: str) -> int:
     """Build one version of the site of a repository below `out`; the exit code of Zensical, which is strict."""
+    place = read_place((root / PLACE).read_text("utf-8"))
     text = (root / "mkdocs.yml").read_text("utf-8")
-    configuration: dict[str, Any] = yaml.safe_load(text)
+    if place["FAIRLEAD_SITE_URL"]:
+        text += f"site_url: {json.dumps(place['FAIRLEAD_SITE_URL'] + version + '/')}\n"
+    revision = f"v{version}" if _RELEASE.fullmatch(version) else "main"
     with tempfile.TemporaryDirectory(prefix="fairlead-docs") as scratch:
         Path(scratch, "mkdocs.yml").write_text(text, "utf-8")
-        gather(Site(root=root, folder=Path(scratch, "docs"), repository=configuration["extra"]["repository"]))
+        gather(Site(root=root, folder=Path(scratch, "docs"), repository=files_url(place, revision)))
         program = Path(sys.executable).with_name("zensical")
         done = subprocess.run(
             [program, "build", "--clean", "--strict"], cwd=scratch,
@@ -119,7 +123,7 @@ def build(root: Path, out: Path, version: str) -> int:
 
 def publish(out: Path, version: str) -> None:
     """List the versions that stand in `out`, for the selector of the site, and lead to the latest of them."""
-    releases = sorted((path.name for path in out.iterdir() if re.fullmatch(r"\d+(\.\d+)*", path.name)), key=_order)
+    releases = sorted((path.name for path in out.iterdir() if _RELEASE.fullmatch(path.name)), key=_order)
     latest = releases[-1] if releases else version
     listed = [{"version": name, "title": name, "aliases": ["latest"] if name == latest else []}
               for name in [*reversed(releases), *(["dev"] if (out / "dev").is_dir() else [])]]  # fmt: skip

@@ -1,10 +1,12 @@
-"""URLs of the wheels' metadata, from `hack/place.env`: none as long as the project has no public place.
+"""URLs of the wheels' metadata, and links of the README in it, from `hack/place.env`: none as long as there
+is no public place.
 
-A metadata hook of hatchling: `[project.urls]` is declared dynamic, so that no address stands in a second file.
+A metadata hook of hatchling: `urls` and `readme` are declared dynamic, so that no address stands in a second file.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +14,7 @@ from typing import Any, Final
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PLACE: Final = "hack/place.env"
+_LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
 
 
 def read_place(text: str) -> dict[str, str]:
@@ -38,9 +41,27 @@ def urls(place: dict[str, str]) -> dict[str, str]:
     return found
 
 
+def files_url(place: dict[str, str], revision: str) -> str:
+    """Address, with a slash at its end, of the repository's files at a branch or tag; empty without a place."""
+    repository = place["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
+    return f"{repository}/blob/{revision}/" if repository else ""
+
+
+def with_absolute_links(page: str, files: str) -> str:
+    """A page of the repository's root as package indexes show it: they have neither its files nor its pictures."""
+    if not files:
+        return page
+    raw = files.replace("/blob/", "/raw/", 1)
+    return _LINK.sub(lambda link: f"{link[1]}[{link[2]}]({raw if link[1] else files}{link[3]})", page)
+
+
 class PlaceMetadataHook(MetadataHookInterface):
-    """Fills in `[project.urls]` for every build."""
+    """Fills in `urls` and `readme` for every build."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set `urls`, which pyproject.toml declares dynamic."""
-        metadata["urls"] = urls(read_place((Path(self.root) / PLACE).read_text("utf-8")))
+        """Set both, which pyproject.toml declares dynamic."""
+        place = read_place((Path(self.root) / PLACE).read_text("utf-8"))
+        metadata["urls"] = urls(place)
+        page = (Path(self.root) / "README.md").read_text("utf-8")
+        text = with_absolute_links(page, files_url(place, f"v{metadata['version']}"))
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}

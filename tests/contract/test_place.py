@@ -21,40 +21,50 @@ def stated() -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def urls_of_a_wheel(folder: Path, place: str) -> list[str]:
-    """`Project-URL` of a wheel of one empty package, built with the project's own hook."""
+README = "![A picture](docs/a.svg) of [a page](docs/b.md#part), [one elsewhere](https://example.com/c) and [here](#d)\n"
+
+
+def metadata_of_a_wheel(folder: Path, place: str) -> tuple[list[str], str]:
+    """`Project-URL` and the page of a wheel of one empty package, built with the project's own hook."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
     (folder / "hack").mkdir()
     shutil.copy(ROOT / hook, folder / hook)
     (folder / "hack" / "place.env").write_text(place)
     (folder / "empty.py").write_text("")
+    (folder / "README.md").write_text(README)
     (folder / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "empty"\nversion = "1"\ndynamic = ["urls"]\n'
+        '[project]\nname = "empty"\nversion = "1"\ndynamic = ["readme", "urls"]\n'
         f'[tool.hatch.metadata.hooks.custom]\npath = "{hook}"\n'
         '[tool.hatch.build.targets.wheel]\nonly-include = ["empty.py"]\n'
     )
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=folder, check=True, timeout=50)
     (wheel,) = (folder / "dist").glob("*.whl")
     metadata = email.message_from_bytes(ZipFile(wheel).read("empty-1.dist-info/METADATA"))
-    return metadata.get_all("Project-URL") or []
+    return metadata.get_all("Project-URL") or [], str(metadata.get_payload())
 
 
 def test_a_wheel_names_the_place_that_the_file_states(tmp_path: Path) -> None:
     place = (
         "# a page\nFAIRLEAD_REPOSITORY_URL=https://host.example/us/fairlead\nFAIRLEAD_SITE_URL=https://docs.example/\n"
     )
-    assert urls_of_a_wheel(tmp_path, place) == [
+    urls, page = metadata_of_a_wheel(tmp_path, place)
+    assert urls == [
         "Documentation, https://docs.example/",
         "Source, https://host.example/us/fairlead",
         "Issues, https://host.example/us/fairlead/issues",
         "Changelog, https://host.example/us/fairlead/blob/main/CHANGELOG.md",
     ]
+    assert page == (
+        "![A picture](https://host.example/us/fairlead/raw/v1/docs/a.svg) of "
+        "[a page](https://host.example/us/fairlead/blob/v1/docs/b.md#part), "
+        "[one elsewhere](https://example.com/c) and [here](#d)\n"
+    )
 
 
 def test_without_a_place_a_wheel_has_no_urls(tmp_path: Path) -> None:
-    assert urls_of_a_wheel(tmp_path, "FAIRLEAD_REPOSITORY_URL=\nFAIRLEAD_SITE_URL=\n") == []
+    assert metadata_of_a_wheel(tmp_path, "FAIRLEAD_REPOSITORY_URL=\nFAIRLEAD_SITE_URL=\n") == ([], README)
 
 
 def test_no_second_file_states_the_place() -> None:

@@ -80,6 +80,8 @@ def test_a_link_that_leads_nowhere_fails_the_build(
     (tmp_path / "docs" / "other.md").write_text("# Other\n\n## There\n")
     nav = {"nav": [{"Home": "index.md"}, {"Other": "other.md"}]}
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**MKDOCS, **nav}))
+    (tmp_path / "hack").mkdir()
+    (tmp_path / "hack" / "place.env").write_text("FAIRLEAD_REPOSITORY_URL=\nFAIRLEAD_SITE_URL=https://docs.example/\n")
     assert (docsite.build(tmp_path, tmp_path / "out", "dev") == 0) == (not told)
     assert told in capsys.readouterr().err
 
