@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_named(world: World) -> None:
 def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
     code, said = refused(FAIRLEAD_WORKERS="many")
     assert code == 2
-    assert "FAIRLEAD_WORKERS is 'many'; it takes a number" in said
+    assert "FAIRLEAD_WORKERS is 'many'; it takes a whole number" in said
 
 
 def test_it_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:

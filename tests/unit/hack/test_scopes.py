@@ -35,7 +35,7 @@ def repository(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
-    for name in ("test", "env.sh"):
+    for name in ("test", "env.sh", "with_progress.sh"):
         shutil.copy(ROOT / "hack" / name, tmp_path / "hack" / name)
     return tmp_path
 
