@@ -15,8 +15,8 @@ from restworld import get, post, problem
 DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 GETS = [
     "/v1/tools", "/v1/tools/demo__add", "/v1/tools/demo__add/explain", "/v1/servers", "/v1/servers/demo", "/v1/tiers",
-    "/v1/models", "/v1/models/gpt-5", "/v1/scores", "/v1/leaderboard", "/v1/durations", "/v1/events", "/v1/access", "/v1/aggregates",
-    "/v1/logs/demo", "/v1/search", "/v1/context",
+    "/v1/models", "/v1/models/gpt-5", "/v1/scores", "/v1/leaderboard", "/v1/durations", "/v1/events", "/v1/access",
+    "/v1/aggregates", "/v1/logs/demo", "/v1/search", "/v1/context",
 ]  # fmt: skip
 POSTS = [
     "/v1/tools", "/v1/servers/demo/refresh", "/v1/tier", "/v1/plan", "/v1/tool-calls", "/v1/tool-calls/predict",
