@@ -76,3 +76,9 @@ def test_a_compiled_wheel_and_a_pure_one_install_in_a_fresh_environment_and_call
     assert done.returncode == 0, done.stderr[-2000:]
     assert ", compiled" in done.stdout
     assert "-py3-none-any.whl: installed" in done.stdout
+
+
+def test_images_are_built_from_every_package_of_the_wheel() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert [package for package in packages if f"!{package}" not in lines] == []
