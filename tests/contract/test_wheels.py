@@ -79,6 +79,6 @@ def test_a_compiled_wheel_and_a_pure_one_install_in_a_fresh_environment_and_call
 
 
 def test_images_are_built_from_every_package_of_the_wheel() -> None:
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert [package for package in packages if f"!{package}" not in lines] == []
