@@ -13,15 +13,16 @@ from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from speechworld import MODEL, speech_world
 
 
-@function_tool(strict_mode=False)
-def theirs() -> str:
-    """Answer."""
-    return "mine"
-
-
 async def test_an_agent_runs_its_own_tools_and_the_gateway_runs_its(tmp_path: Path) -> None:
     calls = SpokenCall("theirs", {}, "call_theirs"), SpokenCall("demo__add", {"a": 2, "b": 3}, "call_add")
     async with speech_world(tmp_path, SpokenReply("", calls), SpokenReply("Five, and mine.")) as world:
+
+        @function_tool(strict_mode=False)
+        async def theirs() -> str:
+            """Answer behind the gateway's call: a response that the client asks for earlier has not heard of it."""
+            await world.session.until("conversation.item.create", 2)  # what the user wrote, and a result
+            return "mine"
+
         address = f"ws://127.0.0.1:{world.gateway.port}/v1/realtime?model={MODEL}"
         settings: RealtimeSessionModelSettings = {"model_name": MODEL}
         config: RealtimeModelConfig = {"url": address, "api_key": "any", "initial_model_settings": settings}
