@@ -5,15 +5,14 @@ python hack/commandspage.py [--check] FILE
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand
 
 from fairlead_cli.tree import tree
+from generatedpage import run
 
 MARK = "<!-- What follows is written by hack/gen. -->\n"
 COMMON = ("url", "header", "token", "timeout", "json")
@@ -54,23 +53,5 @@ def page(before: str) -> str:
     return before.partition(MARK)[0] + MARK + shared + "## Verbs\n\n" + "".join(verbs).rstrip("\n") + "\n"
 
 
-def main() -> int:
-    """Write or check; 0 fine, 1 out of date."""
-    parser = argparse.ArgumentParser(prog="hack/commandspage.py")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    there = given.file.read_text("utf-8")
-    wanted = page(there)
-    if wanted == there:
-        return 0
-    if given.check:
-        sys.stderr.write(f"{given.file} is out of date: run hack/gen\n")
-        return 1
-    given.file.write_text(wanted, "utf-8")
-    sys.stdout.write(f"{given.file}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(page))

@@ -5,11 +5,9 @@ python hack/metricspage.py [--check] FILE
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -20,6 +18,7 @@ from fairlead_gateway.app import build
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.settings import Settings
 from fairlead_operator.telemetry import Telemetry
+from generatedpage import run
 
 _INTRODUCTION: Final = """\
 # Metrics
@@ -96,20 +95,5 @@ def _families(registry: CollectorRegistry) -> Iterable[tuple[Metric, Collection[
                 yield metric, labels
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check; 0 fine, 1 out of date."""
-    parser = argparse.ArgumentParser(description="Write the page of metrics, or check that it is as generated.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file differs")
-    parser.add_argument("file", type=Path)
-    options = parser.parse_args(arguments)
-    text = page()
-    if not options.check:
-        options.file.write_text(text)
-    elif not options.file.exists() or options.file.read_text() != text:
-        print(f"{options.file} is not as generated; run hack/gen", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(lambda _: page()))

@@ -5,16 +5,15 @@ python hack/pythonpage.py [--check] FILE
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, cast
 
 import griffe
 
 import fairlead_client
+from generatedpage import run
 
 _INTRODUCTION: Final = """\
 # Python
@@ -90,20 +89,5 @@ def _line(found: griffe.Object) -> str:
     return " ".join(found.docstring.value.split()).replace("|", "\\|") if found.docstring else ""
 
 
-def main() -> int:
-    """Write or check; 0 fine, 1 out of date."""
-    parser = argparse.ArgumentParser(prog="hack/pythonpage.py")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file differs")
-    parser.add_argument("file", type=Path)
-    given = parser.parse_args()
-    text = page()
-    if not given.check:
-        given.file.write_text(text, "utf-8")
-    elif not given.file.exists() or given.file.read_text("utf-8") != text:
-        print(f"{given.file} is not as generated; run hack/gen", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(lambda _: page()))

@@ -5,10 +5,8 @@ python hack/restpage.py [--check] FILE
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from fairlead_rest import resources
 from fairlead_rest.application import routes_of
+from generatedpage import run
 
 MARK = "<!-- What follows is written by hack/gen. -->\n"
 
@@ -35,21 +34,5 @@ def page(before: str) -> str:
     return f"{before}{MARK}\n| route | what it does | module |\n|---|---|---|\n{''.join(rows(resources))}"
 
 
-def main() -> int:
-    """Write or check; 0 fine, 1 out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("file", type=Path)
-    options = parser.parse_args()
-    held = options.file.read_text()
-    text = page(held.split(MARK)[0])
-    if not options.check:
-        options.file.write_text(text)
-    elif held != text:
-        print(f"{options.file} is not as generated; run hack/gen", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(lambda there: page(there.split(MARK)[0])))

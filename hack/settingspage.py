@@ -5,15 +5,14 @@ python hack/settingspage.py [--check] FILE
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import fairlead_gateway.settings
 import fairlead_operator.settings
 from charts.values import SETTINGS, camel_case, fields, settings
+from generatedpage import run
 
 _INTRODUCTION: Final = """\
 # Settings
@@ -68,20 +67,5 @@ def _default(value: Any) -> str:
     return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else value}`"
 
 
-def main() -> int:
-    """Write or check; 0 fine, 1 out of date."""
-    parser = argparse.ArgumentParser(prog="hack/settingspage.py")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file differs")
-    parser.add_argument("file", type=Path)
-    given = parser.parse_args()
-    text = page()
-    if not given.check:
-        given.file.write_text(text, "utf-8")
-    elif not given.file.exists() or given.file.read_text("utf-8") != text:
-        print(f"{given.file} is not as generated; run hack/gen", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(lambda _: page()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -39,10 +39,3 @@ def running_call(call: ModelCall) -> RunningCall:
     """A call as clients see it that ask for that; arguments that cannot be read are none."""
     arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
     return RunningCall(call.id, call.wire_name, arguments)
-
-
-def result_tokens(result: Mapping[str, Any]) -> int:
-    """Tokens of a result's texts, about."""
-    content = result.get("content")
-    parts = content if isinstance(content, list) else []
-    return sum(len(part["text"]) for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)) // 4

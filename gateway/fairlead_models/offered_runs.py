@@ -11,7 +11,6 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_gateway.calls.direct import Origin
 from fairlead_models.offered_calls import offered_calls
 from fairlead_models.offers import OfferWishes, ToolOffer
-from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
@@ -28,8 +27,6 @@ class OfferedRun(msgspec.Struct, frozen=True):
     result: Mapping[str, Any] | None
     """MCP result, refusals included."""
     seconds: float
-    arguments: bytes
-    """Raw arguments as the model sees them."""
 
     @property
     def failed(self) -> bool:
@@ -75,14 +72,10 @@ async def run_offered(
         outcomes = await run_calls(context, origin, shelf, planned, holding, at_once=AT_ONCE)
         results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
     return [
-        OfferedRun(plan, result, outcome.seconds, _shown_arguments(call, plan))
-        for call, plan, outcome, result in zip(calls, planned, outcomes, results, strict=True)
+        OfferedRun(plan, result, outcome.seconds)
+        for plan, outcome, result in zip(planned, outcomes, results, strict=True)
     ]
 
 
 def _within(planned: list[Planned], room: int, why: str) -> list[Planned]:
     return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
-
-
-def _shown_arguments(call: ModelCall, plan: Planned) -> bytes:
-    return plan.arguments if plan.call is call or not call.valid else encode(call.arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -156,22 +157,15 @@ class ProviderClient:
         headers = provider.request_headers(key, more)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
-        try:
-            async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
-                answer = await self._opened().request(
-                    method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
-                )
+        async with _answering(provider):
+            answer = await self._opened().request(
+                method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+            )
             try:
                 return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
             except BaseException:
                 answer.close()
                 raise
-        except TimeoutError as error:
-            raise ProviderUnavailable("the provider did not answer in time") from error
-        except aiohttp.ClientConnectorError as error:
-            raise _unreachable(error) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
 
     async def connect(
         self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int
@@ -181,20 +175,14 @@ class ProviderClient:
         """
         headers = provider.request_headers(key or await key_of(provider), more)
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
-        try:
-            async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
+        async with _answering(provider):
+            try:
                 return await self._opened().ws_connect(
                     provider.url(path), headers=headers, timeout=timeout, compress=0, max_msg_size=max_message,
                     decode_text=False,
                 )  # fmt: skip
-        except TimeoutError as error:
-            raise ProviderUnavailable("the provider did not answer in time") from error
-        except aiohttp.WSServerHandshakeError as error:
-            raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
-        except aiohttp.ClientConnectorError as error:
-            raise _unreachable(error) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
+            except aiohttp.WSServerHandshakeError as error:
+                raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -254,10 +242,20 @@ def transport_of(socket: ProviderSocket) -> asyncio.Transport | None:
     return None if connection is None else connection.transport
 
 
-def _unreachable(error: aiohttp.ClientConnectorError) -> ProviderUnavailable:
-    number = error.os_error.errno  # its text names the address
-    why = os.strerror(number) if number else type(error.os_error).__name__
-    return ProviderUnavailable(f"the provider cannot be reached: {why}")
+@asynccontextmanager
+async def _answering(provider: Provider) -> AsyncIterator[None]:
+    """Bounds the time until a provider answers. Raises ProviderUnavailable where it does not."""
+    try:
+        async with asyncio.timeout(provider.connect_seconds + provider.idle_seconds):
+            yield
+    except TimeoutError as error:
+        raise ProviderUnavailable("the provider did not answer in time") from error
+    except aiohttp.ClientConnectorError as error:
+        number = error.os_error.errno  # its text names the address
+        why = os.strerror(number) if number else type(error.os_error).__name__
+        raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ProviderUnavailable(f"the provider broke off: {type(error).__name__}") from error
 
 
 def seconds_until(headers: Mapping[str, str]) -> float | None:

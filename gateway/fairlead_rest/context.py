@@ -41,6 +41,7 @@ from fairlead_rest.catalog_changes import CatalogChanges
 from fairlead_rest.compressor import compressor
 from fairlead_rest.guard import RequestGuard
 from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
+from fairlead_rest.kept_by_view import KeptByView
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
 from fairlead_rest.process import NotDone, Overloaded
@@ -50,7 +51,7 @@ from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.throttle import Throttle
 from fairlead_rest.tool_search import ToolSearch
 from fairlead_rest.tool_vectors import embedder
-from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
+from fairlead_rest.visible_tools import MAX_KEPT_VIEWS, VisibleTools
 from fairlead_rest.worker import MissingInput, WorkerThread
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig, missing_modules
@@ -122,7 +123,7 @@ class RestContext:
         calls: CallCounts,
     ) -> None:
         self._selection = selection
-        self._shelves = VisibleToolsCache()
+        self._shelves = KeptByView(VisibleTools, MAX_KEPT_VIEWS)
         self._admin_groups = frozenset(admin_groups)
         self.issuers = issuers
         """Who may give the names of agents and groups."""

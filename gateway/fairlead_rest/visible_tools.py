@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable
 from functools import cached_property
 from operator import attrgetter
@@ -29,7 +28,6 @@ from fairlead_mcp.escaping import escaped
 from fairlead_rest.jobs import decoded
 from fairlead_rest.latency import LatencyDocument, latency_of
 from fairlead_rest.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 from fairlead_search.record import catalog_hash
 from fairlead_tools.names import tool_id
@@ -225,27 +223,3 @@ def _entries(
                 name, server.key, prefix, entry, tool, state,
                 offline=offline, pinned=name in pinned, escapes=server.key in escaping,
             )  # fmt: skip
-
-
-class VisibleToolsCache:
-    """The shelves of the selection that is served now, one for each requested view. Used in the worker
-    alone.
-    """
-
-    def __init__(self) -> None:
-        self._snapshot: Snapshot | None = None
-        self._shelves: OrderedDict[int, VisibleTools] = OrderedDict()
-
-    def of(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
-        """The shelf of a tier, of the default one with None. Raises Problem."""
-        view = seen.view(tier)
-        if self._snapshot is not seen.snapshot:
-            self._snapshot, self._shelves = seen.snapshot, OrderedDict()
-        shelf = self._shelves.get(id(view))  # unique: a shelf holds its view
-        if shelf is None:
-            shelf = self._shelves[id(view)] = VisibleTools(view, seen.snapshot)
-            if len(self._shelves) > MAX_KEPT_VIEWS:
-                self._shelves.popitem(last=False)
-        else:
-            self._shelves.move_to_end(id(view))
-        return shelf

@@ -8,7 +8,6 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from zipfile import ZipFile
 
 from releasing.artefacts import unwanted
 from releasing.faults import Fault
-from releasing.workplace import ROOT, Workplace, environment, install, kept, running
+from releasing.workplace import ROOT, Workplace, environment, first_answer, install, kept, running
 from wheels import COMPILED_SAYS, HEADERS, STARTS, clean, extensions, free_port
 
 PLATFORM: Final = "manylinux_2_17_x86_64" if os.uname().machine == "x86_64" else "manylinux_2_17_aarch64"
@@ -114,13 +113,8 @@ def answered(place: Workplace, fairlead: list[str | Path]) -> str:
     log = place.folder("log") / "up.log"
     words = [*fairlead, "up", "--plain", "--port", str(port), "--metrics-port", str(free_port())]
     with tempfile.TemporaryDirectory() as home, running(words, log, **_apart(Path(home))) as process:
-        end = time.monotonic() + STARTS
-        while process.poll() is None and time.monotonic() < end:
-            try:
-                result = asked(f"http://127.0.0.1:{port}/mcp")
-            except OSError:
-                time.sleep(0.3)
-                continue
+        result = first_answer(process, lambda: asked(f"http://127.0.0.1:{port}/mcp"), STARTS)
+        if result is not None:
             server: dict[str, str] = result["result"]["serverInfo"]
             return f"{server['name']} {server['version']}"
     raise Fault(f"`fairlead up` did not answer `initialize` within {STARTS:.0f} s: {log} says why")

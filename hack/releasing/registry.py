@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from releasing.faults import Fault
 from releasing.images import IMAGES, compressed
 from releasing.packages import compiled_wheel
 from releasing.versions import Version
-from releasing.workplace import Workplace, go_program, helm, running
+from releasing.workplace import Workplace, first_answer, go_program, helm, running
 from wheels import free_port
 
 CHARTS: Final = "charts"
@@ -135,16 +134,16 @@ def registry(place: Workplace) -> Iterator[Registry]:
     words: list[str | Path] = [go_program(place, "registry"), "serve", configuration]
     log = place.folder("log") / "registry.log"
     with running(words, log, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none") as process:
-        end = time.monotonic() + STARTS
-        while process.poll() is None and time.monotonic() < end:
-            try:
-                urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
-            except OSError:
-                time.sleep(0.1)
-                continue
+        if first_answer(process, lambda: _answers(address), STARTS):
             yield Registry(place, address)
             return
     raise Fault(f"the registry on {address} does not answer: {log} says why")
+
+
+def _answers(address: str) -> bool:
+    """True; raises OSError where nothing answers."""
+    urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+    return True
 
 
 def publish(place: Workplace, version: Version) -> list[str]:

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from releasing.faults import Fault
 
@@ -29,6 +29,9 @@ CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 LOCKED: Final = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
 """Options of pip for the lists of requirements/: their hashes and nothing else, from wheels alone."""
 COMMAND_SECONDS: Final = 3600
+ASKED_EVERY: Final = 0.2
+"""Seconds between two questions to a process that starts."""
+Answer = TypeVar("Answer")
 QUIET: Final = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -160,6 +163,19 @@ def running(words: Sequence[str | Path], log: Path, **environment: str) -> Itera
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def first_answer(process: subprocess.Popen[bytes], ask: Callable[[], Answer], seconds: float) -> Answer | None:
+    """The answer of a process that starts, asked until it gives one; None where it ends, or gives none in that time.
+    `ask` raises OSError where there is none yet.
+    """
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            return ask()
+        except OSError:
+            time.sleep(ASKED_EVERY)
+    return None
 
 
 def elapsed(since: float) -> str:

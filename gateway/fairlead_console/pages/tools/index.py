@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +9,6 @@ import msgspec
 
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 
 MAX_KEPT: Final = 8
@@ -61,26 +59,6 @@ def _description(raw: bytes) -> str:
 
 class _Described(msgspec.Struct):
     description: str = ""
-
-
-class ConsoleToolLists:
-    """Indexes of the snapshot that is served now."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, ConsoleToolList] = OrderedDict()
-        self._snapshot: Snapshot | None = None
-
-    def of(self, seen: SubjectCatalog) -> ConsoleToolList:
-        """The index of a principal's default view. Raises Problem."""
-        view = seen.view(None)
-        if self._snapshot is not seen.snapshot:
-            self._snapshot, self._kept = seen.snapshot, OrderedDict()
-        found = self._kept.get(id(view))  # unique: an index holds its view
-        if found is None:
-            found = self._kept[id(view)] = ConsoleToolList(view, seen.snapshot)
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        return found
 
 
 def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:

@@ -13,9 +13,10 @@ from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
 from fairlead_console.pages.tools.facts import ToolFacts, pretty, tool_facts
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
-from fairlead_console.pages.tools.index import ConsoleTool, ConsoleToolList, ConsoleToolLists, ToolFilter, matching
+from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, matching
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
+from fairlead_rest.kept_by_view import KeptByView
 from fairlead_rest.resources.access import AccessDocument
 from fairlead_rest.resources.durations import DurationsDocument
 from fairlead_rest.resources.explain import Explanation
@@ -51,7 +52,7 @@ class FoundTools(msgspec.Struct, frozen=True):
 def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
-    indexes = ConsoleToolLists()
+    indexes = KeptByView(ConsoleToolList, MAX_KEPT)
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:
@@ -82,9 +83,9 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _found(indexes: ConsoleToolLists, seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+def _found(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
     """Raises Problem for a tier that there is not."""
-    index = indexes.of(seen)
+    index = indexes.of(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
     return FoundTools(index, matching(index, wishes, shown), seen.tiers)
 
