@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from speechworld import SpeechWorld, speech_world
 from waiting import eventually
@@ -23,6 +26,15 @@ TRANSCRIBED = {"input": {"transcription": {"model": "gpt-4o-transcribe"}}}
 
 async def look(_: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "long ago"}]}
+
+
+def offered(world: SpeechWorld) -> Collection[str]:
+    """Names of the tools that the gateway has for the session that runs, shown to the provider or not yet."""
+    assert world.gateway._speech is not None
+    (bridge,) = world.gateway._speech._running
+    session = bridge._session
+    assert isinstance(session, RealtimeSession)
+    return session._toolbox.offer.names
 
 
 async def has(world: SpeechWorld, names: list[str]) -> None:
@@ -90,7 +102,9 @@ async def test_a_call_of_a_tool_that_was_taken_away_is_refused(tmp_path: Path) -
 
 
 async def test_an_update_waits_for_the_end_of_a_response_and_comes_before_its_results(tmp_path: Path) -> None:
-    replies = SpokenReply("", (SpokenCall("demo__add", {"a": 1, "b": 1}, "call_1"),)), SpokenReply("Two.")
+    rest = asyncio.Event()
+    calls = (SpokenCall("demo__add", {"a": 1, "b": 1}, "call_1"),)
+    replies = SpokenReply("One moment.", calls, held=rest), SpokenReply("Two.")
     heard = ("the legend please",)
     async with (
         speech_world(tmp_path, *replies, tiers=TIERS, slow=[LOOKUP], heard=heard) as world,
@@ -99,6 +113,9 @@ async def test_an_update_waits_for_the_end_of_a_response_and_comes_before_its_re
         await client.update(audio=TRANSCRIBED)
         await client.until("session.updated")
         await client.speak()
+        await eventually(lambda: "demo__lookup" in offered(world))
+        assert world.session.tool_names == QUICK, "in the middle of a response"
+        rest.set()
         await client.until("response.done", 2)
         kinds = [event["type"] for event in world.session.received]
         assert kinds[-3:] == ["session.update", "conversation.item.create", "response.create"]
