@@ -14,11 +14,30 @@ import pytest
 import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+from shards import BadShard, files_of_shard
 
 
-def pytest_configure() -> None:
-    """Say that there is no current loop: asked for one, Python 3.11 would make a loop that nobody closes."""
+SHARD = pytest.StashKey[frozenset[Path]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", metavar="K/N", help="only the K-th of N parts of the test files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the shard; say that there is no current loop: asked for one, Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    if shard := config.getoption("--shard"):
+        try:
+            config.stash[SHARD] = files_of_shard(shard, Path(__file__).parent.rglob("test_*.py"))
+        except BadShard as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of other shards before they are imported."""
+    shard = config.stash.get(SHARD, None)
+    return True if shard is not None and collection_path.is_file() and collection_path not in shard else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
