@@ -6,6 +6,7 @@ A metadata hook of hatchling: `urls` and `readme` are declared dynamic, so that 
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from pathlib import Path
@@ -47,12 +48,18 @@ def files_url(place: dict[str, str], revision: str) -> str:
     return f"{repository}/blob/{revision}/" if repository else ""
 
 
-def with_absolute_links(page: str, files: str) -> str:
-    """A page of the repository's root as package indexes show it: they have neither its files nor its pictures."""
+def with_absolute_links(page: str, files: str, folder: str = "") -> str:
+    """A page of a folder of the repository as package indexes show it: they have neither its files nor its pictures."""
     if not files:
         return page
     raw = files.replace("/blob/", "/raw/", 1)
-    return _LINK.sub(lambda link: f"{link[1]}[{link[2]}]({raw if link[1] else files}{link[3]})", page)
+
+    def absolute(link: re.Match[str]) -> str:
+        path, hash_sign, anchor = link[3].partition("#")
+        file = posixpath.normpath(posixpath.join(folder, path))
+        return f"{link[1]}[{link[2]}]({raw if link[1] else files}{file}{hash_sign}{anchor})"
+
+    return _LINK.sub(absolute, page)
 
 
 class PlaceMetadataHook(MetadataHookInterface):

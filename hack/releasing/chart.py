@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from metadata import PLACE, files_url, read_place, with_absolute_links
 from releasing.faults import Fault
 from releasing.versions import Version
 from releasing.workplace import Workplace, helm
@@ -22,13 +23,20 @@ def published(text: str, registry: str) -> str:
     return text.replace(LOCAL, f"{registry}/fairlead")
 
 
+def page(text: str, public_place: dict[str, str], chart: str) -> str:
+    """The chart's README as Artifact Hub shows it, which has no other file of the repository: links are absolute."""
+    return with_absolute_links(text, files_url(public_place, f"v{chart}"), CHART)
+
+
 def package(place: Workplace, registry: str, version: Version, into: Path) -> Path:
     """Package of the committed chart. The same commit and registry give the same bytes. Raises Fault."""
     source = place.folder("chart-source", empty=True)
     archive = place.folder("log") / "chart.tar"
-    place.run("git", "archive", "-o", archive, "HEAD", CHART)
+    place.run("git", "archive", "-o", archive, "HEAD", CHART, PLACE)
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
         tar.extractall(source, filter="data")
+    readme = source / CHART / "README.md"
+    readme.write_text(page(readme.read_text("utf-8"), read_place((source / PLACE).read_text("utf-8")), version.chart), "utf-8")
     moment = int(place.run("git", "log", "-1", "--format=%ct"))
     for path in sorted((source / CHART).rglob("*")):
         if path.is_file():

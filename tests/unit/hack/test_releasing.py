@@ -12,7 +12,7 @@ import pytest
 
 from releasing.__main__ import STEPS, steps_of
 from releasing.artefacts import Artefact, ImageFacts, check_image, table, unwanted
-from releasing.chart import published
+from releasing.chart import page, published
 from releasing.faults import Fault
 from releasing.images import compressed, debian, image_facts
 from releasing.versions import Version, agreed, changelog_section, newest, version_of_tag
@@ -157,3 +157,14 @@ def test_debian_packages_of_an_image_are_components(tmp_path: Path) -> None:
     )
     (component,) = debian(tmp_path)
     assert component["purl"] == "pkg:deb/debian/zlib1g@1:1.3?arch=amd64"
+
+
+def test_links_of_the_charts_page_lead_to_the_files_of_its_release() -> None:
+    text = "[Who](../../docs/a.md#part) ![Seen](icon.png) [Kinds](#kinds) [kind](https://kind.example)\n"
+    place = {"FAIRLEAD_REPOSITORY_URL": "https://host.example/us/fairlead"}
+    assert page(text, place, "1.2.3") == (
+        "[Who](https://host.example/us/fairlead/blob/v1.2.3/docs/a.md#part) "
+        "![Seen](https://host.example/us/fairlead/raw/v1.2.3/charts/fairlead/icon.png) "
+        "[Kinds](#kinds) [kind](https://kind.example)\n"
+    )
+    assert page(text, {"FAIRLEAD_REPOSITORY_URL": ""}, "1.2.3") == text
