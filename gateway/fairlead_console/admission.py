@@ -17,12 +17,12 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_console.context import SESSION
 from fairlead_console.html import redirect
+from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_rest.log_access import is_here
 from fairlead_rest.problems import FORBIDDEN, UNAUTHENTICATED, Problem
 
-ROOT: Final = "/console/"
 SIGN_IN: Final = "/console/sign-in"
 _PUBLIC: Final = (STATIC, SIGN_IN)
 
@@ -53,7 +53,7 @@ class Access:
 
     def session(self, scope: Scope) -> ConsoleSession | None:
         """The session of a request's cookie."""
-        return self.sealer.session(_header(scope, b"cookie"))
+        return self.sealer.session(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
         """`Set-Cookie` of a session. Raises CredentialTooLong."""
@@ -128,18 +128,6 @@ class ConsoleRequest:
         return with_cookie
 
 
-def is_for_console(scope: Scope) -> bool:
-    """Whether a request is for the console, or one for `/` by a browser."""
-    path: str = scope["path"]
-    if path == "/":
-        return scope["method"] == "GET" and "text/html" in _header(scope, b"accept")
-    return path == ROOT[:-1] or path.startswith(ROOT)
-
-
 def is_secure(scope: Scope) -> bool:
     """Whether the browser speaks https, to this gateway or to a proxy in front of it."""
-    return scope["scheme"] == "https" or _header(scope, b"x-forwarded-proto") == "https"
-
-
-def _header(scope: Scope, name: bytes) -> str:
-    return "; ".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)
+    return scope["scheme"] == "https" or header(scope, b"x-forwarded-proto") == "https"

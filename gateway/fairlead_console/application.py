@@ -11,9 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_console import pages, sign_in
-from fairlead_console.admission import ROOT, Access, ConsoleRequest, is_for_console
+from fairlead_console.admission import Access, ConsoleRequest
 from fairlead_console.context import ConsoleContext
 from fairlead_console.html import SECURITY_HEADERS, page_answer, redirect
+from fairlead_console.paths import ROOT, is_for_console
 from fairlead_console.rest_client import RestProblem, scope_of
 from fairlead_console.session_cookie import CookieSealer
 from fairlead_console.static_files import PREFIX as STATIC

@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 
-from fairlead_console.admission import ROOT, SIGN_IN, Access
+from fairlead_console.admission import SIGN_IN, Access
 from fairlead_console.context import ConsoleContext, read_form
 from fairlead_console.html import redirect
+from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import CredentialTooLong
 from fairlead_gateway.core.identity import Identity
 

@@ -69,7 +69,7 @@ from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.served_console import console_of
+from fairlead_gateway.served_console import served_console
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
@@ -126,9 +126,9 @@ class Gateway:
         self._llm = llm
         self._speech = speech
         api = routed(self.readiness, rest)
-        console = console_of(settings, rest, api, console_token)
-        foreign = (*(() if console is None else (console.request,)), *(() if llm is None else (llm.api,)))
-        served = application(api, rest, *foreign)
+        console = served_console(settings, rest, api, console_token)
+        models_api = () if llm is None else (llm.api,)
+        served = console.in_front_of(application(api, rest, console.request, *models_api))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(

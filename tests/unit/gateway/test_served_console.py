@@ -1,0 +1,87 @@
+"""The console of a gateway is made with the first request for it, once, and for nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any, cast
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from fairlead_gateway.served_console import ServedConsole
+
+
+class Pages:
+    """A console that counts how often it was made, and takes every request."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+
+    def request(self, scope: Scope) -> str:
+        return str(scope["path"])
+
+
+def scope(path: str, accept: str = "", kind: str = "http") -> Scope:
+    return {"type": kind, "method": "GET", "path": path, "headers": [(b"accept", accept.encode())]}
+
+
+async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
+    """What an application in its place finds for requests that come at once."""
+    found: list[Any] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append(console.request(scope))
+
+    served = console.in_front_of(app)
+    await asyncio.gather(*(served(one, cast("Receive", None), cast("Send", None)) for one in requests))
+    return found
+
+
+@pytest.fixture
+def console() -> ServedConsole:
+    Pages.made = 0
+    return ServedConsole(cast("Any", Pages))
+
+
+async def test_requests_that_come_at_once_have_it_made_once(console: ServedConsole) -> None:
+    assert await seen(console, *[scope("/console/servers")] * 5) == ["/console/servers"] * 5
+    assert Pages.made == 1
+
+
+async def test_a_browser_at_the_root_has_it_made_and_a_program_has_not(console: ServedConsole) -> None:
+    assert (
+        await seen(console, scope("/"), scope("/v1/tools", "text/html"), scope("/console/", kind="websocket"))
+        == [None] * 3
+    )
+    assert Pages.made == 0
+    assert await seen(console, scope("/", "text/html,*/*")) == ["/"]
+
+
+async def test_what_cannot_be_made_is_tried_again_with_the_next_request() -> None:
+    faults = iter([ImportError("no templates")])
+
+    def make() -> Any:
+        for fault in faults:
+            raise fault
+        return Pages()
+
+    console = ServedConsole(make)
+    with pytest.raises(ImportError, match="no templates"):
+        await seen(console, scope("/console/"))
+    assert await seen(console, scope("/console/")) == ["/console/"]
+
+
+async def test_where_the_setting_is_off_no_request_is_one_of_the_console() -> None:
+    assert await seen(ServedConsole(None), scope("/console/")) == [None]
+
+
+def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:
+    program = (
+        "import sys, fairlead_gateway.app; print([name for name in sys.modules if name.startswith('fairlead_console')])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "['fairlead_console', 'fairlead_console.paths']"
