@@ -41,9 +41,16 @@ PIECE: Final = 8
 TOOL_SECONDS: Final = 0.006
 """Seconds of a core for one tool."""
 INDEXING_SHARE: Final = 0.1
-"""Part of the time that the built-in encoder works while tools are called: 10,000 tools take ten minutes then, and one
-otherwise. Even a process of lowest priority costs a call the caches and the bandwidth that it takes; a call that began
-in the other nine tenths does not notice.
+"""Part of the time that the built-in encoder works while tools are called and cores are left: 10,000 tools take ten
+minutes then, and one while none is called. Even a process of lowest priority costs a call the caches and the bandwidth
+that it takes; a call that began in the other nine tenths does not notice.
+"""
+CROWDED: Final = 0.7
+"""Part of the time that the encoder had a core, below which calls and servers want all cores that there are."""
+CROWDED_COST: Final = 50
+"""How many times as much a tool costs where cores are crowded, and one is read at a time. There the encoder has what is
+left of a core, and is at work for many times as long as its own seconds: at a tenth of the time, one call in ten would
+meet it. So about one in a hundred does, and most of the tools wait for a pause in the calls.
 """
 EMBED_SECONDS: Final = 600.0
 """For one piece: a process of lowest priority may wait long for a core."""
@@ -90,23 +97,27 @@ class BuiltInEmbedder:
         self._worker = worker
         self._throttle = throttle
         self._pool = ProcessPool(1, bulk=True, seconds=EMBED_SECONDS) if process else None
+        self._crowded = False
+        """Whether the last piece waited for a core."""
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
         made: list[bytes] = []
-        for first in range(0, len(texts), PIECE):
-            piece = texts[first : first + PIECE]
-            await self._throttle.turn(len(piece) * TOOL_SECONDS)
-            made += await self._made(piece)
+        while len(made) < len(texts):
+            piece = texts[len(made) : len(made) + (1 if self._crowded else PIECE)]
+            await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._crowded else 1))
+            done = await self._made(piece)
+            self._crowded = done.core_share < CROWDED
+            made += done.vectors
         return made
 
-    async def _made(self, texts: Sequence[VectorText]) -> list[bytes]:
+    async def _made(self, texts: Sequence[VectorText]) -> Embedded:
         work = _encode(EmbedRequest([*texts]))
         if self._pool is None:
             try:
-                return (await self._worker.do(lambda: embed(work))).vectors
+                return await self._worker.do(lambda: embed(work))
             except (ImportError, OSError, RuntimeError, ValueError) as error:
                 raise NotDone(f"the encoder fails: {error}") from error
-        return cast("Embedded", await self._pool.do(EMBED, work)).vectors
+        return cast("Embedded", await self._pool.do(EMBED, work))
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
@@ -58,6 +59,8 @@ class Embedded(msgspec.Struct, frozen=True):
     """Vectors in the form of `vectors.WIRE`, in the order of the texts."""
 
     vectors: list[bytes]
+    core_share: float = 1.0
+    """Part of the time in which they were made that their thread had a core; where little, others wanted it too."""
 
 
 def vector_text(tool: NewTool, model: str, dimensions: int) -> VectorText:
@@ -77,5 +80,7 @@ def embedded(texts: Sequence[VectorText]) -> Embedded:
     from fairlead_search.hybrid import tool_vectors
     from fairlead_search.vectors import encoded
 
+    began, worked = time.perf_counter(), time.thread_time()
     made = encoder().encode([text for each in texts for text in (each.whole, each.name)])
-    return Embedded([encoded(vector) for vector in tool_vectors(made[0::2], made[1::2])])
+    share = (time.thread_time() - worked) / max(time.perf_counter() - began, 1e-6)
+    return Embedded([encoded(vector) for vector in tool_vectors(made[0::2], made[1::2])], min(share, 1.0))
