@@ -19,6 +19,7 @@ def operations(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else CPython 3.12 tells none, whatever trace() says
     sys.settrace(trace)
     try:
         work()
