@@ -16,7 +16,6 @@ import uvloop
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 from shards import BadShard, files_of_shard
 
-
 SHARD = pytest.StashKey[frozenset[Path]]()
 
 
@@ -25,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the shard; say that there is no current loop: asked for one, Python 3.11 would make one that nobody closes."""
+    """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
     if shard := config.getoption("--shard"):
         try:

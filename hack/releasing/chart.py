@@ -36,7 +36,8 @@ def package(place: Workplace, registry: str, version: Version, into: Path) -> Pa
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
         tar.extractall(source, filter="data")
     readme = source / CHART / "README.md"
-    readme.write_text(page(readme.read_text("utf-8"), read_place((source / PLACE).read_text("utf-8")), version.chart), "utf-8")
+    place_of_release = read_place((source / PLACE).read_text("utf-8"))
+    readme.write_text(page(readme.read_text("utf-8"), place_of_release, version.chart), "utf-8")
     moment = int(place.run("git", "log", "-1", "--format=%ct"))
     for path in sorted((source / CHART).rglob("*")):
         if path.is_file():

@@ -14,7 +14,7 @@ class BadShard(ValueError):
 def files_of_shard(shard: str, files: Iterable[Path]) -> frozenset[Path]:
     """Those of `files` that shard `K/N` runs: every file is in exactly one of the N shards.
 
-    Files that stand beside each other cost alike, so every N-th of the sorted list is taken rather than a stretch of it.
+    Files that stand beside each other cost alike, so every N-th of the sorted list is taken, not a stretch of it.
 
     Raises BadShard.
     """
