@@ -69,6 +69,7 @@ MODULES: Final = (
     "fairlead_mcp/http/pieces.py",
     "fairlead_mcp/http/pool.py",
     "fairlead_mcp/jsonrpc.py",
+    "fairlead_mcp/sse.py",
 )
 """Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""
 

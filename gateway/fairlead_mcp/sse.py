@@ -2,26 +2,36 @@
 
 Pure module: no I/O. Fed by the HTTP connection. Follows the WHATWG parsing rules (line ends CR, LF and CRLF, also
 split over chunks; comments; a BOM), except that an event whose data is empty is dropped: TypeScript servers send one
-as a priming event, and it is no message (MCP 2025-11-25, Transports, "Resumability").
+as a priming event, and it is no message (MCP 2025-11-25, Transports, "Resumability"). Compiled.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.sse_event import SseEvent
 
 MAX_EVENT: Final = 16 << 20
+_DATA: Final = b"data: "
+_MESSAGE: Final = (b"event: message\n", b"event: message\r\n")
 
 
-class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event: its data with lines joined by LF, its name ("message" by default) and its id if it has one."""
-
-    data: bytes
-    name: bytes = b"message"
-    id: bytes | None = None
+def only_message(stream: bytes) -> bytes | None:
+    """The data of the one event that `stream` is, in the form that servers of MCP answer in: an event of one line of
+    data, called `message` or nothing, without an id. None for anything else, which EventParser reads.
+    """
+    start = 0
+    for named in _MESSAGE:
+        if stream.startswith(named):
+            start = len(named)
+    if not stream.startswith(_DATA, start):
+        return None
+    start += len(_DATA)
+    end = stream.find(b"\n", start)
+    if stream.endswith(b"\r\n\r\n"):
+        return stream[start : end - 1] if stream.find(b"\r", start) == end - 1 == len(stream) - 4 else None
+    return stream[start:end] if end == len(stream) - 2 and stream.endswith(b"\n\n") and b"\r" not in stream else None
 
 
 class EventParser:
@@ -48,6 +58,11 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """Raises TooLarge when one event exceeds the bound."""
+        if not self._size and not self._skip_lf and len(chunk) <= self.max_event:
+            message = only_message(chunk)
+            if message:
+                self._started = True
+                return [SseEvent(message)]
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._skip_lf = False

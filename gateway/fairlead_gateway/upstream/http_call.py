@@ -28,8 +28,8 @@ class HttpCall(Call):
     """`cancel` is for the one that gives it up: its sink hears nothing more."""
 
     __slots__ = (
-        "_carrier", "_held_up", "_reopened", "_upstream", "given_up", "over", "pool", "request", "session", "sink",
-        "work",
+        "_carrier", "_held_up", "_reopened", "_result", "_upstream", "given_up", "over", "pool", "request", "session",
+        "sink", "work",
     )  # fmt: skip
 
     def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
@@ -54,15 +54,20 @@ class HttpCall(Call):
         self._reopened = False
         self._carrier: Carrier | None = None
         self._held_up = False
+        self._result: Raw | None = None
+        """Result in the event that is the answer, where nothing has to be added to it."""
 
     def accept(self, body: bytes) -> bool:
         result = result_in(body, self.request.id)
-        if result is None or (self.session is None and (self.request.tasks or b'"requestState"' in body)):
+        if result is None or not self._as_it_is(body):
             return False
         self._succeed(result)
         return True
 
     def answered(self, answer: Answer) -> None:
+        if self._result is not None:
+            self._succeed(self._result)
+            return
         if self.cursor is not None and not answer.body and self.session is not None:
             self._resume(answer)
             return
@@ -117,6 +122,8 @@ class HttpCall(Call):
             return True
         if message.method is UNSET:
             self._go_on()
+            if message.result is not UNSET and message.error is UNSET and message.id is not UNSET and data.isascii():
+                self._result = message.result if bytes(message.id) == self.request.id and self._as_it_is(data) else None
             return message.is_response
         session = self.session
         if not message.is_request:
@@ -127,6 +134,10 @@ class HttpCall(Call):
         return False
 
     # Inside
+
+    def _as_it_is(self, body: bytes) -> bool:
+        """Whether a result of this body goes to the client as it is: nothing in it has to lead back to the server."""
+        return self.session is not None or not (self.request.tasks or b'"requestState"' in body)
 
     def _succeed(self, result: Raw) -> None:
         if self._end():

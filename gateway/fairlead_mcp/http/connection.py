@@ -22,7 +22,7 @@ from fairlead_mcp.http import pieces
 from fairlead_mcp.http.answer import Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, keep_alive_seconds
-from fairlead_mcp.sse import EventParser
+from fairlead_mcp.sse import EventParser, only_message
 
 MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
@@ -195,8 +195,9 @@ class Connection(asyncio.Protocol):
         whole = not self._received
         if whole and self._known is not None and call is not None:
             start = self._known.body_start(data)
-            if start and len(data) - start <= call.max_bytes:
-                self._hand_over(call, data[start:], known=True)
+            body = self._whole_answer(data[start:]) if start and len(data) - start <= call.max_bytes else None
+            if body is not None:
+                self._hand_over(call, body, known=True)
                 return
         self._received = True
         self._known = None
@@ -207,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
             return
         if self._complete:
-            if whole and self._reusable and self._status == 200 and self._events is None:
+            if whole and self._reusable and self._status == 200:
                 head = KnownHead.of(data, _HEADS)
                 self._known = None if head is None else _HEADS.shared(head)
             self._finish()
@@ -297,6 +298,15 @@ class Connection(asyncio.Protocol):
             self.keep_alive = keep_alive_seconds(self._fields[_KEEP_ALIVE])
 
     # Inside
+
+    def _whole_answer(self, body: bytes) -> bytes | None:
+        """The answer in a body whose head is known: in an event stream, its only event. None for a stream that has to
+        be read: with more events than one, or one that may be no answer.
+        """
+        if self._events is None:
+            return body
+        message = only_message(body)
+        return message if message and b'"method"' not in message else None
 
     def _begin(self) -> None:
         self._status = 0

@@ -24,7 +24,7 @@ from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.setup import Trust, trusted
 from fairlead_gateway.identity.tokens import Tokens
 from fairlead_gateway.settings import Settings as GatewaySettings
-from gateway.bench_path import CONNECTIONS, PORT, Loop, World, requests_of
+from gateway.bench_path import CONNECTIONS, PORTS, Loop, World, requests_of
 from gateway.gateways import VERSIONS, world
 from rig.harness import Settings, Unmeasurable
 
@@ -79,7 +79,7 @@ async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, 
 
 
 async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
-    folders = write_worlds(folder, list(world({"plain": PORT})))
+    folders = write_worlds(folder, list(world({"plain": PORTS["plain"]})))
     key, file = key_file(folder)
     token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
     asked: dict[str, tuple[Path, Trust, str]] = {

@@ -33,19 +33,22 @@ from fairlead_gateway.heap import Heap
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_mcp import jsonrpc
 from gateway.gateways import STRICT, TOOLS, VERSIONS, contents, world, write_documents
-from gateway.workloads import CAPABLE, DECLARED, STRICT_ARGUMENTS, TOKEN
+from gateway.workloads import CAPABLE, DECLARED, STREAMED, STREAMS_FIRST, STRICT_ARGUMENTS, TOKEN
 from rig.harness import Report, Sample, Settings, Unmeasurable
 from rig.processes import become_realtime
 
 CONNECTIONS = 64
 PASSES = 1_000
-PORT = 1
-"""Port of the upstreams, which no packet ever reaches."""
+PORTS = {"plain": 1, "sse": 2, "chunked": 3}
+"""Ports of the upstreams, which no packet ever reaches. `sse` answers by an event stream of a known length, `chunked`
+by one in chunks, as the SDKs of most languages do, and in one packet."""
 _META = (
     ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":'
     '{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
 )
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n"
+_STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n%b\r\n"
+_EVENT = b"event: message\ndata: %b\n\n"
 _RESULT = b'{"content":[{"type":"text","text":"00000001xxxxxxxxxxxxxxxxxxxx"}],"isError":false%b}'
 _INITIALIZED = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"up","version":"1"}}'
 
@@ -56,22 +59,22 @@ Cases = dict[Case, list[bytes]]
 
 
 class Transport:
-    """One end of a connection that goes nowhere: keeps what was written last, and hands it to `written`."""
+    """One end of a connection that goes nowhere: hands what is written to `written`."""
 
     def __init__(self, written: Callable[[Transport, bytes], None]) -> None:
         self.protocol: Any = None
-        self.last = b""
+        self.answer = b""
+        """What was written to a client since its last request."""
         self._written = written
 
     def write(self, data: bytes) -> None:
-        self.last = data
         self._written(self, data)
 
     def is_closing(self) -> bool:
         return False
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", PORT) if name in ("peername", "sockname") else default
+        return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
 
     def set_write_buffer_limits(self, high: int) -> None: ...
 
@@ -105,7 +108,7 @@ class World:
     def __init__(self, gateway: Gateway, loop: Loop) -> None:
         self.gateway, self.loop = gateway, loop
         fallbacks = FallbackServer(_nowhere)
-        self.clients = [Transport(lambda transport, data: None) for _ in range(CONNECTIONS)]
+        self.clients = [Transport(_keep) for _ in range(CONNECTIONS)]
         for client in self.clients:
             client.protocol = ClientConnection(gateway.endpoint, fallbacks, set(), loop)
             client.protocol.connection_made(client)
@@ -118,10 +121,10 @@ class World:
     async def settle(self, requests: list[bytes]) -> None:
         """Make one call on each connection, however long it takes: servers' sessions are opened by it."""
         for client, data in zip(self.clients, requests, strict=True):
-            client.last = b""
+            client.answer = b""
             client.protocol.data_received(data)
         async with asyncio.timeout(20):
-            while not all(client.last for client in self.clients):
+            while not all(is_over(client.answer) for client in self.clients):
                 await asyncio.sleep(0)
                 for receive, answer in self.answers():
                     receive(answer)
@@ -130,7 +133,7 @@ class World:
     async def once(self, requests: list[bytes]) -> tuple[int, int]:
         """One call on each connection: nanoseconds there and back."""
         for client in self.clients:
-            client.last = b""
+            client.answer = b""
         pairs = [(client.protocol.data_received, data) for client, data in zip(self.clients, requests, strict=True)]
         begun = time.perf_counter_ns()
         for receive, data in pairs:
@@ -141,15 +144,24 @@ class World:
         begun = time.perf_counter_ns()
         for receive, data in answers:
             receive(data)
-        await in_passes(lambda: all(client.last for client in self.clients))
+        await in_passes(lambda: all(is_over(client.answer) for client in self.clients))
         return there, time.perf_counter_ns() - begun
 
     def check(self, requests: list[bytes]) -> None:
         """Raises Unmeasurable unless everybody has the answer to what was asked."""
         for client, request in zip(self.clients, requests, strict=True):
             ident = request.partition(b'"id":')[2].partition(b",")[0]
-            if b'"id":%b,' % ident not in client.last or b'"isError":false' not in client.last:
-                raise Unmeasurable(f"a wrong answer: {client.last[:600]!r}")
+            if b'"id":%b,' % ident not in client.answer or b'"isError":false' not in client.answer:
+                raise Unmeasurable(f"a wrong answer: {client.answer[:600]!r}")
+
+
+def _keep(transport: Transport, data: bytes) -> None:
+    transport.answer += data
+
+
+def is_over(answer: bytes) -> bool:
+    """Whether an answer is complete: a JSON object, or the last chunk of a stream."""
+    return answer.endswith((b"}", b"\r\n0\r\n\r\n"))
 
 
 async def in_passes(done: Callable[[], bool]) -> None:
@@ -175,11 +187,20 @@ def answer_to(data: bytes) -> bytes:
     if b'"initialize"' in body:
         extra, result = b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\n", _INITIALIZED
     answer = jsonrpc.result(ident, result)
-    return _HEAD % (len(answer), extra) + answer
+    host = data.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0]
+    if extra or host.endswith(b":%d" % PORTS["plain"]):
+        return _HEAD % (len(answer), extra) + answer
+    event = _EVENT % answer
+    if host.endswith(b":%d" % PORTS["sse"]):
+        return _STREAM_HEAD % (b"Content-Length: %d\r\n" % len(event)) + event
+    return _STREAM_HEAD % b"Transfer-Encoding: chunked\r\n" + b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event)
 
 
-def requests_of(era: str, tool: str, members: str, session: bytes, *, token: bool = False) -> list[bytes]:
+def requests_of(
+    era: str, tool: str, members: str, session: bytes, *, server: str = "", token: bool = False, accept: str = ""
+) -> list[bytes]:
     """A call for each connection, as the load generator writes them; with `token` it has a progress token."""
+    server, accept = f"{era}-{server}" if server else era, accept or "application/json, text/event-stream"
     found = []
     for number in range(CONNECTIONS):
         progress = f'"progressToken":{1000 + number}' if token else ""
@@ -187,17 +208,17 @@ def requests_of(era: str, tool: str, members: str, session: bytes, *, token: boo
         if era == "modern" and token:
             meta = meta.replace("{", f"{{{progress},", 1)
         body = (
-            f'{{"jsonrpc":"2.0","id":{1000 + number},"method":"tools/call","params":{{"name":"{era}__{tool}",'
+            f'{{"jsonrpc":"2.0","id":{1000 + number},"method":"tools/call","params":{{"name":"{server}__{tool}",'
             f'"arguments":{{"text":"{number:08}xxxxxxxxxxxxxxxxxxxx"{members}}}{meta}}}}}'
         )
         lines = f"MCP-Protocol-Version: {VERSIONS[era]}\r\n"
         if era == "modern":
-            lines += f"Mcp-Method: tools/call\r\nMcp-Name: {era}__{tool}\r\n"
+            lines += f"Mcp-Method: tools/call\r\nMcp-Name: {server}__{tool}\r\n"
         else:
             lines = f"Mcp-Session-Id: {session.decode()}\r\n{lines}"
         head = (
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\n"
-            f"Accept: application/json, text/event-stream\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
+            f"Accept: {accept}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
         )
         found.append((head + body).encode())
     return found
@@ -210,6 +231,9 @@ def cases(session: bytes, capable: bytes) -> Cases:
         found["small JSON", era] = requests_of(era, "echo", "", session)
         found["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", session)
         found[TOKEN.name, era] = requests_of(era, "echo", "", session, token=True)
+        found["small SSE", era] = requests_of(era, "echo", "", session, server="sse")
+        found["small SSE in chunks", era] = requests_of(era, "echo", "", session, server="chunked")
+    found[STREAMED.name, "legacy"] = requests_of("legacy", "echo", "", session, server="sse", accept=STREAMS_FIRST)
     found[CAPABLE.name, "legacy"] = requests_of("legacy", "echo", "", capable)
     return found
 
@@ -217,7 +241,7 @@ def cases(session: bytes, capable: bytes) -> Cases:
 @asynccontextmanager
 async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator[tuple[World, Cases]]:
     """The gateway with `tools` tools of each server, its clients, and what they ask."""
-    write_documents(folder, contents(list(world({"plain": PORT}, tools))))
+    write_documents(folder, contents(list(world(PORTS, tools))))
     gateway = build(
         GatewaySettings(port=0, metrics_port=0),
         source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"), heap=Heap(),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.sse import EventParser, SseEvent
+from fairlead_mcp.sse import EventParser, only_message
+from fairlead_mcp.sse_event import SseEvent
 
 
 def parse(*chunks: bytes) -> list[SseEvent]:
@@ -80,3 +81,35 @@ def test_a_stream_says_where_to_go_on_and_when(stream: bytes, last_id: bytes | N
     parser = EventParser()
     parser.feed(stream)
     assert (parser.last_id, parser.retry) == (last_id, retry)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: a\n\n",
+        b"event: message\ndata: a\n\n",
+        b"event: message\r\ndata: a\r\n\r\n",
+        b"data: a\r\n\r\n",
+    ],
+)
+def test_the_plain_form_of_one_message_is_read_at_once(stream: bytes) -> None:
+    assert only_message(stream) == b"a"
+    assert [event.data for event in parse(stream, stream)] == [b"a", b"a"]
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"event: message", b"event: x", b"data: a", b"data: ", b"id: 1", b"\n", b"\r\n", b"\r", b"b"]),
+        max_size=8,
+    ).map(b"".join)
+)
+def test_what_is_read_at_once_is_what_the_rules_say(stream: bytes) -> None:
+    message = only_message(stream)
+    if message is not None:
+        by_the_rules = parse(*(bytes([byte]) for byte in stream))
+        assert by_the_rules == ([SseEvent(message)] if message else [])
+
+
+@given(st.lists(st.sampled_from([b"event: message\n", b"data: a", b"id: 1\n", b"\n", b"\r\n", b"\r"]), max_size=12))
+def test_events_do_not_depend_on_how_the_stream_is_cut(pieces: list[bytes]) -> None:
+    assert parse(*pieces) == parse(*(bytes([byte]) for byte in b"".join(pieces)))
