@@ -157,12 +157,13 @@ class ClientRequest(GuardedRequest):
         seconds = context.clock() - self.started
         took = int(seconds * 1e9)
         route.recorder.record(took, error_type)
-        if self.span is not None:
-            ids = self.span.ids
-            if ids is not None:
-                route.recorder.exemplify(took, error_type, ids.trace_id, ids.span_id)
         if route.tool is not None:
             context.metrics.waited(self.exchange.tier, took)
+        span = None if self.span is None else self.span.ids
+        if span is not None:
+            route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
+            if route.tool is not None:
+                context.metrics.exemplify_wait(self.exchange.tier, took, span.trace_id, span.span_id)
         if self.limit:
             context.metrics.limit(self.limit)
         auditor = context.auditor
