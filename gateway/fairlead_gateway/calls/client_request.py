@@ -171,5 +171,5 @@ class ClientRequest(GuardedRequest):
             request = self.request
             auditor.called(
                 self.exchange, request.method, route.server.key, route.name, request.params, error_type, seconds,
-                sum(map(len, body)), self.limit, self.denied,
+                sum(map(len, body)), self.limit, self.denied, span,
             )  # fmt: skip
