@@ -18,20 +18,24 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from opentelemetry.sdk._logs import LoggerProvider
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
+from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.trace import TRACEPARENT, carried
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard
 from fairlead_mcp.errors import McpError
+from fairlead_tools.otel.log_records import OtlpEvents
 from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
 from rig.harness import Goal, Report, Sample, Settings, interleaved, ratios
 from rig.loadtools import Load, run_load
@@ -111,8 +115,33 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: denials, of a call that is allowed": audited(denials),
         "audit: all": audited(everything),
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
+        "audit: its record for OTLP, in the same thread": recorded(entry),
+        "trace: exemplars of a call and of its tier": exemplified(),
         "trace: from the headers of a request to its server": lambda: carried(params, Asked.headers),
     }
+
+
+def recorded(entry: AuditEntry) -> Callable[[], None]:
+    """An entry whose line goes to OpenTelemetry's SDK too, which has nobody to hand it to."""
+    events, line = (
+        OtlpEvents(LoggerProvider(shutdown_on_exit=False).get_logger("bench")),
+        line_of(entry, lambda raw: {}),
+    )
+    return lambda: events.emit(event_of(entry, line, 1))
+
+
+def exemplified() -> Callable[[], None]:
+    """What a call that is traced adds to histograms, beside what all calls do."""
+    book = MetricsRegistry()
+    book.budgets({"fast": 500})
+    recorder = book.recorder("tools/call", "add", "default/demo")
+    recorder.record(MANY)
+
+    def call() -> None:
+        recorder.exemplify(MANY, "", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        book.exemplify_wait("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+
+    return call
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:
