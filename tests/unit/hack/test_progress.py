@@ -69,3 +69,10 @@ def test_a_loop_that_is_left_early_leaves_the_terminal_as_it_was() -> None:
     code, shown = in_terminal("-c", LOOP.replace("found.append(one)", "sys.exit(3)"), str(HACK))
     assert code == 3
     assert shown.rstrip().endswith("\x1b[2K") or "\x1b[?25h" in shown  # the cursor is shown again
+
+
+def test_a_verb_may_be_in_another_folder_when_it_shows_progress(tmp_path: Path) -> None:
+    script = 'cd "$0/.." && . hack/env.sh && cd "$1" && with_progress "making x" touch made'
+    done = subprocess.run(["bash", "-c", script, HACK, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "making x …\nmaking x: 0 s\n")
+    assert (tmp_path / "made").exists()
