@@ -154,7 +154,7 @@ def recorded(entry: AuditEntry) -> Callable[[], None]:
 
 
 def exemplified() -> Callable[[], None]:
-    """What a call that is traced adds to histograms, beside what all calls do."""
+    """Exemplars that a traced call adds to histograms, beside what all calls do."""
     book = MetricsRegistry()
     book.budgets({"fast": 500})
     recorder = book.recorder("tools/call", "add", "default/demo")
