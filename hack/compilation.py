@@ -28,6 +28,8 @@ COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
 GROUP: Final = "fairlead_path"
 """Name of the extension that holds the code of all MODULES: `GROUP__mypyc`, at the top of site-packages."""
+_STAMP: Final = "state"
+"""File of a folder of extensions with what they were made of."""
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
     "fairlead_gateway/calls/attempts.py",
@@ -106,20 +108,20 @@ def compile_into(folder: Path) -> None:
 
 
 def compile_tree(folder: Path) -> None:
-    """Both packages with their extensions in `folder`, to be put in front of the sources on Python's path. Nothing is
-    done when they are there and nothing has changed.
-    """
-    print(folder)
-    stamp, state = folder / "state", _state()
-    if stamp.exists() and stamp.read_text() == state:
-        return
-    print("compiling the path of a call: about a minute", file=sys.stderr)
+    """Both packages with their extensions in `folder`, to be put in front of the sources on Python's path."""
+    state = _state()
     shutil.rmtree(folder, ignore_errors=True)
     compile_into(folder)
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(SOURCES / package, folder / package, dirs_exist_ok=True, ignore=ignored)
-    stamp.write_text(state)
+    (folder / _STAMP).write_text(state)
+
+
+def is_current(folder: Path) -> bool:
+    """Whether `compile_tree` has been there, and nothing has changed since."""
+    stamp = folder / _STAMP
+    return stamp.exists() and stamp.read_text() == _state()
 
 
 def _state() -> str:
@@ -182,5 +184,7 @@ if __name__ == "__main__":
     command, where = sys.argv[1:]
     if command == "--into":
         _compile(Path(where))
+    elif command == "--current":
+        sys.exit(not is_current(Path(where)))
     else:
         compile_tree(Path(where).resolve())

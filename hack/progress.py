@@ -1,9 +1,12 @@
-"""Runs a command that takes a while, with what it does and how long it has taken; its output is shown where it fails.
+"""Shows how far work has come that takes a while. All goes to standard error.
 
     python hack/progress.py TEXT COMMAND…
 
-In a terminal: one line with a spinner, the time and the command's last line. Elsewhere, as in CI, plain lines: TEXT
-first, then the command's own output, and the time it took. All goes to standard error. The exit code is the command's.
+runs a command, with what it does and how long it has taken. In a terminal: one line with a spinner, the time and the
+command's last line; its output is shown where it fails. Elsewhere, as in CI, plain lines: TEXT first, then the
+command's own output, and the time it took. The exit code is the command's.
+
+`counted` shows a bar for a loop, in a terminal alone.
 """
 
 from __future__ import annotations
@@ -12,11 +15,21 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+T = TypeVar("T")
 
 KEPT: Final = 200
 """Lines of output that are shown where the command fails."""
@@ -48,6 +61,27 @@ def run(text: str, command: Sequence[str], console: Console) -> int:
     if code:
         console.print(f"{text} failed:", *lines, sep="\n", markup=False, highlight=False)
     return code
+
+
+def counted(text: str, items: Sequence[T], console: Console) -> Iterator[T]:
+    """The items, one after the other, with a bar that is drawn between two of them: no thread of it runs beside what
+    is measured. Nothing is shown outside of a terminal.
+    """
+    if not console.is_terminal:
+        yield from items
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    # what is printed meanwhile goes where it is meant to go
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
+        task = progress.add_task(text, total=len(items))
+        progress.refresh()
+        for item in items:
+            yield item
+            progress.advance(task)
+            progress.refresh()
 
 
 _LAST_LINE: Final = TextColumn("{task.fields[line]}", style="dim", markup=False)

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.lines import line_of
+from fairlead_gateway.audit.lines import Teller, line_of
 from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.context.memory import MemoryStore
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 SERVICE = "fairlead-gateway"
 """Name of the service in traces, metrics and logs, unless OTEL_SERVICE_NAME gives another."""
 KEY_BYTES = 32
+_NO_LOGS = (
+    "FAIRLEAD_AUDIT_OTLP is set, and logs are not exported: set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_LOGS_EXPORTER to "
+    "otlp, and install fairlead[otel]"
+)
 
 
 class Governance(Collector):
@@ -59,10 +63,11 @@ class Governance(Collector):
         caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
-        self.auditor = _auditor(settings)
-        """None where the audit log is off."""
+        tell = None if settings.audit == "off" else _teller(settings)
         self.pipelines = opened(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
+        self.auditor = None if tell is None else _auditor(settings, tell, self.pipelines)
+        """None where the audit log is off."""
         self.spans = spans_of(self.pipelines)
         """None where calls are not traced."""
 
@@ -114,9 +119,9 @@ def _audited(writer: Writer) -> Iterable[Metric]:
 
 
 def _exported(pipelines: Pipelines) -> Iterable[Metric]:
-    text = "Spans, log records and readings of the metrics that a collector of OpenTelemetry took, by signal"
+    text = "Spans, log records, audit lines and readings of the metrics that a collector of OpenTelemetry took"
     sent = CounterMetricFamily("fairlead_otel_exported", text, labels=["signal"])
-    text = "Spans, log records and readings of the metrics lost on their way to a collector: queue_full, export_failed"
+    text = "Spans, log records, audit lines and readings lost on their way to a collector: queue_full, export_failed"
     lost = CounterMetricFamily("fairlead_otel_dropped", text, labels=["signal", "reason"])
     for deliveries in pipelines.deliveries:
         sent.add_metric([deliveries.signal], deliveries.sent)
@@ -179,9 +184,8 @@ def configured_proxies(settings: Settings) -> TrustedProxies:
         raise BadSetting(str(error)) from error
 
 
-def _auditor(settings: Settings) -> Auditor | None:
-    if settings.audit == "off":
-        return None
+def _teller(settings: Settings) -> Teller:
+    """Renders arguments for lines of the audit log. Raises BadSetting."""
     mode = settings.audit_arguments
     if mode == "redact" and not settings.audit_redact:
         raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
@@ -189,6 +193,18 @@ def _auditor(settings: Settings) -> Auditor | None:
         paths = [read_path(path) for path in settings.audit_redact]
     except BadPath as error:
         raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
-    tell = teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+    return teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+
+
+def _auditor(settings: Settings, tell: Teller, pipelines: Pipelines | None) -> Auditor:
+    """Raises BadSetting."""
+    emit = None
+    if settings.audit_otlp:
+        emit = None if pipelines is None else pipelines.open_audit()
+        if emit is None:
+            if pipelines is not None:
+                pipelines.close()
+            raise BadSetting(_NO_LOGS)
     sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
-    return Auditor(Writer(sink, partial(line_of, tell=tell), time.time), settings.audit, mode)
+    writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
+    return Auditor(writer, settings.audit, settings.audit_arguments)

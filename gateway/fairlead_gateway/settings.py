@@ -253,6 +253,8 @@ class Settings(EnvironmentSettings):
     """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
     audit_redact: CommaSeparated = ()
     """Paths into arguments, such as `user.password`, `*.token` or `**.secret`."""
+    audit_otlp: bool = False
+    """Whether its lines also go out by OTLP, where logs do (`OTEL_EXPORTER_OTLP_ENDPOINT`)."""
     audit_key: str = ""
     """Secret key of the hashes. Without it every process takes one of its own, and only its own hashes compare."""
     rest_processes: Annotated[int, Field(ge=0, le=64)] = 1

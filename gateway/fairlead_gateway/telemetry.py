@@ -184,6 +184,12 @@ class MetricsRegistry:
             if nanoseconds > wait.limit_ns:
                 wait.breaches += 1
 
+    def exemplify_wait(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
+        """Keep a span as the exemplar of waits of that tier that took about as long."""
+        wait = self.waits.get(tier) if tier is not None else None
+        if wait is not None:
+            wait.series.exemplify(nanoseconds, trace_id, span_id)
+
     def reject(self, status: int) -> None:
         self.rejected[status] = self.rejected.get(status, 0) + 1
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead_gateway.telemetry import OTHER, Histogram
+from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_models.providers import ModelTarget
 from fairlead_models.token_usage import TokenUsage
 
@@ -20,6 +21,14 @@ MAX_PRINCIPALS: Final = 500
 TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
 """Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
 DEFINITION, RESULT = "definition", "result"
+
+
+def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
+    """Count a duration, with its span as the exemplar of its bucket."""
+    nanoseconds = round(seconds * 1e9)
+    histogram.observe(nanoseconds)
+    if span is not None:
+        histogram.exemplify(nanoseconds, span.trace_id, span.span_id)
 
 
 class TokenHistogram:
@@ -100,11 +109,19 @@ class ModelMetrics:
         series.written += usage.written
         series.dollars += dollars
 
-    def ended(self, target: ModelTarget | None, outcome: str, error: str, seconds: float) -> None:
-        """Count one request. `outcome` and `error`, empty for none, are from closed sets."""
+    def ended(
+        self, target: ModelTarget | None, outcome: str, error: str, seconds: float, span: SpanIds | None = None
+    ) -> None:
+        """Count one request. `outcome` and `error`, empty for none, are from closed sets. `span`: its own, where it has
+        one that is exported.
+        """
         series = self.of(target)
         series.outcomes[outcome] += 1
-        series.durations.setdefault(error, Histogram()).observe(round(seconds * 1e9))
+        observe(series.durations.setdefault(error, Histogram()), seconds, span)
+
+    def first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
+        """Count the time until the client of a stream got the first part of the answer. `span` as for `ended`."""
+        observe(self.of(target).first_token, seconds, span)
 
     def tools(self, part: str, tokens: Mapping[str, int]) -> None:
         """Count tokens of definitions or of results, by tool."""

@@ -18,7 +18,7 @@ from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.limiter import Limited
-from fairlead_gateway.tracing.spans import ModelSpan, Spans
+from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
 from fairlead_models.model_metrics import DEFINITION, RESULT, ModelMetrics
 from fairlead_models.providers import ModelTarget
@@ -144,7 +144,7 @@ class RequestRecord:
         if not self._first_token_seen and self._target is not None:
             self._first_token_seen = True
             seconds = self._records.clock() - self._began
-            self._records.metrics.of(self._target).first_token.observe(round(seconds * 1e9))
+            self._records.metrics.first_token(self._target, seconds, self._span_ids)
 
     def round_finished(self, usage: Mapping[str, Any]) -> None:
         """A round is over. `usage` is the provider's, summed over all rounds."""
@@ -176,7 +176,7 @@ class RequestRecord:
         records.metrics.in_flight -= 1
         if self._span is not None:
             self._span.end("" if outcome in _WELL else outcome)
-        records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds)
+        records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids)
         if records.auditor is not None:
             records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
 
@@ -196,6 +196,10 @@ class RequestRecord:
             dollars = price.dollars(target.model, usage.input, usage.output, usage.cached, usage.written)
         self._records.metrics.round(self.origin.identity.principal, target, usage, dollars)
         self._records.metrics.tools(DEFINITION, self._definitions)
+
+    @property
+    def _span_ids(self) -> SpanIds | None:
+        return None if self._span is None else self._span.ids
 
     def _use(self) -> ModelUse:
         target, used = self._target, self.used

@@ -16,6 +16,7 @@ from fairlead_gateway.audit.arguments import Mode
 from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision, ModelUse
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT
 from fairlead_tools.refusal import RATE_LIMITED
 
@@ -65,10 +66,11 @@ class Auditor:
         size: int,
         limited: str = "",
         denied: str = "",
+        span: SpanIds | None = None,
     ) -> None:
         """A call of a tool, or another request to a server, is over. `outcome` is empty where all is well, `size` that
         of the result in bytes; `server` is None for a tool of the gateway's own. `limited` names the limit that refused
-        it, `denied` the rules of policies that did.
+        it, `denied` the rules of policies that did. `span`: the call's own, where it has one that is exported.
         """
         if limited or denied:
             decision: Decision = LIMITED if limited else DENIED
@@ -83,6 +85,7 @@ class Auditor:
                 limited or denied, seconds,
                 size, asked.headers.get(TRACEPARENT, b""), _own(params.get("_meta")),
                 _own(arguments) if self._with_arguments else None, 0 if arguments is None else len(arguments),
+                span=span,
             )
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.tracing.spans import SpanIds
 
 Decision = Literal["allowed", "denied", "limited", "refused"]
 ALLOWED: Final = "allowed"
@@ -66,6 +67,13 @@ class AuditEntry(msgspec.Struct, gc=False):
     """HTTP status, where the request was turned away before it became an operation."""
     model: ModelUse | None = None
     """Where a model was asked."""
+    span: SpanIds | None = None
+    """Span of the call, where it is exported."""
+
+    @property
+    def event(self) -> Literal["call", "model", "request"]:
+        """Kind of the entry: a call, a request to models, or a request that was turned away."""
+        return "request" if self.status else "call" if self.model is None else "model"
 
     @property
     def weight(self) -> int:

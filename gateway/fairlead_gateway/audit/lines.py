@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.audit.entry import AuditEntry, ModelUse
-from fairlead_gateway.tracing.trace import trace_id
+from fairlead_gateway.tracing.trace import TracePlace, place
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
@@ -31,7 +31,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     identity = entry.identity
     members: dict[str, Any] = {
         "time": when(entry.at),
-        "event": "request" if entry.status else "model" if entry.model is not None else "call",
+        "event": entry.event,
         "decision": entry.decision,
         "principal": identity.principal,
         "agent": identity.agent,
@@ -54,12 +54,19 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     if entry.model is None and not entry.status:
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
-    trace = trace_id(entry.traceparent, entry.meta)
-    if trace:
-        members["traceId"] = trace
+    trace = place_of(entry)
+    if trace is not None:
+        members["traceId"] = trace.trace_id
     if entry.arguments is not None:
         members.update(tell(entry.arguments))
     return written(members)
+
+
+def place_of(entry: AuditEntry) -> TracePlace | None:
+    """Span of the gateway that the entry is of, or else the client's that asked; None outside of a trace."""
+    if entry.span is not None:
+        return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)
+    return place(entry.traceparent, entry.meta)
 
 
 def _model(use: ModelUse) -> dict[str, Any]:

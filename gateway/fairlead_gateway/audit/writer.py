@@ -1,7 +1,8 @@
 """Writes the audit log in a thread, so that no call waits for a disk.
 
 Made by `audit.auditor`. The buffer is bounded: what comes while it is full is lost and counted, and so is what cannot
-be written; the next line that is written says how many are missing before it.
+be written; the next line that is written says how many are missing before it. Where a collector of OpenTelemetry gets
+entries too, a disk that is full costs it none, nor does a collector that is gone cost a line.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.audit.entry import AuditEntry
+from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import lost_line
 from fairlead_gateway.audit.sink import Sink
+from fairlead_tools.otel.events import EmitEvent
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +32,18 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class Writer:
-    """Writes the audit log in a thread. `render` makes a line, in the thread; `now` is in seconds since the epoch."""
+    """Writes the audit log in a thread. `render` makes a line, in the thread; `now` is in seconds since the epoch.
+    `emit` takes an event for each entry, written or not.
+    """
 
     def __init__(
-        self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY
-    ) -> None:
+        self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY,
+        emit: EmitEvent | None = None,
+    ) -> None:  # fmt: skip
         self._sink = sink
+        self._emit = emit
+        self._numbered = 0
+        """Entries that events were made of."""
         self._render = render
         self._now = now
         self._capacity = capacity
@@ -103,10 +112,11 @@ class Writer:
     def _write(self, entries: list[AuditEntry]) -> None:
         lost = self.overflowed + self.failed
         lines = [self._line(entry) for entry in entries]
-        if lost > self._missing:
-            lines.insert(0, lost_line(self._now(), lost - self._missing))
+        untold = [lost_line(self._now(), lost - self._missing)] if lost > self._missing else []
+        if self._emit is not None:
+            self._tell(self._emit, entries, lines)
         try:
-            self._sink.write(b"".join(lines))
+            self._sink.write(b"".join(untold + lines))
         except OSError as error:
             self.failed += len(entries)
             if self._working:
@@ -119,6 +129,16 @@ class Writer:
         if not self._working:
             self._working = True
             log.warning("The audit log is written again")
+
+    def _tell(self, emit: EmitEvent, entries: list[AuditEntry], lines: list[bytes]) -> None:
+        """Emit events; numbers are left out for entries that there was no room for."""
+        first = self._numbered + self.overflowed + 1
+        self._numbered += len(entries)
+        for number, (entry, line) in enumerate(zip(entries, lines, strict=True), first):
+            try:
+                emit(event_of(entry, line, number))
+            except Exception:
+                log.exception("A line of the audit log could not be exported")
 
     def _line(self, entry: AuditEntry) -> bytes:
         try:

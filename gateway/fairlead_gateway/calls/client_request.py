@@ -157,12 +157,13 @@ class ClientRequest(GuardedRequest):
         seconds = context.clock() - self.started
         took = int(seconds * 1e9)
         route.recorder.record(took, error_type)
-        if self.span is not None:
-            ids = self.span.ids
-            if ids is not None:
-                route.recorder.exemplify(took, error_type, ids.trace_id, ids.span_id)
         if route.tool is not None:
             context.metrics.waited(self.exchange.tier, took)
+        span = None if self.span is None else self.span.ids
+        if span is not None:
+            route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
+            if route.tool is not None:
+                context.metrics.exemplify_wait(self.exchange.tier, took, span.trace_id, span.span_id)
         if self.limit:
             context.metrics.limit(self.limit)
         auditor = context.auditor
@@ -170,5 +171,5 @@ class ClientRequest(GuardedRequest):
             request = self.request
             auditor.called(
                 self.exchange, request.method, route.server.key, route.name, request.params, error_type, seconds,
-                sum(map(len, body)), self.limit, self.denied,
+                sum(map(len, body)), self.limit, self.denied, span,
             )  # fmt: skip

@@ -45,10 +45,7 @@ class OtelCallSpan:
 
     @property
     def ids(self) -> SpanIds | None:
-        found = self._span.get_span_context()
-        if not found.trace_flags.sampled:
-            return None
-        return SpanIds(f"{found.trace_id:032x}", f"{found.span_id:016x}")
+        return _ids_of(self._span)
 
     def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
         self.attempt_over()
@@ -76,6 +73,10 @@ class OtelModelSpan:
         self._round: Span | None = None
         self.traceparent = _trace_of(span).parent
 
+    @property
+    def ids(self) -> SpanIds | None:
+        return _ids_of(self._span)
+
     def round_began(self, provider: str, model: str) -> str:
         self.round_ended()
         attributes = {
@@ -98,6 +99,14 @@ class OtelModelSpan:
     def end(self, error_type: str) -> None:
         self.round_ended(error_type)
         _finish(self._span, error_type)
+
+
+def _ids_of(span: Span) -> SpanIds | None:
+    """None where its trace is not sampled."""
+    found = span.get_span_context()
+    if not found.trace_flags.sampled:
+        return None
+    return SpanIds(f"{found.trace_id:032x}", f"{found.span_id:016x}")
 
 
 def _trace_of(span: Span) -> Trace:

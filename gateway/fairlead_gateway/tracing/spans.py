@@ -49,6 +49,11 @@ class ModelSpan(Protocol):
     traceparent: bytes
     """Context that calls of tools within the request get (W3C Trace Context)."""
 
+    @property
+    def ids(self) -> SpanIds | None:
+        """Its ids; None where its trace is not sampled."""
+        ...
+
     def round_began(self, provider: str, model: str) -> str:
         """A round is sent to a model; the `traceparent` of its span."""
         ...

@@ -57,10 +57,23 @@ def named(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace 
     return None if parent is None else _checked(parent, state or b"")
 
 
-def trace_id(parent: bytes, meta: Raw | None) -> str:
-    """32 hexadecimal digits; empty for no trace."""
+class TracePlace(msgspec.Struct, frozen=True):
+    """A span by its ids, in hexadecimal digits."""
+
+    trace_id: str
+    span_id: str
+    sampled: bool
+
+
+def place(parent: bytes, meta: Raw | None) -> TracePlace | None:
+    """The caller's span, of a request with this `traceparent` header, empty for none, and this `_meta`; None for no
+    trace.
+    """
     found = named(parent or None, None, meta)
-    return "" if found is None else found.parent[3:35].decode()
+    if found is None:
+        return None
+    text = found.parent.decode()
+    return TracePlace(text[3:35], text[36:52], sampled=bool(int(text[53:55], 16) & 1))
 
 
 def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
@@ -14,14 +14,17 @@ from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult,
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from fairlead_tools.otel.environment import Signal
-
 log = logging.getLogger(__name__)
 
+Delivered = Literal["traces", "metrics", "logs", "audit"]
+"""Labels of deliveries: the signals, and the audit log, whose log records have a queue of their own."""
 QUEUE_FULL: Final = "queue_full"
-"""Reason of a loss: as many items waited as may wait."""
+"""Reason of a loss: as many items, or bytes of them, waited as may wait."""
 EXPORT_FAILED: Final = "export_failed"
 """Reason of a loss: the collector did not take them, after all attempts."""
+MAX_BYTES: Final = 32 << 20
+"""Bytes of the bodies of log records that may wait."""
+_WORDS: Final = {"audit": "lines of the audit log"}
 _SDK_LOG: Final = "opentelemetry.exporter"
 MAX_REASON: Final = 320
 """Characters of what the exporter says of a failure."""
@@ -32,37 +35,46 @@ class Deliveries:
     (`admit`), and by one that sends them (`ended`).
     """
 
-    def __init__(self, signal: Signal, endpoint: str, capacity: int = 0) -> None:
-        """`capacity`: items that may wait."""
+    def __init__(self, signal: Delivered, endpoint: str, capacity: int = 0, capacity_bytes: int = MAX_BYTES) -> None:
+        """`capacity`: items that may wait; `capacity_bytes`: bytes of those that are admitted with a size."""
         self.signal = signal
         self._endpoint = endpoint or "this machine"
         self._capacity = capacity
+        self._capacity_bytes = capacity_bytes
         self._admitted = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
         self.sent = 0
         self.lost = {QUEUE_FULL: 0, EXPORT_FAILED: 0}
         self.failing = False
         """Whether the last delivery failed."""
 
-    def admit(self) -> bool:
-        """Whether there is room for one more item, which is counted as lost where there is none."""
-        if self._admitted - self.sent - self.lost[EXPORT_FAILED] >= self._capacity:
+    def admit(self, size: int = 0) -> bool:
+        """Whether there is room for one more item of that many bytes, which is counted as lost where there is none."""
+        waiting = self._admitted - self.sent - self.lost[EXPORT_FAILED]
+        if waiting >= self._capacity or self._bytes_in - self._bytes_out + size > self._capacity_bytes:
             self.lost[QUEUE_FULL] += 1
             return False
         self._admitted += 1
+        self._bytes_in += size
         return True
 
-    def ended(self, items: int, *, well: bool, reason: str = "") -> None:
-        """Count a delivery that ended, and warn where it is the first that failed since one went well."""
+    def ended(self, items: int, size: int = 0, *, well: bool, reason: str = "") -> None:
+        """Count a delivery of that many bytes that ended, and warn where it is the first that failed since one went
+        well.
+        """
+        self._bytes_out += size
+        what = _WORDS.get(self.signal, self.signal)
         if well:
             self.sent += items
             if self.failing:
-                log.warning("OpenTelemetry: %s reach %s again", self.signal, self._endpoint)
+                log.warning("OpenTelemetry: %s reach %s again", what, self._endpoint)
         else:
             self.lost[EXPORT_FAILED] += items
             if not self.failing:
                 log.warning(
                     "OpenTelemetry: %s do not reach %s%s. Calls go on; what does not arrive is dropped and counted, "
-                    "and nothing more is said until it arrives again", self.signal, self._endpoint,
+                    "and nothing more is said until it arrives again", what, self._endpoint,
                     f" ({reason})" if reason else "",
                 )  # fmt: skip
         self.failing = not well
@@ -108,8 +120,8 @@ class _Counting(Generic[E]):
         self._deliveries = deliveries
         self._reasons = reasons
 
-    def _ended(self, items: int, *, well: bool) -> None:
-        self._deliveries.ended(items, well=well, reason=self._reasons.take())
+    def _ended(self, items: int, size: int = 0, *, well: bool) -> None:
+        self._deliveries.ended(items, size, well=well, reason=self._reasons.take())
 
 
 class CountedSpans(_Counting[SpanExporter], SpanExporter):
@@ -127,6 +139,11 @@ class CountedSpans(_Counting[SpanExporter], SpanExporter):
         self._inner.shutdown()
 
 
+def body_size(body: object) -> int:
+    """Characters of a log record's body: what of it may be long is text."""
+    return len(body) if isinstance(body, str) else 0
+
+
 class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
     """Exporter of log records with counts."""
 
@@ -135,7 +152,8 @@ class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
         try:
             result = self._inner.export(batch)
         finally:
-            self._ended(len(batch), well=result is LogRecordExportResult.SUCCESS)
+            size = sum(body_size(each.log_record.body) for each in batch)
+            self._ended(len(batch), size, well=result is LogRecordExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:

@@ -1,4 +1,4 @@
-"""Log records of Python's `logging` as those of OpenTelemetry, with the trace that they belong to."""
+"""Records of Python's `logging`, and events, as log records of OpenTelemetry, with the trace that they belong to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from opentelemetry.util.types import AnyValue
 
 from fairlead_api.logs import SPAN_ID, TRACE_ID
+from fairlead_tools.otel.events import LogEvent
 
 MAX_BODY: Final = 16 << 10
 """Characters of one record's message, and of its traceback."""
@@ -51,10 +52,28 @@ class OtlpLogHandler(logging.Handler):
         )  # fmt: skip
 
 
-def context_of(trace_id: str, span_id: str) -> Context | None:
+class OtlpEvents:
+    """Hands events to OpenTelemetry's SDK, which queues them."""
+
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
+
+    def emit(self, event: LogEvent) -> None:
+        """Queue an event. Never blocks."""
+        self._logger.emit(
+            LogRecord(
+                timestamp=int(event.at * 1e9), observed_timestamp=time.time_ns(), event_name=event.name,
+                severity_number=SeverityNumber.WARN if event.warns else SeverityNumber.INFO,
+                severity_text="WARN" if event.warns else "INFO", body=event.body, attributes=event.attributes,
+                context=context_of(event.trace_id, event.span_id, sampled=event.sampled) or Context(),
+            )
+        )  # fmt: skip
+
+
+def context_of(trace_id: str, span_id: str, *, sampled: bool = True) -> Context | None:
     """Context of a span by its ids in hexadecimal digits; None without a trace."""
     if not trace_id:
         return None
-    flags = TraceFlags(TraceFlags.SAMPLED)
+    flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     span = SpanContext(int(trace_id, 16), int(span_id or "0", 16), is_remote=False, trace_flags=flags)
     return set_span_in_context(NonRecordingSpan(span), Context())

@@ -23,13 +23,16 @@ from fairlead_tools.otel.deliveries import (
     CountedLogs,
     CountedMetrics,
     CountedSpans,
+    Delivered,
     Deliveries,
     ExporterReasons,
+    body_size,
     quiet_exporters,
 )
 from fairlead_tools.otel.environment import Protocol, Signal, endpoint
+from fairlead_tools.otel.events import EmitEvent
 from fairlead_tools.otel.exporters import log_exporter, metric_exporter, span_exporter
-from fairlead_tools.otel.log_records import OtlpLogHandler
+from fairlead_tools.otel.log_records import OtlpEvents, OtlpLogHandler
 from fairlead_tools.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ INTERVAL_S: Final = 60.0
 """Seconds between two readings of the metrics, unless OTEL_METRIC_EXPORT_INTERVAL says otherwise, in milliseconds."""
 SCOPE: Final = "fairlead"
 """Name of the instrumentation scope."""
+AUDIT_SCOPE: Final = "fairlead.audit"
+"""Name of the audit log's."""
 
 
 class _BoundedSpans(BatchSpanProcessor):
@@ -66,7 +71,7 @@ class _BoundedLogs(BatchLogRecordProcessor):
         self._deliveries = deliveries
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
-        if self._deliveries.admit():
+        if self._deliveries.admit(body_size(log_record.log_record.body)):
             super().on_emit(log_record)
 
 
@@ -87,13 +92,15 @@ class Pipelines:
         """Exporter of metrics; None where they are not exported."""
         self._interval_s = _number(environ, "OTEL_METRIC_EXPORT_INTERVAL", round(INTERVAL_S * 1000)) / 1000
         self._handler: OtlpLogHandler | None = None
+        self._environ = environ
+        self._logs_by = signals.get("logs")
         self._closings: list[tuple[Callable[[], None], Callable[[], None]]] = []
         """For each signal, what sends the rest, and what ends an attempt to."""
         reasons = quiet_exporters()
         if "traces" in signals:
             self._open_traces(signals["traces"], environ, reasons)
-        if "logs" in signals:
-            self._open_logs(signals["logs"], environ, reasons)
+        if self._logs_by is not None:
+            self.logger_provider = self._opened_logs("logs", self._logs_by)
         if "metrics" in signals:
             self._open_metrics(signals["metrics"], environ, reasons)
 
@@ -105,13 +112,16 @@ class Pipelines:
         self.tracer_provider.add_span_processor(_BoundedSpans(exporter, deliveries, capacity, batch))
         self._closings.append((self.tracer_provider.shutdown, exporter.shutdown))
 
-    def _open_logs(self, protocol: Protocol, environ: Mapping[str, str], reasons: ExporterReasons) -> None:
-        capacity, batch = _limits(environ, "OTEL_BLRP")
-        deliveries = self._counted("logs", environ, capacity)
-        exporter = CountedLogs(log_exporter(protocol), deliveries, reasons)
-        self.logger_provider = LoggerProvider(resource=self.resource, shutdown_on_exit=False)
-        self.logger_provider.add_log_record_processor(_BoundedLogs(exporter, deliveries, capacity, batch))
-        self._closings.append((self.logger_provider.shutdown, exporter.shutdown))
+    def _opened_logs(self, delivered: Delivered, protocol: Protocol) -> LoggerProvider:
+        """Provider of log records with a queue of its own."""
+        capacity, batch = _limits(self._environ, "OTEL_BLRP")
+        deliveries = Deliveries(delivered, endpoint(self._environ, "logs"), capacity)
+        self.deliveries.append(deliveries)
+        exporter = CountedLogs(log_exporter(protocol), deliveries, quiet_exporters())
+        provider = LoggerProvider(resource=self.resource, shutdown_on_exit=False)
+        provider.add_log_record_processor(_BoundedLogs(exporter, deliveries, capacity, batch))
+        self._closings.append((provider.shutdown, exporter.shutdown))
+        return provider
 
     def _open_metrics(self, protocol: Protocol, environ: Mapping[str, str], reasons: ExporterReasons) -> None:
         self.metrics = CountedMetrics(metric_exporter(protocol), self._counted("metrics", environ, 1), reasons)
@@ -126,6 +136,14 @@ class Pipelines:
         if self.logger_provider is not None and self._handler is None:
             self._handler = OtlpLogHandler(self.logger_provider.get_logger(SCOPE, VERSION))
             logging.getLogger().addHandler(self._handler)
+
+    def open_audit(self) -> EmitEvent | None:
+        """Begin to export the events of an audit log, which share no queue with the process's log; None where logs are
+        not exported.
+        """
+        if self._logs_by is None:
+            return None
+        return OtlpEvents(self._opened_logs("audit", self._logs_by).get_logger(AUDIT_SCOPE, VERSION)).emit
 
     def read_metrics(self, registry: CollectorRegistry) -> None:
         """Export the metrics of a registry from now on; no-op where metrics are not exported."""

@@ -12,26 +12,32 @@ import heapq
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult, SimpleLogRecordProcessor
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
+from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.trace import TRACEPARENT, carried
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard
 from fairlead_mcp.errors import McpError
+from fairlead_tools.otel.log_records import OtlpEvents
 from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
 from rig.harness import Goal, Report, Sample, Settings, interleaved, ratios
 from rig.loadtools import Load, run_load
@@ -39,6 +45,8 @@ from rig.processes import Stage, cores
 
 MANY = 10**9
 LIMITED = {"FAIRLEAD_AGENT_CALLS_PER_MINUTE": str(MANY), "FAIRLEAD_AGENT_CONCURRENCY": str(MANY)}
+RECORDS = 512
+"""Log records of one request to a collector, as OpenTelemetry's SDK has it."""
 OUTSTANDING, PLACES, SERVICE_SECONDS, POLITE = 500, 16, 0.05, 9
 KEY = ServerKey("default", "demo")
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -111,8 +119,52 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: denials, of a call that is allowed": audited(denials),
         "audit: all": audited(everything),
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
+        "audit: its record for OTLP, made and encoded, in threads": recorded(entry),
+        "trace: exemplars of a call and of its tier": exemplified(),
         "trace: from the headers of a request to its server": lambda: carried(params, Asked.headers),
     }
+
+
+class Encoder(LogRecordExporter):
+    """Encodes records as an exporter to a collector does, so many at a time, and sends them nowhere."""
+
+    def __init__(self) -> None:
+        self._batch: list[ReadableLogRecord] = []
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        self._batch += batch
+        if len(self._batch) >= RECORDS:
+            encode_logs(self._batch).SerializeToString()
+            self._batch = []
+        return LogRecordExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Nothing to end."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return True
+
+
+def recorded(entry: AuditEntry) -> Callable[[], None]:
+    """An entry whose line goes out by OTLP too: the record, and its encoding."""
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(Encoder()))
+    events, line = OtlpEvents(provider.get_logger("bench")), line_of(entry, lambda raw: {})
+    return lambda: events.emit(event_of(entry, line, 1))
+
+
+def exemplified() -> Callable[[], None]:
+    """Exemplars that a traced call adds to histograms, beside what all calls do."""
+    book = MetricsRegistry()
+    book.budgets({"fast": 500})
+    recorder = book.recorder("tools/call", "add", "default/demo")
+    recorder.record(MANY)
+
+    def call() -> None:
+        recorder.exemplify(MANY, "", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        book.exemplify_wait("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+
+    return call
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:

@@ -34,7 +34,7 @@ from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_mcp import jsonrpc
 from gateway.gateways import STRICT, TOOLS, VERSIONS, contents, world, write_documents
 from gateway.workloads import CAPABLE, DECLARED, STREAMED, STREAMS_FIRST, STRICT_ARGUMENTS, TOKEN
-from rig.harness import Report, Sample, Settings, Unmeasurable
+from rig.harness import Report, Sample, Settings, Unmeasurable, in_rounds
 from rig.processes import become_realtime
 
 CONNECTIONS = 64
@@ -260,7 +260,7 @@ async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
     """Every case, in turns, so that a disturbance meets all of them."""
     async with running(folder, loop) as (place, found):
         times: dict[Case, list[tuple[int, int]]] = {case: [] for case in found}
-        for _ in range((2 if settings.quick else 10) * settings.rounds):
+        for _ in in_rounds((2 if settings.quick else 10) * settings.rounds):
             for case, requests in found.items():
                 await place.settle(requests)
                 times[case] += [await place.once(requests) for _ in range(50)]

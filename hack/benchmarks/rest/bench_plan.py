@@ -17,7 +17,7 @@ from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.sizes import Sizes
 from rig.definitions import definition
-from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds
 
 TOOLS = 1000
 
@@ -59,7 +59,7 @@ def run(settings: Settings) -> Report:
         "refused": lambda: plan(route[:1], tools, ConversationTokens(0, 40_000), PlanLimits(), "o200k"),
     }
     times = 50 if settings.quick else 400
-    rounds = [{name: timed(work, times) for name, work in cases.items()} for _ in range(settings.rounds)]
+    rounds = [{name: timed(work, times) for name, work in cases.items()} for _ in in_rounds(settings.rounds)]
     worst = 0.0
     for name in cases:
         medians, tails = (Sample.of(each[name][part] for each in rounds) for part in (0, 1))

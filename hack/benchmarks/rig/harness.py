@@ -7,10 +7,14 @@ description. Nothing here starts a process.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from rich.console import Console
+
+from progress import counted
 
 T = TypeVar("T")
 
@@ -177,12 +181,19 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def interleaved(targets: Sequence[T], rounds: int) -> list[tuple[int, T]]:
-    """(round, target): every round has every target once, each round begins with the next one.
+def interleaved(targets: Sequence[T], rounds: int) -> Iterator[tuple[int, T]]:
+    """(round, target): every round has every target once, each round begins with the next one. A terminal shows how far
+    it is.
 
     A drift of the machine then falls on all targets alike, and none always follows the same neighbor.
     """
-    return [(r, targets[(r + i) % len(targets)]) for r in range(rounds) for i in range(len(targets))]
+    order = [(r, targets[(r + i) % len(targets)]) for r in range(rounds) for i in range(len(targets))]
+    return counted(f"{rounds} rounds of {len(targets)}", order, Console(stderr=True))
+
+
+def in_rounds(rounds: int) -> Iterator[int]:
+    """Numbers of the rounds of what has one target. A terminal shows how far it is."""
+    return counted("rounds", range(rounds), Console(stderr=True))
 
 
 def ratios(mine: dict[int, float], other: dict[int, float]) -> Sample | None:

@@ -25,7 +25,7 @@ from fairlead_search.index import Bm25Index
 from fairlead_search.record import IndexedTool, record
 from fairlead_search.search_index import MemoryBackend, SearchBackend
 from rig.definitions import definition
-from rig.harness import Cell, Goal, Report, Sample, Settings
+from rig.harness import Cell, Goal, Report, Sample, Settings, in_rounds
 from search import compression
 from search.account import account
 from search.beside import beside
@@ -144,7 +144,7 @@ def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
     rng = random.Random(7)
     records = [record(str(place), "server", definition(place, rng)) for place in range(count)]
     rounds = []
-    for _ in range(settings.rounds):
+    for _ in in_rounds(settings.rounds):
         with backends() as places:
             begun = time.perf_counter()
             index = Bm25Index.of(records)

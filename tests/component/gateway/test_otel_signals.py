@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.metrics.exposition import DURATION, exposed
 from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
@@ -102,6 +103,22 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
     assert page.endswith("# EOF\n")
     assert plain_type == "text/plain; version=0.0.4; charset=utf-8"
     assert b" # {" not in plain
+
+
+async def test_what_a_tier_waited_for_has_an_exemplar_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        tiers = Rules(tiers=(Tier(name="fast", max_latency_ms=500),))
+        async with (
+            modern_server([tool("add")]) as server,
+            running(tmp_path, catalog("demo", server.url, tools=["add"]), tiers) as gateway,
+        ):
+            await ask(gateway, calling("demo__add").to("/mcp/fast"))
+            page = (await exposed(gateway.metrics, OPENMETRICS))[0].decode()
+        call = next(span for span in receiver.spans if span.kind == 2)
+    waits = [line for line in page.splitlines() if line.startswith("fairlead_tier_call_duration") and " # {" in line]
+    (line,) = waits
+    assert f'span_id="{call.span_id.hex()}",trace_id="{call.trace_id.hex()}"' in line
 
 
 async def test_a_real_prometheus_keeps_the_exemplars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_gateway.metrics.exposition import exposed
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -37,6 +38,7 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
             assert answer.status == 200
             told = [headers["traceparent"] for headers in world.model.headers]
             tool_told = world.called[0]["_meta"]["traceparent"]
+            page = (await exposed(world.gateway.metrics, "application/openmetrics-text"))[0].decode()
         request, first, call, attempt, second = spans = by_time(receiver)
     assert [span.name for span in spans] == [
         "POST /v1/chat/completions", "chat scripted", "tools/call add", "tools/call add", "chat scripted",
@@ -53,6 +55,9 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
     assert numbers(first) == {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 20}
     assert attributes(request)["http.route"] == "/v1/chat/completions"
     assert "s3cret" not in str(receiver.spans)
+    examples = [line.split("_seconds")[0] for line in page.splitlines() if request.span_id.hex() in line]
+    first_token = ["gen_ai_server_time_to_first_token"] if stream else []
+    assert sorted(examples) == ["gen_ai_server_request_duration", *first_token]
 
 
 async def test_a_provider_that_fails_is_an_error_of_the_round_and_of_the_request(

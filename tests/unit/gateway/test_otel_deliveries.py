@@ -19,6 +19,14 @@ def test_what_has_no_room_is_dropped_and_counted_until_something_was_sent() -> N
     assert [spans.admit() for _ in range(3)] == [True, True, False]
 
 
+def test_log_records_wait_for_as_many_bytes_as_there_may_be() -> None:
+    logs = Deliveries("audit", "http://collector", capacity=100, capacity_bytes=10)
+    assert [logs.admit(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
+    logs.ended(1, 6, well=False)
+    assert [logs.admit(size) for size in (7, 6)] == [False, True]
+    assert logs.lost == {QUEUE_FULL: 3, EXPORT_FAILED: 1}
+
+
 def test_a_collector_that_is_gone_is_one_warning_and_one_more_when_it_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -37,7 +37,7 @@ def test_numbers_keep_three_digits(value: float, shown: str) -> None:
 @given(st.integers(1, 6), st.integers(1, 6))
 def test_every_round_has_every_target_once_and_the_first_one_changes(count: int, rounds: int) -> None:
     targets = list(range(count))
-    order = interleaved(targets, rounds)
+    order = [*interleaved(targets, rounds)]
     for number_ in range(rounds):
         in_round = [target for round_, target in order if round_ == number_]
         assert sorted(in_round) == targets

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[3] / "hack" / "progress.py"
+HACK = Path(__file__).parents[3] / "hack"
+SCRIPT = HACK / "progress.py"
 WORKS = [sys.executable, "-c", "print('a line')"]
 FAILS = [sys.executable, "-c", "import sys; print('why'); sys.exit(3)"]
 
@@ -18,10 +19,10 @@ def test_elsewhere_there_are_plain_lines_and_nothing_on_standard_output() -> Non
     assert done.stderr == "compiling x …\na line\ncompiling x: 0 s\n"
 
 
-def in_terminal(*command: str) -> tuple[int, str]:
-    """Exit code, and all that the terminal got."""
+def in_terminal(*words: str) -> tuple[int, str]:
+    """Exit code of a Python, and all that the terminal got."""
     controller, inside = os.openpty()
-    with subprocess.Popen([sys.executable, SCRIPT, "compiling x", *command], stderr=inside) as process:
+    with subprocess.Popen([sys.executable, *words], stderr=inside) as process:
         os.close(inside)
         shown = b""
         try:
@@ -33,10 +34,45 @@ def in_terminal(*command: str) -> tuple[int, str]:
 
 
 def test_a_terminal_shows_what_is_done_and_what_failed_said() -> None:
-    code, shown = in_terminal(*WORKS)
+    code, shown = in_terminal(str(SCRIPT), "compiling x", *WORKS)
     assert code == 0
     assert "compiling x" in shown
     assert "0:00:0" in shown
-    code, shown = in_terminal(*FAILS)
+    code, shown = in_terminal(str(SCRIPT), "compiling x", *FAILS)
     assert code == 3
     assert shown.rstrip().endswith("compiling x failed:\r\nwhy")
+
+
+LOOP = """
+import sys
+from rich.console import Console
+sys.path.insert(0, sys.argv[1])
+from progress import counted
+found = []
+for one in counted("rounds", ["a", "b"], Console(stderr=True)):
+    found.append(one)
+    print("measured", file=sys.stderr)
+assert found == ["a", "b"]
+"""
+
+
+def test_a_loop_has_a_bar_in_a_terminal_and_elsewhere_shows_nothing_of_its_own() -> None:
+    code, shown = in_terminal("-c", LOOP, str(HACK))
+    assert code == 0
+    assert all(part in shown for part in ("rounds", "0/2", "1/2", "2/2"))
+    assert shown.count("measured") == 2
+    done = subprocess.run([sys.executable, "-c", LOOP, HACK], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "measured\nmeasured\n")
+
+
+def test_a_loop_that_is_left_early_leaves_the_terminal_as_it_was() -> None:
+    code, shown = in_terminal("-c", LOOP.replace("found.append(one)", "sys.exit(3)"), str(HACK))
+    assert code == 3
+    assert shown.rstrip().endswith("\x1b[2K") or "\x1b[?25h" in shown  # the cursor is shown again
+
+
+def test_a_verb_may_be_in_another_folder_when_it_shows_progress(tmp_path: Path) -> None:
+    script = 'cd "$0/.." && . hack/env.sh && cd "$1" && with_progress "making x" touch made'
+    done = subprocess.run(["bash", "-c", script, HACK, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "making x …\nmaking x: 0 s\n")
+    assert (tmp_path / "made").exists()

@@ -1,0 +1,53 @@
+"""Entries of the audit log as events for a collector of OpenTelemetry, beside the lines that are written.
+
+Pure module, run in the log's thread. The body of an event is the line itself: what is left out of a line, or redacted
+in it, is in no event either. Attributes are what one searches for, by the names that spans have for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
+from fairlead_gateway.audit.lines import CALL, MAX_NAME, place_of
+from fairlead_tools.otel.events import LogEvent
+
+NAME: Final = "fairlead.audit"
+"""Name of an event, before `.call`, `.model` or `.request`."""
+SEQUENCE: Final = "fairlead.audit.sequence"
+"""Attribute with the number of the entry in its process, from 1: where one is missing, an entry is lost."""
+
+
+def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
+    """LogEvent of an entry whose line is `line`, the `number`-th of its process."""
+    place = place_of(entry)
+    return LogEvent(
+        f"{NAME}.{entry.event}", entry.at, line.rstrip(b"\n").decode(), _attributes(entry, number),
+        entry.decision != ALLOWED,
+        *(("", "") if place is None else (place.trace_id, place.span_id)),
+        sampled=place is not None and place.sampled,
+    )  # fmt: skip
+
+
+def _attributes(entry: AuditEntry, number: int) -> dict[str, str | int]:
+    found: dict[str, str | int] = {
+        SEQUENCE: number,
+        "fairlead.audit.decision": entry.decision,
+        "fairlead.principal": entry.identity.principal,
+        "fairlead.agent": entry.identity.agent or "",
+        "client.address": entry.address,
+        "fairlead.audit.reason": entry.reason,
+    }
+    if entry.model is not None:
+        found["url.path"] = entry.method[:MAX_NAME]
+        found["gen_ai.provider.name"] = entry.model.provider
+        found["gen_ai.request.model"] = entry.model.model[:MAX_NAME]
+    elif entry.status:
+        found["http.response.status_code"] = entry.status
+    else:
+        found["mcp.method.name"] = entry.method
+        found["gen_ai.tool.name" if entry.method == CALL else "fairlead.name"] = entry.tool[:MAX_NAME]
+        found["fairlead.server"] = "" if entry.server is None else str(entry.server)
+    if not entry.status:
+        found["error.type"] = entry.outcome
+    return {name: value for name, value in found.items() if value}

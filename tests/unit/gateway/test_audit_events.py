@@ -1,0 +1,149 @@
+"""The audit log as events for a collector: what is in one, and what failures of a disk or of a collector cost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.audit.arguments import read_path, teller
+from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, ModelUse
+from fairlead_gateway.audit.events import SEQUENCE, event_of
+from fairlead_gateway.audit.lines import line_of
+from fairlead_gateway.audit.writer import Writer
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.tracing.spans import SpanIds
+from fairlead_tools.otel.events import LogEvent
+
+KEY = ServerKey("team", "demo")
+ADA = Identity(kind="apiKey", principal="key:ada", agent="ada")
+TRACE, CALLER, OWN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "b9c7c989f97918e1"
+PARENT = f"00-{TRACE}-{CALLER}-01".encode()
+
+
+def entry(**members: Any) -> AuditEntry:
+    known: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ADA, "address": "10.0.0.1"}
+    return AuditEntry(**{**known, "method": "tools/call", "tool": "add", "server": KEY, **members})
+
+
+def plain(one: AuditEntry) -> bytes:
+    return line_of(one, lambda raw: {})
+
+
+def told(one: AuditEntry, number: int = 1) -> LogEvent:
+    return event_of(one, plain(one), number)
+
+
+def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
+    event = told(entry(outcome="TIMEOUT", traceparent=PARENT), 7)
+    assert (event.name, event.at, event.warns) == ("fairlead.audit.call", 1.5, False)
+    assert event.body.encode() + b"\n" == plain(entry(outcome="TIMEOUT", traceparent=PARENT))
+    assert event.attributes == {
+        "fairlead.audit.sequence": 7, "fairlead.audit.decision": "allowed", "fairlead.principal": "key:ada",
+        "fairlead.agent": "ada", "client.address": "10.0.0.1", "mcp.method.name": "tools/call",
+        "gen_ai.tool.name": "add", "fairlead.server": "team/demo", "error.type": "TIMEOUT",
+    }  # fmt: skip
+
+
+def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() -> None:
+    away = told(entry(decision=DENIED, method="", tool="", server=None, status=401, outcome="401", reason="no key"))
+    assert (away.name, away.warns) == ("fairlead.audit.request", True)
+    assert away.attributes["http.response.status_code"] == 401
+    assert away.attributes["fairlead.audit.reason"] == "no key"
+    assert "error.type" not in away.attributes
+    use = ModelUse("openai", "m" * 500, 1, 2, 3, 0)
+    asked = told(entry(method="/v1/chat/completions", tool="", server=None, model=use))
+    assert asked.name == "fairlead.audit.model"
+    assert asked.attributes["url.path"] == "/v1/chat/completions"
+    assert asked.attributes["gen_ai.request.model"] == "m" * 256
+    listed = told(entry(method="prompts/get", tool="greet"))
+    assert listed.attributes["fairlead.name"] == "greet"
+
+
+@pytest.mark.parametrize("decision", [DENIED, LIMITED, REFUSED])
+def test_what_did_not_go_to_its_server_is_a_warning(decision: Any) -> None:
+    assert told(entry(decision=decision)).warns
+
+
+@pytest.mark.parametrize(
+    ("members", "place"),
+    [
+        ({"traceparent": PARENT, "span": SpanIds("c" * 32, OWN)}, ("c" * 32, OWN, True)),
+        ({"traceparent": PARENT}, (TRACE, CALLER, True)),
+        ({"traceparent": PARENT[:-1] + b"0"}, (TRACE, CALLER, False)),
+        ({"traceparent": b"nonsense"}, ("", "", False)),
+    ],
+)
+def test_an_event_is_at_the_span_of_its_call_or_else_at_the_callers(
+    members: dict[str, Any], place: tuple[str, str, bool]
+) -> None:
+    event = told(entry(**members))
+    assert (event.trace_id, event.span_id, event.sampled) == place
+    assert json.loads(event.body).get("traceId", "") == place[0]
+
+
+@pytest.mark.parametrize("mode", ["none", "hash", "redact"])
+def test_what_a_line_keeps_to_itself_is_in_no_part_of_an_event(mode: Any) -> None:
+    one = entry(arguments=Raw(b'{"user":{"password":"s3cret"}}'), reason="r", outcome="INVALID_ARGUMENTS")
+    line = line_of(one, teller(mode, b"key", [read_path("user.password")]))
+    assert "s3cret" not in repr(event_of(one, line, 1))
+
+
+class Sink:
+    """A sink that waits until it may go on, and fails so many times."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.go = threading.Event()
+        self.begun = threading.Event()
+        self.failures = failures
+        self.lines: list[str] = []
+
+    def write(self, lines: bytes) -> None:
+        self.begun.set()
+        assert self.go.wait(20)
+        if self.failures:
+            self.failures -= 1
+            raise OSError(28, "No space left on device")
+        self.lines += [json.loads(line).get("tool", "lost") for line in lines.splitlines()]
+
+    def close(self) -> None: ...
+
+
+def test_a_disk_that_is_full_costs_no_event() -> None:
+    sink, events = Sink(failures=1), list[LogEvent]()
+    writer = Writer(sink, plain, lambda: 0.0, emit=events.append)
+    writer.put(entry())
+    assert sink.begun.wait(20)
+    sink.go.set()
+    writer.close()
+    assert (writer.written, writer.failed, len(events)) == (0, 1, 1)
+
+
+def test_an_event_that_cannot_be_queued_costs_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(event: LogEvent) -> None:
+        raise ZeroDivisionError("a defect")
+
+    sink = Sink()
+    sink.go.set()
+    writer = Writer(sink, plain, lambda: 0.0, emit=broken)
+    writer.put(entry())
+    writer.close()
+    assert sink.lines == ["mcp.demo.add"]
+    assert [record.getMessage() for record in caplog.records] == ["A line of the audit log could not be exported"]
+
+
+def test_numbers_of_events_have_a_gap_for_each_entry_that_there_was_no_room_for() -> None:
+    sink, events = Sink(), list[LogEvent]()
+    writer = Writer(sink, plain, lambda: 0.0, capacity=2, emit=events.append)
+    writer.put(entry(identity=ANONYMOUS))
+    assert sink.begun.wait(20)
+    for _ in range(5):  # of which there is room for two
+        writer.put(entry())
+    sink.go.set()
+    writer.close()
+    assert writer.overflowed == 3
+    assert [event.attributes[SEQUENCE] for event in events] == [1, 5, 6]
