@@ -15,7 +15,6 @@ from fairlead_console import sign_in as sign_in_routes
 from fairlead_console.admission import Access, ConsoleRequest
 from fairlead_console.context import ConsoleContext
 from fairlead_console.html import SECURITY_HEADERS, page_answer, redirect
-from fairlead_console.oidc_sign_in import OidcSignIn
 from fairlead_console.paths import ROOT, is_for_console
 from fairlead_console.rest_client import RestProblem, scope_of
 from fairlead_console.session_cookie import CookieSealer
@@ -60,8 +59,11 @@ class Console:
 
     def _sign_in(self, by: ConsoleSignIn | None) -> APIRouter:
         form = SignInForm(self._context, self._access, "" if by is None else by.client.provider)
-        provider = None if by is None else OidcSignIn(self._context, self._access, form, by)
-        return sign_in_routes.router(self._context, self._access, form, provider)
+        if by is None:
+            return sign_in_routes.router(self._access, form, None)
+        from fairlead_console.oidc_sign_in import OidcSignIn  # an HTTP client, which others do without
+
+        return sign_in_routes.router(self._access, form, OidcSignIn(self._context, self._access, form, by))
 
     def request(self, scope: Scope) -> ConsoleRequest | None:
         """The request as one of the console; None where it is none."""

@@ -201,7 +201,8 @@ class OidcProvider:
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"its metadata cannot be fetched: {failure_of(error)}") from error
         for place in (found.authorization_endpoint, found.token_endpoint, found.end_session_endpoint):
-            if place and not is_private(place, self.client.issuer):
+            written = place.isascii() and place.isprintable() and " " not in place
+            if place and not (written and is_private(place, self.client.issuer)):
                 raise IssuerAway(f"{url} leads to {place[:200]!r}: that must be https")
         if "S256" not in found.code_challenge_methods_supported:
             raise IssuerAway(f"{url} has no PKCE with S256 among code_challenge_methods_supported")

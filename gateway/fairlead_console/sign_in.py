@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter, Request, Response
 
 from fairlead_console.admission import SIGN_IN, SIGN_OUT, Access, is_secure
-from fairlead_console.context import SESSION, ConsoleContext, read_form, read_own_form
+from fairlead_console.context import SESSION, read_form, read_own_form
 from fairlead_console.html import redirect
-from fairlead_console.oidc_sign_in import OidcSignIn
 from fairlead_console.paths import ROOT
 from fairlead_console.session_cookie import CredentialTooLong
 from fairlead_console.sign_in_form import SignInForm, own_place
 from fairlead_gateway.core.identity import Identity
 
+if TYPE_CHECKING:
+    from fairlead_console.oidc_sign_in import OidcSignIn
+
 _NAVIGATION: Final = "navigate"
 """`Sec-Fetch-Mode` of a page that is opened, in contrast to one that a script fetches."""
 
 
-def router(console: ConsoleContext, access: Access, form: SignInForm, provider: OidcSignIn | None) -> APIRouter:
+def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> APIRouter:
     """The routes of signing in and out."""
     routes = APIRouter()
 

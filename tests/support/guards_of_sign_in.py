@@ -47,7 +47,7 @@ SIGN_IN = (
     Guard(
         "metadata that leads to a place without TLS",
         f"{_CONSOLE}.oidc_provider",
-        (("if place and not is_private(place, self.client.issuer):", "if False:"),),
+        (("if place and not (written and is_private(", "if False and not (written and is_private("),),
         f"{_TEST}::test_metadata_that_leads_elsewhere_is_not_followed",
         "303",
     ),

@@ -417,6 +417,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "an authorization endpoint without TLS": {"authorization_endpoint": "http://192.0.2.1/authorize"},
     "a token endpoint without TLS": {"token_endpoint": "http://192.0.2.1/token"},
     "an end without TLS": {"end_session_endpoint": "http://192.0.2.1/logout"},
+    "two lines": {"authorization_endpoint": "https://login.example.com/\r\nx: y"},
     "a script": {"authorization_endpoint": "javascript:alert(1)"},
     "no PKCE by S256": {"code_challenge_methods_supported": ["plain"]},
     "no token endpoint": {"token_endpoint": None},
