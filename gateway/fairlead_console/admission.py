@@ -24,7 +24,9 @@ from fairlead_rest.log_access import is_here
 from fairlead_rest.problems import FORBIDDEN, UNAUTHENTICATED, Problem
 
 SIGN_IN: Final = "/console/sign-in"
-_PUBLIC: Final = (STATIC, SIGN_IN)
+SIGN_OUT: Final = "/console/sign-out"
+_PUBLIC: Final = (STATIC, SIGN_IN, SIGN_OUT)
+"""Without a credential one can get in, and out: a session whose credential has ended is one that can be renewed."""
 
 
 class ConsolePages(Protocol):
@@ -54,6 +56,10 @@ class Access:
     def session(self, scope: Scope) -> ConsoleSession | None:
         """The session of a request's cookie."""
         return self.sealer.session(header(scope, b"cookie"))
+
+    def renewable(self, scope: Scope) -> ConsoleSession | None:
+        """The session of a request's cookie whose credential has ended, and which its provider may renew."""
+        return self.sealer.renewable(header(scope, b"cookie"))
 
     def cookie(self, scope: Scope, session: ConsoleSession) -> str:
         """`Set-Cookie` of a session. Raises CredentialTooLong."""

@@ -6,19 +6,22 @@ import pkgutil
 from importlib import import_module
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_console import pages, sign_in
+from fairlead_console import pages
+from fairlead_console import sign_in as sign_in_routes
 from fairlead_console.admission import Access, ConsoleRequest
 from fairlead_console.context import ConsoleContext
 from fairlead_console.html import SECURITY_HEADERS, page_answer, redirect
 from fairlead_console.paths import ROOT, is_for_console
 from fairlead_console.rest_client import RestProblem, scope_of
 from fairlead_console.session_cookie import CookieSealer
+from fairlead_console.sign_in_form import SignInForm
 from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 
@@ -30,9 +33,18 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 class Console:
     """All pages, and who may see them."""
 
-    def __init__(self, rest: RestContext, api: ASGIApp, *, key: bytes = b"", token: str = "") -> None:
+    def __init__(
+        self,
+        rest: RestContext,
+        api: ASGIApp,
+        *,
+        key: bytes = b"",
+        token: str = "",
+        sign_in: ConsoleSignIn | None = None,
+    ) -> None:
         """`api` is the REST API behind its guard. `key` seals sessions; replicas that have the same share them. With
-        `token` only browsers on this machine are answered, and a session begins by an address with the token.
+        `token` only browsers on this machine are answered, and a session begins by an address with the token; else
+        `sign_in` is how one begins at an OpenID provider.
         """
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
         modules = [import_module(f"{pages.__name__}.{one.name}.page") for one in pkgutil.iter_modules(pages.__path__)]
@@ -41,9 +53,17 @@ class Console:
         app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)
         for module in modules:
             app.router.routes.extend(module.router(self._context).routes)
-        app.router.routes.extend(sign_in.router(self._context, self._access).routes)
+        app.router.routes.extend(self._sign_in(None if token else sign_in).routes)
         _add_shared_routes(app, self._context, entries[0].path)
         self._app = app
+
+    def _sign_in(self, by: ConsoleSignIn | None) -> APIRouter:
+        form = SignInForm(self._context, self._access, "" if by is None else by.client.provider)
+        if by is None:
+            return sign_in_routes.router(self._access, form, None)
+        from fairlead_console.oidc_sign_in import OidcSignIn  # an HTTP client, which others do without
+
+        return sign_in_routes.router(self._access, form, OidcSignIn(self._context, self._access, form, by))
 
     def request(self, scope: Scope) -> ConsoleRequest | None:
         """The request as one of the console; None where it is none."""

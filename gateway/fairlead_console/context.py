@@ -115,11 +115,15 @@ class Visit:
 
     async def form(self) -> dict[str, str]:
         """Fields of a form that was posted from a page of this session. Raises Problem."""
-        fields = await read_form(self._request)
-        session: ConsoleSession | None = self._request.scope.get(SESSION)
-        if session is None or not hmac.compare_digest(fields.get(CSRF_FIELD, "").encode(), session.csrf.encode()):
-            raise Problem(FORBIDDEN, "the form is not from this session, or the session has ended: load the page again")
-        return fields
+        return await read_own_form(self._request, self._request.scope.get(SESSION))
+
+
+async def read_own_form(request: Request, session: ConsoleSession | None) -> dict[str, str]:
+    """Fields of a form that was posted from a page of the session. Raises Problem."""
+    fields = await read_form(request)
+    if session is None or not hmac.compare_digest(fields.get(CSRF_FIELD, "").encode(), session.csrf.encode()):
+        raise Problem(FORBIDDEN, "the form is not from this session, or the session has ended: load the page again")
+    return fields
 
 
 async def read_form(request: Request) -> dict[str, str]:

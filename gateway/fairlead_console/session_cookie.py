@@ -38,6 +38,12 @@ class ConsoleSession(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     credential: str = ""
     """Bearer token of the person; empty for an anonymous one."""
+    renewable_until: int = 0
+    """Until when an OpenID provider may vouch for the person again without being asked by hand, in seconds since the
+    epoch; 0 for a session that no provider began.
+    """
+    subject: str = ""
+    """Digest of who the person is to the provider."""
 
 
 class CredentialTooLong(ValueError):
@@ -57,9 +63,12 @@ class CookieSealer:
         """Name of the session's cookie. Of the key: a browser sends cookies of all ports of a machine to each of
         them."""
 
-    def begin(self, credential: str = "") -> ConsoleSession:
-        """A new session."""
-        return ConsoleSession(secrets.token_urlsafe(18), int(self._now()) + SESSION_SECONDS, credential)
+    def begin(
+        self, credential: str = "", *, ends: float = float("inf"), renewable_until: int = 0, subject: str = ""
+    ) -> ConsoleSession:
+        """A new session, which ends no later than its credential does at `ends`, in seconds since the epoch."""
+        until = int(min(self._now() + SESSION_SECONDS, ends))
+        return ConsoleSession(secrets.token_urlsafe(18), until, credential, renewable_until, subject)
 
     def seal(self, content: msgspec.Struct, purpose: str) -> str:
         """The struct as a cookie's value. `purpose` is authenticated with it: no cookie passes for another."""
@@ -82,13 +91,23 @@ class CookieSealer:
 
     def session(self, cookies: str) -> ConsoleSession | None:
         """The session of a `Cookie` header; None where there is none that still holds."""
-        data = self.opened(cookie_of(cookies, self.name), self.name)
-        session = None if data is None else msgspec.json.decode(data, type=ConsoleSession)
+        session = self._session(cookies)
         return session if session is not None and session.expires_at > self._now() else None
+
+    def renewable(self, cookies: str) -> ConsoleSession | None:
+        """The session whose credential has ended, while its provider may vouch for the person again."""
+        session = self._session(cookies)
+        if session is None or session.expires_at > self._now() or session.renewable_until <= self._now():
+            return None
+        return session
+
+    def _session(self, cookies: str) -> ConsoleSession | None:
+        data = self.opened(cookie_of(cookies, self.name), self.name)
+        return None if data is None else msgspec.json.decode(data, type=ConsoleSession)
 
     def header(self, session: ConsoleSession, *, secure: bool) -> str:
         """`Set-Cookie` for a session. Raises CredentialTooLong."""
-        seconds = max(0, session.expires_at - int(self._now()))
+        seconds = max(0, max(session.expires_at, session.renewable_until) - int(self._now()))
         return set_cookie(self.name, self.seal(session, self.name), seconds, secure=secure)
 
     def ended(self, *, secure: bool) -> str:
@@ -96,10 +115,20 @@ class CookieSealer:
         return set_cookie(self.name, "", 0, secure=secure)
 
 
-def set_cookie(name: str, value: str, seconds: int, *, secure: bool, same_site: str = "Strict") -> str:
+def set_cookie(
+    name: str, value: str, seconds: int, *, secure: bool, same_site: str = "Strict", path: str = COOKIE_PATH
+) -> str:
     """A `Set-Cookie` header of the console (RFC 6265 section 4.1)."""
-    parts = [f"{name}={value}", f"Path={COOKIE_PATH}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
+    parts = [f"{name}={value}", f"Path={path}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
     return "; ".join([*parts, "Secure"] if secure else parts)
+
+
+def cookie_names(cookies: str) -> list[str]:
+    """Names of all cookies of a `Cookie` header."""
+    try:
+        return [*SimpleCookie(cookies)]
+    except CookieError:
+        return []
 
 
 def cookie_of(cookies: str, name: str) -> str:

@@ -69,7 +69,7 @@ from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.served_console import served_console
+from fairlead_gateway.served_console import ConsoleEntry, served_console
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
@@ -107,7 +107,7 @@ class Gateway:
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
         book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
         governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
-        llm: LlmEndpoints | None, speech: SpeechFront | None, spoken: SpeechCollector, console_token: str,
+        llm: LlmEndpoints | None, speech: SpeechFront | None, spoken: SpeechCollector, entry: ConsoleEntry,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -126,7 +126,7 @@ class Gateway:
         self._llm = llm
         self._speech = speech
         api = routed(self.readiness, rest)
-        console = served_console(settings, rest, api, console_token)
+        console = served_console(settings, rest, api, entry)
         models_api = () if llm is None else (llm.api,)
         served = console.in_front_of(application(api, rest, console.request, *models_api))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
@@ -396,5 +396,5 @@ def build(
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
         used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,
-        console_token,
+        ConsoleEntry(console_token, trust.sign_in),
     )  # fmt: skip

@@ -8,15 +8,26 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_console.paths import is_for_console
+from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:
     from fairlead_console.admission import ConsoleRequest
     from fairlead_console.application import Console
+
+
+class ConsoleEntry(msgspec.Struct, frozen=True):
+    """How people get into the console, beside an API key."""
+
+    token: str = ""
+    """Token of the address that `fairlead up` prints; empty elsewhere."""
+    sign_in: ConsoleSignIn | None = None
+    """By an OpenID provider."""
 
 
 class ServedConsole:
@@ -52,12 +63,12 @@ class ServedConsole:
             self._console = await asyncio.to_thread(make)
 
 
-def served_console(settings: Settings, rest: RestContext, api: ASGIApp, token: str) -> ServedConsole:
+def served_console(settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry) -> ServedConsole:
     """The console, where the setting `console` is on. `api` is the REST API behind its guard."""
 
     def made() -> Console:
         from fairlead_console.application import Console
 
-        return Console(rest, api, key=settings.session_key.encode(), token=token)
+        return Console(rest, api, key=settings.session_key.encode(), token=entry.token, sign_in=entry.sign_in)
 
     return ServedConsole(made if settings.console else None)

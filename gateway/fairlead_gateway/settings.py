@@ -215,6 +215,18 @@ class Settings(EnvironmentSettings):
     """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
     console: bool = True
     """Whether the gateway serves its console at `/console/`: pages of what the REST API tells the same principal."""
+    console_client_id: str = ""
+    """Id of the console as a client of an issuer in `identity`. With it people sign in by OpenID Connect."""
+    console_client_secret: str = ""
+    """Secret of that client, where it has one; without it the client is a public one, and PKCE alone protects codes."""
+    console_scopes: CommaSeparated = ()
+    """Scopes to ask for beside `openid` and those that every token must have, such as `groups`."""
+    console_issuer: str = ""
+    """Which issuer signs people in, by its name or URL; needed where there are several."""
+    console_url: str = ""
+    """Where browsers reach the console, such as `https://tools.example.com`; by default `public_url`. The provider
+    sends them back to `/console/sign-in/oidc/callback` there.
+    """
     llm_rounds: Annotated[int, Field(ge=1, le=100)] = 8
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
     llm_seconds: Annotated[float, Field(ge=1, le=86_400)] = 600.0

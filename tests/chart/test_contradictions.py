@@ -73,6 +73,24 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["otel.headersSecret=a"], "otel.endpoint is empty: name the collector that the headers are for"),
         (["compressor.existingSecret=a"], "compressorUrl is empty: name the endpoint that the token is for"),
         (["embedder.existingSecret=a"], "embedderUrl is empty: name the endpoint that the token is for"),
+        (["console.existingSecret=a"], "consoleClientId is empty: name the client that the secret is for"),
+        (["gateway.settings.consoleClientId=a"], "name the provider that the client is registered with"),
+        (
+            [
+                "gateway.settings.consoleClientId=a",
+                "identity.issuers[0].issuer=https://a.example.com",
+                "identity.issuers[1].issuer=https://b.example.com",
+            ],
+            "several identity.issuers: name one of them in gateway.settings.consoleIssuer",
+        ),
+        (
+            [
+                "gateway.settings.consoleClientId=a",
+                "identity.issuers[0].issuer=https://a.example.com",
+                "identity.issuers[0].audiences={tools}",
+            ],
+            "set consoleUrl or publicUrl beside it to where browsers reach the console",
+        ),
         (["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"], "nothing would be bound"),
         (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),
         (["samples.demo=true"], "does not know that kind yet: install without them, then `helm upgrade"),

@@ -31,6 +31,22 @@ def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -
     assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
 
 
+def test_the_console_is_a_client_of_an_issuer_with_a_secret_from_its_secret(helm: Helm) -> None:
+    values = {
+        "identity.issuers[0].issuer": "https://login.example.com",
+        "gateway.settings.publicUrl": "https://tools.example.com",
+        "gateway.settings.consoleClientId": "fairlead-console",
+        "gateway.settings.consoleScopes": "{groups,profile}",
+    }
+    words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    found = environment(helm.template(*words, "--set", "console.existingSecret=sso"), "gateway")
+    secret = {"secretKeyRef": {"name": "sso", "key": "clientSecret"}}
+    assert found["FAIRLEAD_CONSOLE_CLIENT_SECRET"] == secret
+    assert found["FAIRLEAD_CONSOLE_CLIENT_ID"] == "fairlead-console"
+    assert found["FAIRLEAD_CONSOLE_SCOPES"] == "groups,profile"
+    assert "FAIRLEAD_CONSOLE_CLIENT_SECRET" not in environment(helm.template(*words), "gateway")
+
+
 def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
     endpoint = "otel.endpoint=http://collector:4317,otel.protocol=grpc"
     found = environment(

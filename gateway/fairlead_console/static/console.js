@@ -50,7 +50,12 @@ function live() {
   };
   const source = new EventSource("/console/events");
   source.onopen = () => { sign.hidden = false; sign.className = "live"; sign.textContent = "live"; };
-  source.onerror = () => { sign.className = "live lost"; sign.textContent = "reconnecting"; };
+  source.onerror = () => {
+    sign.className = "live lost";
+    sign.textContent = "reconnecting";
+    // a stream whose session ended is not opened again; the page then leads to signing in
+    if (source.readyState === EventSource.CLOSED) soon();
+  };
   for (const type of ["server.connected", "server.disconnected", "tools.changed", "catalog.swapped"]) {
     source.addEventListener(type, soon);
   }

@@ -118,10 +118,11 @@ def is_private(url: str, issuer: Issuer) -> bool:
     if parts.scheme == "https" or issuer.allow_http:
         return parts.scheme in ("http", "https")
     own = urlsplit(issuer.issuer)
-    return parts.scheme == own.scheme == "http" and _is_here(parts.hostname) and _is_here(own.hostname)
+    return parts.scheme == own.scheme == "http" and is_loopback(parts.hostname) and is_loopback(own.hostname)
 
 
-def _is_here(host: str | None) -> bool:
+def is_loopback(host: str | None) -> bool:
+    """Whether a host name or an address is this machine."""
     try:
         return ipaddress.ip_address(host or "").is_loopback
     except ValueError:

@@ -10,8 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final
 
 import aiohttp
 import msgspec
@@ -19,6 +18,14 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
 from fairlead_gateway.identity.configuration import Issuer, is_private
+from fairlead_gateway.identity.discovery import (
+    IssuerAway,
+    IssuerMetadata,
+    certificates_of,
+    discovered,
+    failure_of,
+    fetched,
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,26 +36,16 @@ FRESH_SECONDS: Final = 300.0
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
 """Seconds between attempts while the issuer is away."""
-FETCH_SECONDS: Final = 5.0
-MAX_BYTES: Final = 512 << 10
 MAX_KEYS: Final = 64
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
 
 
-class IssuerAway(Exception):
-    """The issuer does not answer, or not with keys. The message is one sentence."""
-
-
-class _IssuerMetadata(msgspec.Struct):
-    issuer: str
+class _KeysMetadata(IssuerMetadata, frozen=True):
     jwks_uri: str
 
 
 class _Set(msgspec.Struct):
     keys: list[dict[str, Any]]
-
-
-Document = TypeVar("Document", _IssuerMetadata, _Set)
 
 
 class IssuerKeys:
@@ -107,53 +104,20 @@ class IssuerKeys:
             self._withdrawn(gone)
 
     async def _fetch(self) -> dict[str, Key]:
-        verify = ssl.create_default_context(cafile=self.issuer.ca_file) if self.issuer.ca_file else True
-        timeout = aiohttp.ClientTimeout(total=None)  # `_get` bounds each request
+        timeout = aiohttp.ClientTimeout(total=None)  # `fetched` bounds each request
         try:
+            verify = certificates_of(self.issuer)
             async with aiohttp.ClientSession(timeout=timeout) as session:
                 uri = self.issuer.jwks_uri or await self._discover(session, verify)
-                return _usable(await _get(session, uri, verify, _Set))
+                return _usable(await fetched(session, uri, verify, _Set))
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            said = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-            raise IssuerAway(f"its keys cannot be fetched: {said}") from error
+            raise IssuerAway(f"its keys cannot be fetched: {failure_of(error)}") from error
 
     async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
-        """OpenID Connect Discovery 1.0 section 4, else RFC 8414 section 3. Raises IssuerAway."""
-        parts = urlsplit(self.issuer.issuer)
-        path = parts.path.rstrip("/")
-        places = (path + "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server" + path)
-        failure: Exception | None = None
-        for place in places:
-            try:
-                url = urlunsplit((parts.scheme, parts.netloc, place, "", ""))
-                found = await _get(session, url, verify, _IssuerMetadata)
-            except IssuerAway as error:
-                failure = failure or error
-                continue
-            if found.issuer != self.issuer.issuer:
-                raise IssuerAway(f"{url} is the document of {found.issuer[:200]!r}, another issuer")
-            if not is_private(found.jwks_uri, self.issuer):
-                raise IssuerAway(f"{url} leads to keys without TLS, at {found.jwks_uri[:200]!r}: that must be https")
-            return found.jwks_uri
-        raise failure or IssuerAway("nothing was found")
-
-
-async def _get(
-    session: aiohttp.ClientSession, url: str, verify: ssl.SSLContext | bool, kind: type[Document]
-) -> Document:
-    # not by aiohttp, whose `total` loses a cancellation that comes as the time is up
-    async with asyncio.timeout(FETCH_SECONDS), session.get(url, ssl=verify, allow_redirects=False) as answer:
-        if answer.status != 200:
-            raise IssuerAway(f"{url} answers {answer.status}")
-        data = bytearray()
-        async for piece in answer.content.iter_any():
-            data += piece
-            if len(data) > MAX_BYTES:
-                raise IssuerAway(f"{url} answers more than {MAX_BYTES} bytes")
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise IssuerAway(f"{url} answers something else than expected: {error}") from None
+        url, found = await discovered(session, self.issuer, verify, _KeysMetadata)
+        if not is_private(found.jwks_uri, self.issuer):
+            raise IssuerAway(f"{url} leads to keys without TLS, at {found.jwks_uri[:200]!r}: that must be https")
+        return found.jwks_uri
 
 
 def _usable(found: _Set) -> dict[str, Key]:

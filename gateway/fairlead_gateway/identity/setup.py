@@ -12,12 +12,14 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
+from fairlead_gateway.identity.console_client import ConsoleSignIn, console_client
 from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.settings import Settings
 
 if TYPE_CHECKING:
+    from fairlead_gateway.identity.tokens import Tokens
     from fairlead_kube.client import Kube
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ class Trust(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     names: Issuers = NOBODY
     """Who may give the names of agents and groups."""
+    sign_in: ConsoleSignIn | None = None
+    """How people sign in to the console by OpenID Connect."""
 
 
 def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
@@ -48,7 +52,9 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
     keys = _keys(settings, kube, names)
     if keys is not None:
         names = msgspec.structs.replace(names, carried=keys.carries)
-    found = [keys, _tokens(settings, vouchers, names), _service_accounts(settings, vouchers, kube)]
+    client = console_client(settings, vouchers)
+    tokens = _tokens(settings, vouchers, names)
+    found = [keys, tokens, _service_accounts(settings, vouchers, kube)]
     issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
     authenticators = tuple(one for one in found if one is not None)
     if not authenticators and settings.anonymous == "deny":
@@ -56,7 +62,8 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
             "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve everybody, or configure an "
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
-    return Trust(authenticators, issuers, vouchers.scopes, names)
+    sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
+    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in)
 
 
 def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | None:
@@ -87,7 +94,7 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
     return keys
 
 
-def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authenticator | None:
+def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
     if not vouchers.issuers:
         return None
     homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]

@@ -35,6 +35,10 @@ MAX_GROUPS: Final = 256
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
 
+_Signed = tuple[Mapping[str, Any], Issuer, str]
+"""Claims of a token, its issuer, and the key that it was signed with, by which it is revoked."""
+
+
 def invalid(message: str) -> CredentialRefusal:
     """The refusal of a token for a reason."""
     return CredentialRefusal(401, message, "invalid_token")
@@ -46,6 +50,7 @@ BAD_SIGNATURE: Final = invalid("the signature of the token does not fit")
 EXPIRED: Final = invalid("the token has expired")
 NOT_YET: Final = invalid("the token is not valid yet")
 OTHER_AUDIENCE: Final = invalid("the token is for another audience")
+OTHER_ISSUER: Final = invalid("the token is of another issuer")
 NOBODY: Final = invalid("the token says of nobody whose it is")
 
 
@@ -83,21 +88,8 @@ class Tokens:
         return len(token) > MAX_TOKEN or self._of(token) is not None
 
     def check(self, token: str) -> Verdict | None:
-        found = None if len(token) > MAX_TOKEN else self._of(token)
-        if found is None:
-            return UNREADABLE
-        header, keys = found
-        if not self._allowed(header, keys.issuer):
-            return invalid("tokens of this kind or with this algorithm are not taken")
-        if not isinstance(header.get("kid", ""), str):
-            return UNREADABLE
-        key = self._key(header, keys)
-        if key is None:
-            return None
-        claims = self._opened(token, key, str(header["alg"]))
-        if claims is None:
-            return BAD_SIGNATURE
-        return self._judged(claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}")
+        found = self._signed(token)
+        return found if found is None or isinstance(found, CredentialRefusal) else self._judged(*found)
 
     async def look_up(self, token: str) -> Verdict:
         """The key is not known: its issuer may have a new one."""
@@ -106,6 +98,22 @@ class Tokens:
             return UNREADABLE
         certain = await found[1].refetch()
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+
+    async def verified(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
+        """Claims of a token that `issuer` signed and that has not expired, for whatever audience: that, and what else
+        makes it fit its purpose, is for the caller to look at.
+        """
+        signed = self._signed(token)
+        if signed is None and (found := self._of(token)) is not None:
+            certain = await found[1].refetch()
+            signed = self._signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
+        if signed is None or isinstance(signed, CredentialRefusal):
+            return signed or UNREADABLE
+        claims, by, _ = signed
+        ends = self._end_of(claims, by)
+        if isinstance(ends, CredentialRefusal):
+            return ends
+        return claims if by.issuer == issuer else OTHER_ISSUER
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
@@ -136,6 +144,24 @@ class Tokens:
         keys = self._keys.get(issuer) if isinstance(issuer, str) else None
         return None if keys is None else (header, keys)
 
+    def _signed(self, token: str) -> _Signed | CredentialRefusal | None:
+        """Claims of a token with the right signature; None where its key is not known."""
+        found = None if len(token) > MAX_TOKEN else self._of(token)
+        if found is None:
+            return UNREADABLE
+        header, keys = found
+        if not self._allowed(header, keys.issuer):
+            return invalid("tokens of this kind or with this algorithm are not taken")
+        if not isinstance(header.get("kid", ""), str):
+            return UNREADABLE
+        key = self._key(header, keys)
+        if key is None:
+            return None
+        claims = self._opened(token, key, str(header["alg"]))
+        if claims is None:
+            return BAD_SIGNATURE
+        return claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}"
+
     def _allowed(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
         """Whether it is signed in a way that its issuer signs, and no message of another kind."""
         return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
@@ -153,14 +179,9 @@ class Tokens:
 
     def _judged(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
         """The claims of a token whose signature is right."""
-        now, leeway = self._now(), issuer.leeway_seconds
-        ends, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
-        if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
-            return UNREADABLE
-        if ends + leeway <= now:
-            return EXPIRED
-        if max(begins or 0, issued or 0) - leeway > now:
-            return NOT_YET
+        ends = self._end_of(claims, issuer)
+        if isinstance(ends, CredentialRefusal):
+            return ends
         if claims.get("iss") != issuer.issuer or not self._is_for_us(claims.get("aud"), issuer):
             return OTHER_AUDIENCE
         subject = claims.get("sub")
@@ -182,8 +203,20 @@ class Tokens:
             scopes=scopes,
             claims=claims,
             credential=credential,
-            expires_at=ends + leeway,
+            expires_at=ends,
         )
+
+    def _end_of(self, claims: Mapping[str, Any], issuer: Issuer) -> float | CredentialRefusal:
+        """When a token expires that holds now, in seconds since the epoch with the leeway."""
+        now, leeway = self._now(), issuer.leeway_seconds
+        ends, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
+        if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
+            return UNREADABLE
+        if ends + leeway <= now:
+            return EXPIRED
+        if max(begins or 0, issued or 0) - leeway > now:
+            return NOT_YET
+        return ends + leeway
 
     def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
         given = [audience] if isinstance(audience, str) else audience

@@ -10,7 +10,7 @@ import pytest
 
 from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
-from fairlead_console.sign_in import own_place
+from fairlead_console.sign_in_form import own_place
 from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask, catalog, running

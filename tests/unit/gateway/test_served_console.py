@@ -85,3 +85,9 @@ def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "['fairlead_console', 'fairlead_console.paths']"
+
+
+def test_a_console_at_which_nobody_signs_in_by_a_provider_loads_no_http_client() -> None:
+    program = "import sys, fairlead_console.application; print('aiohttp' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"

@@ -45,6 +45,9 @@
 {{- if .Values.compressor.existingSecret }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_COMPRESSOR_KEY" "secret" .Values.compressor.existingSecret "key" "key") | nindent 0 }}
 {{- end }}
+{{- if .Values.console.existingSecret }}
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_CONSOLE_CLIENT_SECRET" "secret" .Values.console.existingSecret "key" "clientSecret") | nindent 0 }}
+{{- end }}
 {{- if .Values.otel.endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
   value: {{ .Values.otel.endpoint | quote }}

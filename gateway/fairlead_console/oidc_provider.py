@@ -1,0 +1,238 @@
+"""Requests of the console to an OpenID provider: its metadata, and tokens for a code. One provider per gateway.
+
+Bounded in time, in bytes and in number; no redirect is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote_plus, urlencode
+
+import aiohttp
+import msgspec
+
+from fairlead_console.oidc_answers import SignInFault, refused, shortened
+from fairlead_console.oidc_transactions import COOKIE_PATH, SignInTransaction
+from fairlead_gateway.identity.configuration import is_private
+from fairlead_gateway.identity.console_client import ConsoleClient
+from fairlead_gateway.identity.discovery import (
+    FETCH_SECONDS,
+    IssuerAway,
+    IssuerMetadata,
+    body_of,
+    certificates_of,
+    decoded,
+    discovered,
+    failure_of,
+)
+
+log = logging.getLogger(__name__)
+
+CALLBACK: Final = f"{COOKIE_PATH}/callback"
+FRESH_SECONDS: Final = 300.0
+"""How long metadata is taken for granted."""
+COOL_DOWN: Final = 3.0
+"""Seconds in which a provider that did not answer is not asked again."""
+MAX_ANSWER: Final = 64 << 10
+"""Bytes of an answer with tokens."""
+EXCHANGES: Final = 8
+"""Codes that are exchanged at once."""
+WAITING: Final = 64
+"""Codes that wait for that; further sign-ins are refused."""
+
+
+class ProviderMetadata(IssuerMetadata, frozen=True):
+    """OpenID Connect Discovery 1.0 section 3, RP-Initiated Logout 1.0 section 2.1, RFC 9207 section 3."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    end_session_endpoint: str = ""
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    code_challenge_methods_supported: tuple[str, ...] = ("S256",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class TokenAnswer(msgspec.Struct, frozen=True):
+    """OpenID Connect Core 1.0 section 3.1.3.3. A refresh token is not even read."""
+
+    access_token: str
+    id_token: str
+
+
+class _TokenError(msgspec.Struct):
+    error: str = ""
+    error_description: str = ""
+
+
+class OidcProvider:
+    """The provider that a client is registered with."""
+
+    def __init__(self, client: ConsoleClient, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` in seconds."""
+        self.client = client
+        self._clock = clock
+        self._metadata: ProviderMetadata | None = None
+        self._asked_at = float("-inf")
+        self._asking = asyncio.Lock()
+        self._slots = asyncio.Semaphore(EXCHANGES)
+        self._open = 0
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the provider sends browsers back to."""
+        return self.client.base + CALLBACK
+
+    async def metadata(self) -> ProviderMetadata:
+        """The provider's metadata, not older than FRESH_SECONDS. Raises SignInFault."""
+        async with self._asking:
+            age = self._clock() - self._asked_at
+            if self._metadata is not None and age < FRESH_SECONDS:
+                return self._metadata
+            if self._metadata is None and age < COOL_DOWN:
+                raise self._away()
+            self._metadata = None
+            try:
+                self._metadata = await self._discovered()
+            except IssuerAway as error:
+                log.warning("Nobody can sign in to the console by %s: %s", self.client.issuer.issuer, error)
+                raise self._away() from error
+            finally:
+                self._asked_at = self._clock()
+            return self._metadata
+
+    async def address(self, transaction: SignInTransaction) -> str:
+        """Where a browser is sent to sign in. Raises SignInFault."""
+        fields = {
+            "response_type": "code",
+            "client_id": self.client.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": " ".join(self.client.scopes),
+            "state": transaction.state,
+            "nonce": transaction.nonce,
+            "code_challenge": transaction.challenge,
+            "code_challenge_method": "S256",
+        }
+        if self.client.resource:
+            fields["resource"] = self.client.resource
+        if transaction.silent:
+            fields["prompt"] = "none"
+        return _with(((await self.metadata()).authorization_endpoint), fields)
+
+    async def sign_out_address(self) -> str:
+        """Where a browser is sent to end the session at the provider; empty where it has no such place. Raises
+        SignInFault.
+        """
+        endpoint = (await self.metadata()).end_session_endpoint
+        back = f"{self.client.base}/console/sign-in"
+        return endpoint and _with(endpoint, {"client_id": self.client.client_id, "post_logout_redirect_uri": back})
+
+    async def exchanged(self, code: str, verifier: str) -> TokenAnswer:
+        """Tokens for a code. Raises SignInFault."""
+        metadata = await self.metadata()
+        if self._open >= EXCHANGES + WAITING:
+            raise SignInFault("Too many people are signing in at this moment. Try again in a few seconds.", 503)
+        self._open += 1
+        try:
+            async with self._slots:
+                return await self._tokens(metadata, code, verifier)
+        finally:
+            self._open -= 1
+
+    async def _tokens(self, metadata: ProviderMetadata, code: str, verifier: str) -> TokenAnswer:
+        fields = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": verifier,
+        }
+        if self.client.resource:
+            fields["resource"] = self.client.resource
+        headers = self._authenticate(metadata, fields)
+        try:
+            status, data = await self._posted(metadata.token_endpoint, fields, headers)
+            if status == 200:
+                return decoded(data, metadata.token_endpoint, TokenAnswer)
+        except IssuerAway as error:
+            log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
+            raise self._away() from error
+        raise self._refused(status, data)
+
+    def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> Mapping[str, str]:
+        """Headers that authenticate the client (RFC 6749 section 2.3.1), or more fields."""
+        client, methods = self.client, metadata.token_endpoint_auth_methods_supported
+        if not client.client_secret:
+            fields["client_id"] = client.client_id
+            return {}
+        if "client_secret_basic" not in methods and "client_secret_post" in methods:
+            fields |= {"client_id": client.client_id, "client_secret": client.client_secret}
+            return {}
+        pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
+        return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+    def _refused(self, status: int, data: bytes) -> SignInFault:
+        provider = self.client.provider
+        try:
+            said = msgspec.json.decode(data, type=_TokenError)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = _TokenError()
+        words = f"{shortened(said.error, 64)!r}, {shortened(said.error_description, 240)!r}"
+        log.warning("%s gave no tokens for a code: %d %s", self.client.issuer.issuer, status, words)
+        if status >= 500 or not said.error:
+            return self._away()
+        return SignInFault(refused(provider, said.error, said.error_description), 502)
+
+    def _away(self) -> SignInFault:
+        return SignInFault(
+            f"{self.client.provider} does not answer as it should, so nobody can sign in there. Try again in a moment, "
+            "or sign in with a key; the gateway's log says more.", 503
+        )  # fmt: skip
+
+    async def _discovered(self) -> ProviderMetadata:
+        """Raises IssuerAway."""
+        try:
+            verify = certificates_of(self.client.issuer)
+            async with _session() as session:
+                url, found = await discovered(session, self.client.issuer, verify, ProviderMetadata)
+        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
+            raise IssuerAway(f"its metadata cannot be fetched: {failure_of(error)}") from error
+        for place in (found.authorization_endpoint, found.token_endpoint, found.end_session_endpoint):
+            written = place.isascii() and place.isprintable() and " " not in place
+            if place and not (written and is_private(place, self.client.issuer)):
+                raise IssuerAway(f"{url} leads to {place[:200]!r}: that must be https")
+        if "S256" not in found.code_challenge_methods_supported:
+            raise IssuerAway(f"{url} has no PKCE with S256 among code_challenge_methods_supported")
+        return found
+
+    async def _posted(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Status and body. Raises IssuerAway."""
+        try:
+            verify = certificates_of(self.client.issuer)
+            async with (
+                _session() as session,
+                asyncio.timeout(FETCH_SECONDS),
+                session.post(
+                    url, data=fields, headers={"accept": "application/json", **headers}, ssl=verify,
+                    allow_redirects=False,
+                ) as answer,
+            ):  # fmt: skip
+                return answer.status, await body_of(answer, url, MAX_ANSWER)
+        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
+            raise IssuerAway(f"no tokens can be fetched: {failure_of(error)}") from error
+
+
+def _session() -> aiohttp.ClientSession:
+    """A session of one request, which takes nothing compressed: a bound on bytes is one on those that arrive."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False, headers={"accept-encoding": "identity"}
+    )
+
+
+def _with(url: str, fields: Mapping[str, str]) -> str:
+    """The URL with more parameters (RFC 6749 section 3.1: those that it has are kept)."""
+    bare, _, _ = url.partition("#")
+    return bare + ("&" if "?" in bare else "?") + urlencode(fields)

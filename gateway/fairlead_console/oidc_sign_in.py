@@ -1,0 +1,187 @@
+"""Signing in to the console by an OpenID provider: authorization code flow with PKCE, `state` and `nonce`.
+
+The provider sends the browser back by a chain of redirects from another site, and browsers send no `SameSite=Strict`
+cookie along such a chain, not even one that an answer in it has just set. So the session's cookie comes with a page
+that leads on by itself: that next request is one of the console's own, and the cookie can stay `Strict`.
+
+Nothing here follows from a form: `form-action 'self'` would keep browsers from a redirect to the provider.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.admission import SIGN_IN, Access
+from fairlead_console.context import ConsoleContext
+from fairlead_console.html import redirect
+from fairlead_console.oidc_answers import SignInFault, code_of
+from fairlead_console.oidc_provider import CALLBACK, OidcProvider, TokenAnswer
+from fairlead_console.oidc_transactions import COOKIE_PATH, SIGN_IN_SECONDS, SignInTransaction, SignInTransactions
+from fairlead_console.paths import ROOT, header
+from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession, CredentialTooLong
+from fairlead_console.sign_in_form import SignInForm, own_place, with_cookies
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.console_client import ConsoleSignIn
+from fairlead_gateway.identity.id_tokens import id_token_fault
+from fairlead_gateway.identity.refusal import CredentialRefusal
+
+START: Final = COOKIE_PATH
+_GONE: Final = (
+    "This sign-in was not begun in this browser, was used already, or took longer than ten minutes. Begin again here"
+)
+_SIGNED_IN: Final = "signed_in.html"
+_SIGNED_OUT: Final = "signed_out.html"
+
+
+class OidcSignIn:
+    """The way in by one provider. One per gateway."""
+
+    def __init__(self, console: ConsoleContext, access: Access, form: SignInForm, sign_in: ConsoleSignIn) -> None:
+        self._console = console
+        self._access = access
+        self._form = form
+        self._client = sign_in.client
+        self._tokens = sign_in.tokens
+        self._provider = OidcProvider(sign_in.client)
+        self._transactions = SignInTransactions(access.sealer)
+        self._secure = sign_in.client.base.startswith("https:")
+
+    def router(self) -> APIRouter:
+        """The routes to the provider and back."""
+        routes = APIRouter()
+
+        @routes.get(START)
+        async def start(request: Request) -> Response:
+            return await self.begun(request, own_place(request.query_params.get("next", ROOT)))
+
+        @routes.get(CALLBACK)
+        async def callback(request: Request) -> Response:
+            return await self._called_back(request)
+
+        return routes
+
+    async def begun(self, request: Request, place: str, renews: ConsoleSession | None = None) -> Response:
+        """Send the browser to the provider. With `renews`, the provider is to vouch for the same person without a word;
+        that session ends here, so that it is tried once.
+        """
+        transaction = self._transactions.begin(place, renews)
+        cookies = [] if renews is None else [self._access.sealer.ended(secure=self._secure)]
+        try:
+            address = await self._provider.address(transaction)
+        except SignInFault as fault:
+            return await self._form.answer(request, str(fault), fault.status, place, cookies)
+        cookies += self._transactions.surplus(header(request.scope, b"cookie"), secure=self._secure)
+        cookies.append(self._transactions.cookie(transaction, secure=self._secure))
+        return with_cookies(redirect(address), cookies)
+
+    async def signed_out(self, request: Request, ended: str) -> Response:
+        """Lead on to the provider, to end the session there too, where it has a place for that. `ended` is the cookie
+        that ends the console's.
+        """
+        try:
+            address = await self._provider.sign_out_address()
+        except SignInFault:
+            address = ""
+        if not address:
+            return redirect(SIGN_IN, ended)
+        values = {"address": address, "provider": self._client.provider}
+        return with_cookies(await self._console.answer(request, _SIGNED_OUT, values), [ended])
+
+    async def _called_back(self, request: Request) -> Response:
+        pairs = request.query_params.multi_items()
+        query = dict(pairs)
+        state = query.get("state", "")
+        found = self._transactions.found(header(request.scope, b"cookie"), state) if len(query) == len(pairs) else None
+        if found is None:
+            return await self._form.answer(request, f"{_GONE}, at {self._client.base}{ROOT}.", 400)
+        cookies = [self._transactions.ended(state, secure=self._secure)]
+        try:
+            session = await self._session(request, query, found)
+            cookies.append(self._access.sealer.header(session, secure=self._secure))
+        except SignInFault as fault:
+            return await self._form.answer(request, str(fault), fault.status, found.place, cookies)
+        except CredentialTooLong:
+            return await self._form.answer(request, self._too_long(), 400, found.place, cookies)
+        answer = with_cookies(await self._console.answer(request, _SIGNED_IN, {"place": found.place}), cookies)
+        answer.headers["referrer-policy"] = "no-referrer"  # the address has the code in it
+        return answer
+
+    async def _session(self, request: Request, query: Mapping[str, str], found: SignInTransaction) -> ConsoleSession:
+        """The session of the person that the provider's answer is about. Raises SignInFault and CredentialTooLong."""
+        client = self._client
+        names_itself = (await self._provider.metadata()).authorization_response_iss_parameter_supported
+        code = code_of(query, client.provider, client.issuer.issuer, names_itself=names_itself, silent=found.silent)
+        answer = await self._provider.exchanged(code, found.verifier)
+        subject = _digest(await self._verified(answer.id_token, found.nonce))
+        if found.silent and subject != found.subject:
+            raise SignInFault(f"Somebody else has signed in at {client.provider} since. Sign in again.", 401)
+        credential, ends = await self._credential(request, answer)
+        until = found.renewable_until or found.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
+        return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)
+
+    async def _verified(self, token: str, nonce: str) -> Mapping[str, Any]:
+        """Claims of the ID token, which is the provider's, this client's and this sign-in's. Raises SignInFault."""
+        claims = await self._tokens.verified(token, self._client.issuer.issuer)
+        if isinstance(claims, CredentialRefusal):
+            raise self._fault(claims)
+        fault = id_token_fault(claims, self._client.client_id, nonce)
+        if fault is not None:
+            raise SignInFault(
+                f"The answer of {self._client.provider} is not one to this sign-in: {fault}. Sign in again."
+            )
+        return claims
+
+    async def _credential(self, request: Request, answer: TokenAnswer) -> tuple[str, float]:
+        """The session's credential, and when it ends: the access token where it is one for this gateway, else the ID
+        token where the gateway takes that. Raises SignInFault.
+        """
+        why = []
+        for name, token in (("access token", answer.access_token), ("ID token", answer.id_token)):
+            # the authenticator's word alone: of two tokens one may well be none of ours, which is nothing to audit
+            verdict = (
+                (self._tokens.check(token) or await self._tokens.look_up(token)) if self._tokens.wants(token) else None
+            )
+            if isinstance(verdict, Identity):
+                admitted = await self._form.admitted(request, token)
+                if isinstance(admitted, Identity):
+                    return token, admitted.expires_at
+                raise SignInFault(f"Not signed in: {admitted.document.detail}.", admitted.document.status)
+            if verdict is not None and verdict.status == 503:
+                raise self._fault(verdict)
+            why.append(f"{name}: {'it is no JWT' if verdict is None else verdict.message}")
+        told = (
+            f"{self._client.provider} signed you in, but this gateway takes neither of its tokens ({'; '.join(why)})."
+        )
+        raise SignInFault(f"{told} {self._remedy()}", 403)
+
+    def _remedy(self) -> str:
+        client = self._client
+        wanted = " or ".join(client.issuer.audiences) or client.resource
+        return (
+            f"An administrator can have the provider write {wanted} into the `aud` of access tokens of "
+            f"{client.client_id}, or add {client.client_id} to the `audiences` of this issuer in FAIRLEAD_IDENTITY."
+        )
+
+    def _too_long(self) -> str:
+        return (
+            f"The token of {self._client.provider} does not fit into a cookie, which holds about 2,700 characters. "
+            f"An administrator can leave claims out of tokens for {self._client.client_id} (groups, roles, "
+            "profile); until then sign in with an API key."
+        )
+
+    def _fault(self, refusal: CredentialRefusal) -> SignInFault:
+        if refusal.status == 503:
+            return SignInFault(f"The keys of {self._client.provider} cannot be fetched. Try again in a moment.", 503)
+        return SignInFault(f"The answer of {self._client.provider} is not taken: {refusal.message}. Sign in again.")
+
+
+def _digest(claims: Mapping[str, Any]) -> str:
+    """Stands for the subject in a session."""
+    return base64.urlsafe_b64encode(
+        hashlib.blake2b(claims["sub"].encode("utf-8", "replace"), digest_size=9).digest()
+    ).decode()

@@ -1,0 +1,63 @@
+"""The page to sign in on, and the guard's word about a credential that somebody signs in with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+
+from fairlead_console.admission import SIGN_IN, SIGN_OUT, Access
+from fairlead_console.context import ConsoleContext
+from fairlead_console.paths import ROOT
+from fairlead_gateway.core.identity import Identity
+from fairlead_rest.problems import Problem
+
+OFFERS: Final = "sign_in.html"
+
+
+class SignInForm:
+    """One per gateway."""
+
+    def __init__(self, console: ConsoleContext, access: Access, provider: str = "") -> None:
+        """`provider` is the host of the OpenID provider that is offered; empty for none."""
+        self._console = console
+        self._access = access
+        self._provider = provider
+
+    async def answer(
+        self, request: Request, why: str = "", status: int = 200, place: str = ROOT, cookies: Sequence[str] = ()
+    ) -> Response:
+        """The page, which leads to `place`; `why` says what went wrong."""
+        values = {
+            "why": why, "place": place, "printed": self._access.here_only,
+            "keys": not self._console.rest.guard.identities.open, "provider": self._provider,
+        }  # fmt: skip
+        return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
+
+    async def admitted(self, request: Request, credential: str) -> Identity | Problem:
+        """Whom the guard lets in with a credential."""
+        guard, headers = (
+            self._console.rest.guard,
+            {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")},
+        )
+        address, _ = guard.client(request.scope, headers)
+        return await guard.admitted(f"Bearer {credential}".encode(), headers, address)
+
+
+def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:
+    """The answer, which sets the cookies."""
+    for cookie in cookies:
+        answer.headers.append("set-cookie", cookie)
+    return answer
+
+
+def own_place(place: str) -> str:
+    """The path, if it is that of a page of the console; its first page for any other, which may lead elsewhere, or in
+    circles through signing in.
+    """
+    parts = urlsplit(place)
+    good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in place
+    written = parts.path.isascii() and parts.path.isprintable() and ".." not in parts.path
+    return parts.path if good and written and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT

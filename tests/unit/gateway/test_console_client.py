@@ -1,0 +1,75 @@
+"""Which settings make the console a client of an OpenID provider, and what is said about those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.identity.configuration import Issuer, Vouchers
+from fairlead_gateway.identity.console_client import console_client
+from fairlead_gateway.settings import Settings
+
+CORP = Issuer(issuer="https://login.example.com", name="corp")
+PARTNER = Issuer(issuer="https://login.partner.example", name="partner", audiences=("tools",))
+FILE = Path("identity.yaml")
+
+
+def settings(**more: Any) -> Settings:
+    """Of a gateway at tools.example.com."""
+    return Settings(
+        **{"identity": FILE, "public_url": "https://tools.example.com", "console_client_id": "console", **more}
+    )
+
+
+def test_one_issuer_and_the_public_url_are_enough() -> None:
+    client = console_client(settings(console_scopes=("groups", "openid")), Vouchers(issuers=(CORP,), scopes=("mcp",)))
+    assert client is not None
+    assert (client.base, client.resource) == ("https://tools.example.com", "https://tools.example.com")
+    assert client.scopes == ("openid", "mcp", "groups")
+    assert client.provider == "login.example.com"
+
+
+def test_of_several_issuers_one_is_named() -> None:
+    both = Vouchers(issuers=(CORP, PARTNER))
+    client = console_client(settings(console_issuer="partner"), both)
+    assert client is not None
+    assert (client.issuer, client.resource) == (PARTNER, ""), "the provider decides whom its tokens are for"
+
+
+def test_the_secret_is_in_no_text_of_the_client() -> None:
+    client = console_client(settings(console_client_secret="s3cret"), Vouchers(issuers=(CORP,)))
+    assert "s3cret" not in repr(client)
+
+
+def test_without_a_client_id_nobody_signs_in_so() -> None:
+    assert console_client(settings(console_client_id=""), Vouchers(issuers=(CORP,))) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "issuers", "said"),
+    [
+        ({"console_client_id": "", "console_client_secret": "x"}, (CORP,), "set FAIRLEAD_CONSOLE_CLIENT_ID too"),
+        ({}, (), "name it under `issuers`"),
+        ({}, (CORP, PARTNER), "one issuer of identity.yaml: corp, partner"),
+        ({"console_issuer": "other"}, (CORP,), "one issuer of identity.yaml: corp"),
+        ({"public_url": ""}, (CORP,), "set FAIRLEAD_CONSOLE_URL"),
+        ({"public_url": "https://example.com/tools"}, (CORP,), "with no path in it"),
+        ({"console_url": "tools.example.com"}, (CORP,), "is not a scheme and a host"),
+        ({"console_url": "http://tools.example.com"}, (CORP,), "must be an https URL"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_the_start(
+    more: dict[str, Any], issuers: tuple[Issuer, ...], said: str
+) -> None:
+    with pytest.raises(BadSetting, match=said):
+        console_client(settings(**more), Vouchers(issuers=issuers))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"])
+def test_on_this_machine_http_will_do(url: str) -> None:
+    client = console_client(settings(console_url=f"{url}/"), Vouchers(issuers=(CORP,)))
+    assert client is not None
+    assert client.base == url
