@@ -29,6 +29,7 @@ from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
@@ -59,8 +60,11 @@ class Governance(Collector):
         caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
-        self.auditor = _auditor(settings)
+        tell = None if settings.audit == "off" else _teller(settings)
+        self.auditor = None if tell is None else _auditor(settings, tell)
         """None where the audit log is off."""
+        self.recent = _recent(settings, tell, clock)
+        """The last calls; None where none are kept."""
         self.pipelines = opened(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
         self.spans = spans_of(self.pipelines)
@@ -179,9 +183,8 @@ def configured_proxies(settings: Settings) -> TrustedProxies:
         raise BadSetting(str(error)) from error
 
 
-def _auditor(settings: Settings) -> Auditor | None:
-    if settings.audit == "off":
-        return None
+def _teller(settings: Settings) -> ArgumentTeller:
+    """Maker of what lines say of arguments. Raises BadSetting."""
     mode = settings.audit_arguments
     if mode == "redact" and not settings.audit_redact:
         raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
@@ -189,6 +192,16 @@ def _auditor(settings: Settings) -> Auditor | None:
         paths = [read_path(path) for path in settings.audit_redact]
     except BadPath as error:
         raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
-    tell = teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+    return teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+
+
+def _auditor(settings: Settings, tell: ArgumentTeller) -> Auditor:
     sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
-    return Auditor(Writer(sink, partial(line_of, tell=tell), time.time), settings.audit, mode)
+    return Auditor(Writer(sink, partial(line_of, tell=tell), time.time), settings.audit, settings.audit_arguments)
+
+
+def _recent(settings: Settings, tell: ArgumentTeller | None, clock: Callable[[], float]) -> RecentCalls | None:
+    """Arguments are kept where the audit log has them."""
+    kept = None if settings.audit_arguments == "none" else tell
+    most = settings.recent_calls
+    return RecentCalls(most, settings.recent_calls_bytes, kept, clock) if most else None
