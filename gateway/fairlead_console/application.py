@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
@@ -23,10 +24,11 @@ from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_rest.context import RestContext
+from fairlead_rest.event_stream import MEDIA_TYPE
 from fairlead_rest.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 
-EVENTS: Final = "/console/events"
-_API_EVENTS: Final = "/v1/events"
+STREAMS: Final[Mapping[str, str]] = {"/console/events": "/v1/events", "/console/calls/events": "/v1/calls/events"}
+"""Streams of the API by their address in the console, where the session's cookie is sent."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -41,15 +43,17 @@ class Console:
         key: bytes = b"",
         token: str = "",
         sign_in: ConsoleSignIn | None = None,
+        trace_url: str = "",
     ) -> None:
         """`api` is the REST API behind its guard. `key` seals sessions; replicas that have the same share them. With
         `token` only browsers on this machine are answered, and a session begins by an address with the token; else
-        `sign_in` is how one begins at an OpenID provider.
+        `sign_in` is how one begins at an OpenID provider. `trace_url` is the address of a trace, with a place for its
+        id.
         """
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
         modules = [import_module(f"{pages.__name__}.{one.name}.page") for one in pkgutil.iter_modules(pages.__path__)]
         entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.place)
-        self._context = ConsoleContext(rest, api, entries)
+        self._context = ConsoleContext(rest, api, entries, trace_url)
         app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)
         for module in modules:
             app.router.routes.extend(module.router(self._context).routes)
@@ -71,8 +75,10 @@ class Console:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an admitted request."""
-        if scope["path"] == EVENTS:
-            await self._context.api(scope_of(scope, "GET", _API_EVENTS, accept="text/event-stream"), receive, send)
+        stream = STREAMS.get(scope["path"])
+        if stream is not None:
+            query = scope["query_string"].decode("latin-1")
+            await self._context.api(scope_of(scope, "GET", stream, query, accept=MEDIA_TYPE), receive, send)
         else:
             await self._app(scope, receive, send)
 

@@ -48,9 +48,12 @@ class ConsoleContext:
         rest: RestContext,
         api: ASGIApp,
         navigation: Sequence[NavigationEntry],
+        trace_url: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`api` is the REST API behind its guard."""
+        self.trace_url = trace_url
+        """Address of a trace with a place for its id; empty for none."""
         self.rest = rest
         self.api = api
         self.static = StaticFiles()

@@ -225,7 +225,7 @@ class Gateway:
             self._listener.retire()
             await asyncio.sleep(self.settings.drain)
         self.endpoint.streams.close()
-        self.news.close()
+        self.rest.end_streams()
         grace = self.settings.grace if grace is None else grace
         if self._speech is not None:
             await self._speech.drain(grace)
@@ -303,8 +303,6 @@ def build(
     identities = Identities(trust.authenticators, anonymous=anonymous)
     resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
-    results = ResultCache(settings.result_cache_bytes, clock)
-    state_signer = RequestStateSigner(settings.session_key.encode())
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     subscriptions = ResourceSubscriptions(client, clock)
     task_ids = TaskIds(settings.session_key.encode())
@@ -316,8 +314,9 @@ def build(
     streams = NotificationStreams(subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection)
     server_requests = ServerRequests(sessions, streams.notify)
     context = CallContext(
-        book, client, own_info, server_requests, subscriptions, Bridge(clock), clock, results, *counted, state_signer,
-        registry.end_session, task_ids, open_tasks, keeper,
+        book, client, own_info, server_requests, subscriptions, Bridge(clock), clock,
+        ResultCache(settings.result_cache_bytes, clock), *counted, RequestStateSigner(settings.session_key.encode()),
+        registry.end_session, task_ids, open_tasks, keeper, governance.recent,
     )  # fmt: skip
     startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
@@ -386,6 +385,7 @@ def build(
         vectors=vector_folder(settings),
         counts=book.search,
         calls=CallCounts(book),
+        recent=governance.recent,
     )
     snapshots = SnapshotStore(
         source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,

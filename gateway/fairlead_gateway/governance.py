@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.lines import Teller, line_of
+from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.context.memory import MemoryStore
@@ -29,6 +29,7 @@ from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
@@ -64,6 +65,8 @@ class Governance(Collector):
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
         tell = None if settings.audit == "off" else _teller(settings)
+        self.recent = _recent(settings, tell, clock)
+        """The last calls; None where none are kept."""
         self.pipelines = opened(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
         self.auditor = None if tell is None else _auditor(settings, tell, self.pipelines)
@@ -184,8 +187,8 @@ def configured_proxies(settings: Settings) -> TrustedProxies:
         raise BadSetting(str(error)) from error
 
 
-def _teller(settings: Settings) -> Teller:
-    """Renders arguments for lines of the audit log. Raises BadSetting."""
+def _teller(settings: Settings) -> ArgumentTeller:
+    """Maker of what lines say of arguments. Raises BadSetting."""
     mode = settings.audit_arguments
     if mode == "redact" and not settings.audit_redact:
         raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
@@ -196,7 +199,7 @@ def _teller(settings: Settings) -> Teller:
     return teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
 
 
-def _auditor(settings: Settings, tell: Teller, pipelines: Pipelines | None) -> Auditor:
+def _auditor(settings: Settings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
     """Raises BadSetting."""
     emit = None
     if settings.audit_otlp:
@@ -208,3 +211,10 @@ def _auditor(settings: Settings, tell: Teller, pipelines: Pipelines | None) -> A
     sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
     writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
     return Auditor(writer, settings.audit, settings.audit_arguments)
+
+
+def _recent(settings: Settings, tell: ArgumentTeller | None, clock: Callable[[], float]) -> RecentCalls | None:
+    """Arguments are kept where the audit log has them."""
+    kept = None if settings.audit_arguments == "none" else tell
+    most = settings.recent_calls
+    return RecentCalls(most, settings.recent_calls_bytes, kept, clock) if most else None

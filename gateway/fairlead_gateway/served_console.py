@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_api.bad_setting import BadSetting
 from fairlead_console.paths import is_for_console
+from fairlead_console.trace_url import checked_trace_url
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
@@ -64,11 +66,22 @@ class ServedConsole:
 
 
 def served_console(settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry) -> ServedConsole:
-    """The console, where the setting `console` is on. `api` is the REST API behind its guard."""
+    """The console, where the setting `console` is on. `api` is the REST API behind its guard. Raises BadSetting."""
+    try:
+        trace_url = checked_trace_url(settings.console_trace_url)
+    except ValueError as error:
+        raise BadSetting(f"FAIRLEAD_CONSOLE_TRACE_URL: {error}") from error
 
     def made() -> Console:
         from fairlead_console.application import Console
 
-        return Console(rest, api, key=settings.session_key.encode(), token=entry.token, sign_in=entry.sign_in)
+        return Console(
+            rest,
+            api,
+            key=settings.session_key.encode(),
+            token=entry.token,
+            sign_in=entry.sign_in,
+            trace_url=trace_url,
+        )
 
     return ServedConsole(made if settings.console else None)

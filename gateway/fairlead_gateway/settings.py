@@ -227,6 +227,15 @@ class Settings(EnvironmentSettings):
     """Where browsers reach the console, such as `https://tools.example.com`; by default `public_url`. The provider
     sends them back to `/console/sign-in/oidc/callback` there.
     """
+    console_trace_url: str = ""
+    """Where a trace is looked at, with `{trace_id}` in place of its id, such as
+    `https://grafana.example.com/explore?traceId={trace_id}`: pages of calls link there.
+    """
+    recent_calls: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    """Calls that each replica keeps in memory for `/v1/calls` and the console, the last ones; 0 keeps none."""
+    recent_calls_bytes: Annotated[int, Field(ge=262_144, le=1_073_741_824)] = 4 << 20
+    """Bytes of these, at most. A call takes up to 1.3 kB, of half of them; those with long names, and with arguments,
+    where the audit log has them, take of the other half."""
     llm_rounds: Annotated[int, Field(ge=1, le=100)] = 8
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
     llm_seconds: Annotated[float, Field(ge=1, le=86_400)] = 600.0

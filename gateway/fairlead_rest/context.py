@@ -34,6 +34,7 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
+from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
 from fairlead_rest.call_counts import CallCounts
@@ -121,6 +122,7 @@ class RestContext:
         vectors: Path | None = None,
         counts: SearchCounts,
         calls: CallCounts,
+        recent: RecentCalls | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = KeptByView(VisibleTools, MAX_KEPT_VIEWS)
@@ -148,8 +150,8 @@ class RestContext:
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
-        self.counts, self.calls = counts, calls
-        """Counts of searches, and of tool calls."""
+        self.counts, self.calls, self.recent = counts, calls, recent
+        """Counts of searches and of tool calls, and the last calls, where these are kept."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
             recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),
@@ -297,6 +299,12 @@ class RestContext:
             return work()
         finally:
             self.alone = False
+
+    def end_streams(self) -> None:
+        """End the streams of events and of calls: no more is to come."""
+        self.news.close()
+        if self.recent is not None:
+            self.recent.close()
 
     async def aclose(self) -> None:
         """End what is being done, and the processes."""

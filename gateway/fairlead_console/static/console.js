@@ -2,6 +2,7 @@
 // plain and our own: a framework would be more bytes than all pages together, and a build step for whoever changes one.
 
 const PAUSE_MS = 250; // events come in groups
+const CALLS_PAUSE_MS = 1000; // and calls never end
 const THEMES = ["", "dark", "light"];
 
 function theme() {
@@ -44,24 +45,36 @@ function live() {
   if (!shown.length) return;
   const sign = document.getElementById("live");
   let waiting = 0;
-  const soon = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => refresh().catch(() => {}), PAUSE_MS);
+  // what comes while a refresh is due takes no other: a busy gateway never keeps quiet for long enough
+  const soon = (pause) => {
+    waiting ||= setTimeout(() => { waiting = 0; refresh().catch(() => {}); }, pause);
   };
-  const source = new EventSource("/console/events");
-  source.onopen = () => { sign.hidden = false; sign.className = "live"; sign.textContent = "live"; };
-  source.onerror = () => {
-    sign.className = "live lost";
-    sign.textContent = "reconnecting";
-    // a stream whose session ended is not opened again; the page then leads to signing in
-    if (source.readyState === EventSource.CLOSED) soon();
+  let source = null;
+  let followed = "";
+  const follow = () => {
+    const own = document.querySelector("[data-live-events]");
+    const url = own ? own.dataset.liveEvents : "/console/events";
+    if (url === followed) return;
+    source?.close();
+    followed = url;
+    source = new EventSource(url);
+    source.onopen = () => { sign.hidden = false; sign.className = "live"; sign.textContent = "live"; };
+    source.onerror = () => {
+      sign.className = "live lost";
+      sign.textContent = "reconnecting";
+      // a stream whose session ended is not opened again; the page then leads to signing in
+      if (source.readyState === EventSource.CLOSED) soon(PAUSE_MS);
+    };
+    for (const type of ["server.connected", "server.disconnected", "tools.changed", "catalog.swapped"]) {
+      source.addEventListener(type, () => soon(PAUSE_MS));
+    }
+    source.addEventListener("calls.ended", () => soon(CALLS_PAUSE_MS));
   };
-  for (const type of ["server.connected", "server.disconnected", "tools.changed", "catalog.swapped"]) {
-    source.addEventListener(type, soon);
-  }
+  follow();
+  document.addEventListener("fairlead:refreshed", follow); // other filters, another stream
   const seconds = Number([...shown].find((one) => one.dataset.liveSeconds)?.dataset.liveSeconds ?? 0);
   if (seconds) setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, seconds * 1000);
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", () => source?.close());
 }
 
 // A form with `data-search` is sent while one types, and what it answers takes the place of the list.

@@ -17,6 +17,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, NEVER, QUEUE, SESSION, CallPhase, CallTrail
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED
@@ -30,8 +31,8 @@ class GuardedRequest(ResponseSink):
     """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
 
     __slots__ = (
-        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "client", "context", "done",
-        "idempotent", "retries", "route", "span", "started",
+        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "answered_at", "client",
+        "context", "done", "idempotent", "retries", "route", "sent_at", "span", "started", "trail",
     )  # fmt: skip
 
     def __init__(self, context: CallContext, route: Route, started: float) -> None:
@@ -52,6 +53,12 @@ class GuardedRequest(ResponseSink):
         self._responses_seen = 0
         self._measured = 0
         """Number of the attempt at its tool's meter; 0 between attempts."""
+        self.sent_at = NEVER
+        """When its last attempt began, unless that is in `trail`."""
+        self.answered_at = NEVER
+        """When that ended."""
+        self.trail: CallTrail | None = None
+        """Phases beside its last attempt; None for a plain call."""
 
     # For subclasses
 
@@ -91,6 +98,8 @@ class GuardedRequest(ResponseSink):
             return
         if ticket:
             self.admitted(ticket)
+        else:
+            self.enter_phase(QUEUE)
 
     def admitted(self, ticket: Ticket) -> None:
         route = self.route
@@ -114,17 +123,20 @@ class GuardedRequest(ResponseSink):
         self.gave_up(error)
 
     def answered(self, result: Raw) -> None:
+        self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
             self.route.guard.leave_answered()
         self.succeeded(result)
 
     def failed(self, error: Exception) -> None:
+        self.answered_at = self.context.clock()
         # the caller's own time says nothing of the tool
         own = self.route.caller_deadline and isinstance(error, Timeout)
         self.measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
+        self._leave_attempt(type(error).__name__)
         self._leave(error, given_up=own)
         if not self._again_later(error):
             self.gave_up(error)
@@ -134,7 +146,7 @@ class GuardedRequest(ResponseSink):
         number, meter = self._measured, self.route.meter
         if number and meter is not None:
             self._measured = 0
-            meter.end(number, self.context.clock(), outcome)
+            meter.end(number, self.context.clock() if self.answered_at < 0 else self.answered_at, outcome)
 
     def stop(self) -> None:
         """Give the attempt up, at the server too."""
@@ -146,21 +158,42 @@ class GuardedRequest(ResponseSink):
         if pending is not None:
             pending.cancel()
 
+    def enter_phase(self, kind: str, since: float = NEVER) -> None:
+        """Note what the call waits for that is no attempt, from now on unless it began before."""
+        self._leave_attempt("")
+        if self.trail is None:
+            self.trail = CallTrail()
+        self.trail.begin(kind, self.context.clock() if since < 0 else since)
+
     # Inside
+
+    def _leave_attempt(self, error: str) -> None:
+        """Put the attempt that is over into the trail, before something else begins; no-op where there is none."""
+        if self.sent_at >= 0:
+            if self.trail is None:
+                self.trail = CallTrail()
+            end = self.context.clock() if self.answered_at < 0 else self.answered_at
+            self.trail.add(CallPhase(ATTEMPT, self.sent_at, end, error))
+            self.sent_at = NEVER
 
     def _send(self, request: UpstreamRequest) -> None:
         route = self.route
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
             request = request.traced(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+        now = self.context.clock()
+        if self.trail is not None:
+            self.trail.end(now)
+        self.sent_at, self.answered_at = now, NEVER
         meter = route.meter
         if meter is not None:
-            self._measured = meter.begin(self.context.clock())
+            self._measured = meter.begin(now)
         pending = route.upstream.send(request, self)
         if self._ticket:  # else it is over already
             self._pending = pending
 
     def _negotiate(self) -> None:
+        self.enter_phase(SESSION)
         self._pending = task = asyncio.get_running_loop().create_task(self._negotiated(), name="negotiate")
         self.context.own(task)
 
@@ -197,6 +230,7 @@ class GuardedRequest(ResponseSink):
         if wait is None or not guard.may_retry():
             return False
         self._outgoing = request.with_id(self.route.upstream.next_id())
+        self.enter_phase(BACKOFF, self.answered_at)
         self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
         return True
 

@@ -6,10 +6,8 @@ client is asked. It ends exactly once.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from msgspec import Raw
 
@@ -31,13 +29,13 @@ from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_mcp import jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.messages import Message
 from fairlead_tools.refusal import CANCELLED, Refusal
 
-T = TypeVar("T")
 NO_FEATURES: Final = b"{}"
 SUBSCRIBE: Final = "resources/subscribe"
 
@@ -100,11 +98,13 @@ class ToolCall(ClientRequest):
         cache = self.context.cache
         kept = cache.get(key)
         if kept is not None:
+            self.enter_phase(CACHE)
             self.take_result(kept)
         elif self.route.caller_deadline:
             return  # it may end before those who wait for it want it to
         elif cache.follow(key, self):
             self._following = key
+            self.enter_phase(CACHE)
         else:
             self._key = key
 
@@ -212,6 +212,8 @@ class ToolCall(ClientRequest):
 
     def finish(self, result: Raw, *, from_modern: bool) -> None:
         """Answer with a server's result. Raises McpError for what is no result."""
+        if self.answered_at < 0:  # of a bridged call
+            self.answered_at = self.context.clock()
         route, request = self.route, self.request
         outcome = translate.result(
             result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info
@@ -264,6 +266,7 @@ class ToolCall(ClientRequest):
 
     def asked(self, questions: bytes) -> None:
         """Answer a modern client with the questions of a legacy server, as its result."""
+        self.answered_at = self.context.clock()
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
         self.end("", result=outcome.result)
 
@@ -331,6 +334,7 @@ class ToolCall(ClientRequest):
         token = translate.progress_token(request.params) if request.meta.token else None
         self._relay = self._opened(token)
         self._bridged = call
+        self.sent_at, self.answered_at = self.context.clock(), NEVER
         call.attach(self, self._relay)
         return True
 
@@ -350,6 +354,7 @@ class ToolCall(ClientRequest):
         if self._relay is None:
             self._relay = self._opened(None)
         left = self.deadline - self.context.clock()
+        self.enter_phase(CLIENT)
         self._later(round_trips.answers(self._relay, asking, left), self._again, "ask a client")
 
     def _again(self, more: jsonrpc.RawObject) -> None:
@@ -357,22 +362,6 @@ class ToolCall(ClientRequest):
         self._members = {**(self._members or {}), **more}
         self._outgoing, self._attempts, self.idempotent, self._continued = None, 0, False, True
         self.begin()
-
-    def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
-        """Go on with what the coroutine returns."""
-        self._pending = task = asyncio.get_running_loop().create_task(self._go_on(work, then), name=name)
-        self.context.own(task)
-
-    async def _go_on(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
-        try:
-            found = await work
-            self._pending = None
-            then(found)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
-            self.gave_up(error)
 
     def _created(self, outcome: TranslatedResult) -> TranslatedResult:
         """Hand a task over to its client. Raises NotMcp where it has asked for none, and cancels the task."""
@@ -388,6 +377,7 @@ class ToolCall(ClientRequest):
         token = translate.progress_token(self._members or {}) if self.request.meta.token else None
         tell = task_wait.progress(self.exchange, token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
+        self.enter_phase(TASK)
         wait = task_wait.TaskWait(self.context, self.route, relay, created, tell, features, self.deadline)
         self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -14,6 +15,7 @@ from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
 from fairlead_gateway.calls.input_required import features_of
+from fairlead_gateway.calls.recent import remember
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.request import McpRequest
@@ -27,6 +29,8 @@ from fairlead_tools.refusal import Refusal
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 Body: TypeAlias = tuple[bytes | Raw, ...]
 """Parts of an answer."""
 
@@ -34,7 +38,7 @@ Body: TypeAlias = tuple[bytes | Raw, ...]
 class ClientRequest(GuardedRequest):
     """Answers one exchange, with a result, a refusal or an error in the terms of the client's era."""
 
-    __slots__ = ("denied", "exchange", "lease", "limit", "request", "waiter")
+    __slots__ = ("denied", "exchange", "lease", "limit", "refusal", "request", "waiter")
 
     def __init__(self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest) -> None:
         super().__init__(context, route, context.clock())
@@ -44,6 +48,8 @@ class ClientRequest(GuardedRequest):
         """Policy that does not allow its arguments."""
         self.limit = ""
         """Limit that refused it because there were too many calls."""
+        self.refusal = ""
+        """Why the gateway did not let it be answered by its server, as the client was told."""
         self.lease: Lease = NO_LEASE
         """Accounts that it is counted in until it ends."""
         self.waiter: asyncio.Future[None] | None = None
@@ -99,7 +105,7 @@ class ClientRequest(GuardedRequest):
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
-        request = self.request
+        request, self.refusal = self.request, refusal.message
         if self.route.tool is None:
             self._reject(refusal.code, rejection_of(request, refusal))
             return
@@ -141,6 +147,22 @@ class ClientRequest(GuardedRequest):
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)
 
+    def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        """Go on with what the coroutine returns."""
+        self._pending = task = asyncio.get_running_loop().create_task(self._go_on(work, then), name=name)
+        self.context.own(task)
+
+    async def _go_on(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
+        try:
+            found = await work
+            self._pending = None
+            then(found)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
+            self.gave_up(error)
+
     @property
     def _trace(self) -> dict[str, str]:
         """Its span, for a record of the log."""
@@ -154,7 +176,8 @@ class ClientRequest(GuardedRequest):
     def _record(self, error_type: str, body: Body) -> None:
         context, route = self.context, self.route
         context.over(self)
-        seconds = context.clock() - self.started
+        ended = context.clock()
+        seconds = ended - self.started
         took = int(seconds * 1e9)
         route.recorder.record(took, error_type)
         if route.tool is not None:
@@ -166,10 +189,13 @@ class ClientRequest(GuardedRequest):
                 context.metrics.exemplify_wait(self.exchange.tier, took, span.trace_id, span.span_id)
         if self.limit:
             context.metrics.limit(self.limit)
-        auditor = context.auditor
-        if auditor is not None and (auditor.every or self.limit or self.denied):
+        auditor, recent, size = context.auditor, context.recent, sum(map(len, body))
+        audited = auditor is not None and (auditor.every or self.limit != "" or self.denied != "")
+        if auditor is not None and audited:
             request = self.request
             auditor.called(
                 self.exchange, request.method, route.server.key, route.name, request.params, error_type, seconds,
-                sum(map(len, body)), self.limit, self.denied, span,
+                size, self.limit, self.denied, span,
             )  # fmt: skip
+        if recent is not None:
+            remember(recent, self, error_type, ended, size, audited=audited)

@@ -16,6 +16,7 @@ from fairlead_gateway.calls.result_keeper import ResultKeeper
 from fairlead_gateway.calls.server_requests import ServerRequests
 from fairlead_gateway.calls.task_ids import TaskIds
 from fairlead_gateway.limits.limiter import Limiter
+from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_mcp import eras
@@ -46,6 +47,7 @@ class CallContext:
         task_ids: TaskIds | None = None,
         open_tasks: OpenTasks | None = None,
         keeper: ResultKeeper | None = None,
+        recent: RecentCalls | None = None,
     ) -> None:
         """`end_upstream_session` ends what servers keep for a session that its client gave up."""
         self.metrics = metrics
@@ -67,6 +69,8 @@ class CallContext:
         self.task_ids = TaskIds() if task_ids is None else task_ids
         self.open_tasks = OpenTasks(0, clock) if open_tasks is None else open_tasks
         self.keeper = keeper
+        self.recent = recent
+        """The last calls, where they are kept."""
         self._end_upstream_session = end_upstream_session
         self.calls: set[ClientRequest] = set()
         """Requests to servers without an answer yet."""

@@ -15,6 +15,7 @@ from fairlead_formats.names import unknown_tool
 from fairlead_gateway.calls import targets, tasks
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.recent import remember_other
 from fairlead_gateway.calls.targets import invalid, name_in
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange
@@ -23,6 +24,7 @@ from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.view import View
+from fairlead_gateway.recent.ended_call import CallRefusal
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.methods import METHODS, TargetKind
 from fairlead_tools import refusals
@@ -82,15 +84,26 @@ class Dispatcher:
         policies keep it from the principal.
         """
         code, method = str(rejection.code), request.method
-        self.context.metrics.recorder(method).record(0, code)
-        if self.context.auditor is not None:
-            server, name, reason = by or (None, name_in(request) or "", rejection.message)
-            self.context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
+        context, now = self.context, self.context.clock()
+        context.metrics.recorder(method).record(0, code)
+        server, name, reason = by or (None, name_in(request) or "", rejection.message)
+        if context.auditor is not None:
+            context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
+        if context.recent is not None:
+            remember_other(
+                context.recent, exchange, method, name_in(request) or "", request.params, code, now, now,
+                server=server, why=CallRefusal.cut(rejection.message, reason if by else "", hidden=True),
+                audited=context.auditor is not None,
+            )  # fmt: skip
 
     def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
         """Audit a call of a known tool that was not made, for its arguments cannot be read."""
-        if self.context.auditor is not None:
-            self.context.auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
+        auditor, recent = self.context.auditor, self.context.recent
+        if auditor is not None:
+            auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
+        if recent is not None:
+            now, key = self.context.clock(), route.server.key
+            remember_other(recent, exchange, CALL, route.name, {}, code, now, now, server=key, audited=False)
 
     def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
         """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""

@@ -6,6 +6,7 @@ import time
 
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.execution import NO_ARGUMENTS
+from fairlead_gateway.calls.recent import remember_other
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.long_results import URI
 from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of
@@ -38,7 +39,12 @@ class OwnToolCalls:
         return contents
 
     def _audit(self, exchange: Exchange, request: McpRequest, name: str, outcome: str, began: float, size: int) -> None:
-        auditor = self._context.auditor
+        auditor, recent, seconds = self._context.auditor, self._context.recent, time.monotonic() - began
+        if recent is not None:
+            ended = self._context.clock()
+            remember_other(
+                recent, exchange, request.method, name, request.params, outcome, ended - seconds, ended, size=size,
+                audited=auditor is not None and auditor.every,
+            )  # fmt: skip
         if auditor is not None:
-            seconds = time.monotonic() - began
             auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)

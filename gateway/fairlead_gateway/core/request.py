@@ -16,7 +16,7 @@ class RequestMeta:
     """Members of a request's `_meta` that decide how it is served."""
 
     __slots__ = (
-        "extensions", "lacking", "log_level", "misread", "result_tokens", "token", "version", "versioned",
+        "extensions", "lacking", "log_level", "misread", "result_tokens", "token", "traced", "version", "versioned",
     )  # fmt: skip
 
     def __init__(
@@ -30,7 +30,10 @@ class RequestMeta:
         misread: str = "",
         extensions: frozenset[str] = frozenset(),
         result_tokens: int | None = None,
+        traced: bool = False,
     ) -> None:
+        self.traced = traced
+        """Whether it has a member `traceparent` (SEP-414)."""
         self.result_tokens = result_tokens
         """Tokens that the result may have (`core.long_results`); None for any number, 0 for what is no such number."""
         self.extensions = extensions

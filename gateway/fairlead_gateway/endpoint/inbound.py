@@ -154,6 +154,7 @@ def _read_meta(raw: bytes) -> RequestMeta:
         misread=_misread_meta(raw, said),
         extensions=frozenset() if capabilities_said is None else capabilities.extensions(capabilities_said),
         result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
+        traced="traceparent" in said,
     )
 
 

@@ -65,6 +65,12 @@ class TracePlace(msgspec.Struct, frozen=True):
     sampled: bool
 
 
+def trace_id(parent: bytes, meta: Raw | None) -> str:
+    """32 hexadecimal digits; empty for no trace."""
+    found = named(parent or None, None, meta)
+    return "" if found is None else found.parent[3:35].decode()
+
+
 def place(parent: bytes, meta: Raw | None) -> TracePlace | None:
     """The caller's span, of a request with this `traceparent` header, empty for none, and this `_meta`; None for no
     trace.

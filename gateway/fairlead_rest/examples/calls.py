@@ -68,3 +68,54 @@ PREDICTED: Final[dict[str, Any]] = {
         "cost": _COST,
     }
 }
+_CALL: Final[dict[str, Any]] = {
+    "id": "9f2c11aa-41",
+    "at": "2026-11-21T05:00:00.120+00:00",
+    "method": "tools/call",
+    "name": "demo__get_stock",
+    "server": "default/demo",
+    "agent": "shopkeeper",
+    "outcome": "ok",
+    "durationMs": 412.608,
+    "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
+}
+RECENT: Final[dict[str, Any]] = {
+    "one call, and older ones": {
+        "calls": [_CALL],
+        "next": "9f2c11aa-41",
+        "kept": 41,
+        "values": {
+            "agents": ["shopkeeper"],
+            "servers": ["default/demo"],
+            "tools": ["demo__get_stock"],
+            "outcomes": ["TIMEOUT", "ok"],
+        },
+    }
+}
+CALL: Final[dict[str, Any]] = {
+    "a call that took two attempts": {
+        **_CALL,
+        "principal": "key:shopkeeper",
+        "client": "10.1.2.3",
+        "attempts": 2,
+        "argumentsBytes": 15,
+        "resultBytes": 118,
+        "phases": [
+            {"phase": "checks", "startMs": 0.0, "durationMs": 0.061},
+            {"phase": "attempt", "startMs": 0.061, "durationMs": 1.204, "error": "ConnectionLost"},
+            {"phase": "backoff", "startMs": 1.265, "durationMs": 98.7},
+            {"phase": "attempt", "startMs": 99.965, "durationMs": 312.6},
+            {"phase": "translation", "startMs": 412.565, "durationMs": 0.043},
+        ],
+    }
+}
+TAIL: Final[dict[str, Any]] = {
+    "the stream begins": {"id": "9f2c11aa-40", "type": "stream.opened", "missed": False},
+    "a call has ended": {
+        "id": "9f2c11aa-41",
+        "type": "calls.ended",
+        "calls": [_CALL],
+        "more": 0,
+        "missed": False,
+    },
+}

@@ -16,6 +16,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.catalog.model import EMPTY, build
 from fairlead_gateway.events import Event, EventLog, Missed
+from fairlead_rest import event_stream
 from fairlead_rest.resources import events
 from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
 from restworld import get, problem
@@ -115,8 +116,7 @@ async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "STALLED", 0.2)
-    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(event_stream, "STALLED", 0.2)
     demo = catalog("demo", URL, ["add"])
     long = catalog("long", URL, [f"{number:03}-{'n' * 200}" for number in range(100)])
     with_long, without = build({"a": demo, "b": long}), build({"a": demo})

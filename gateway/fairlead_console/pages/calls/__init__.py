@@ -1,0 +1,1 @@
+"""The last calls of this replica, live, and what the time of each went to."""

@@ -1,0 +1,121 @@
+"""The pages `/console/calls`, a live tail with filters, and `/console/calls/{id}`, one call with its timeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.timeline import TimelinePhase, timeline_picture
+from fairlead_console.trace_url import trace_link
+from fairlead_rest.ended_calls import FAILED, OK, CallDetails
+from fairlead_rest.resources.calls import CallList
+
+PATH: Final = "/console/calls"
+ENTRY: Final = NavigationEntry("Calls", PATH, 25)
+EACH: Final = 40
+"""Calls of one part of the list."""
+MAX_TEXT: Final = 8000
+"""Characters of arguments on the page."""
+MAX_VALUE: Final = 256
+"""Characters of a filter."""
+MAX_OFFERED: Final = 40
+SHORT: Final = 64
+"""Characters of a name in a list."""
+_SLOWEST: Final = 1e9
+_FILTERS: Final = ("agent", "server", "tool", "outcome", "slow")
+_WORDS: Final[Mapping[str, str]] = {
+    "checks": "checks of the gateway",
+    "cache": "kept result",
+    "queue": "waits for a place",
+    "session": "opens a session",
+    "attempt": "server",
+    "backoff": "waits to try again",
+    "client": "asks the client",
+    "task": "waits for the task",
+    "translation": "translation",
+}
+
+
+class CallWishes(msgspec.Struct, frozen=True):
+    """Filters as they were typed; empty ones do not filter."""
+
+    agent: str = ""
+    server: str = ""
+    tool: str = ""
+    outcome: str = ""
+    slow: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Parameters for the API; a duration that is no number does not filter."""
+        given = {name: getattr(self, name) for name in _FILTERS}
+        if not _is_duration(self.slow):
+            del given["slow"]
+        return {name: value for name, value in given.items() if value}
+
+
+def router(console: ConsoleContext) -> APIRouter:
+    """The routes of the page."""
+    routes = APIRouter()
+
+    @routes.get(PATH)
+    async def list_calls(request: Request) -> Response:
+        visit, query = console.visit(request), request.query_params
+        wishes = CallWishes(*(query.get(name, "")[:MAX_VALUE] for name in _FILTERS))
+        before = query.get("before", "")[:64]
+        asked = {**wishes.query, "limit": str(EACH), **({"before": before} if before else {})}
+        found = await visit.api.get("/v1/calls", CallList, asked)
+        live = "" if before else f"{PATH}/events?{urlencode(wishes.query)}"
+        older = f"?{urlencode({**wishes.query, 'before': found.next})}" if found.next else ""
+        newest = f"?{urlencode(wishes.query)}" if before else ""
+        return await visit.page(
+            "calls/list.html", found=found, wishes=wishes, live=live, older=older, newest=newest,
+            tools=_offered(found.values.tools), agents=_offered(found.values.agents),
+            servers=_offered(found.values.servers),
+            outcomes=[OK, FAILED, *(one for one in found.values.outcomes if one not in (OK, FAILED))],
+        )  # fmt: skip
+
+    @routes.get(PATH + "/{id}")
+    async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
+        visit = console.visit(request)
+        call = await visit.api.get(f"/v1/calls/{id}", CallDetails)
+        phases = [
+            TimelinePhase(one.phase, _words(one.phase, one.error), one.start_ms, one.duration_ms, bool(one.error))
+            for one in call.phases
+        ]
+        return await visit.page(
+            "calls/one.html", call=call, picture=timeline_picture(phases, call.duration_ms), phases=phases,
+            trace=trace_link(console.trace_url, call.trace_id), arguments=_pretty(call.arguments),
+        )  # fmt: skip
+
+    return routes
+
+
+def _offered(values: Sequence[str]) -> list[str]:
+    """Values to choose from: so many and so short that a page of hostile names stays small."""
+    return [value for value in values if len(value) <= SHORT][:MAX_OFFERED]
+
+
+def _words(phase: str, error: str) -> str:
+    words = _WORDS.get(phase, phase)
+    return f"{words}: {error}" if error else words
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= _SLOWEST
+    except ValueError:
+        return False
+
+
+def _pretty(value: Any) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n… {len(text) - MAX_TEXT:,} more characters"

@@ -1,0 +1,82 @@
+"""Phases of a call as SVG, drawn on the server: a row for each, in the order of time. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_console.formats import milliseconds
+
+WIDTH: Final = 640
+ROW: Final = 24
+"""Height of a phase."""
+_LEFT: Final = 190
+"""Width of the words in front of the bars."""
+_TOP: Final = 18
+_LEAST: Final = 1.5
+"""Width of the shortest bar."""
+_TICKS: Final = 4
+
+
+class TimelineBar(msgspec.Struct, frozen=True):
+    """One phase."""
+
+    kind: str
+    words: str
+    duration: str
+    x: float
+    y: int
+    width: float
+    failed: bool
+
+
+class TimelineTick(msgspec.Struct, frozen=True):
+    """A line at a time."""
+
+    x: float
+    label: str
+    anchor: str
+
+
+class TimelinePicture(msgspec.Struct, frozen=True):
+    """Places of all parts of a picture of `WIDTH` by `height`."""
+
+    bars: tuple[TimelineBar, ...]
+    ticks: tuple[TimelineTick, ...]
+    height: int
+    summary: str
+    """The picture in words, for those who do not see it."""
+
+
+class TimelinePhase(msgspec.Struct, frozen=True):
+    """One phase to be drawn; times in milliseconds."""
+
+    kind: str
+    words: str
+    start: float
+    duration: float
+    failed: bool = False
+
+
+def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelinePicture:
+    """A picture of phases of a call that took `whole` milliseconds."""
+    scale = (WIDTH - _LEFT) / max(whole, 1e-6)
+    bars = []
+    for place, phase in enumerate(phases):
+        x = _LEFT + max(0.0, phase.start) * scale
+        width = max(_LEAST, min(phase.duration * scale, WIDTH - x))
+        x, words = min(x, WIDTH - width), phase.words
+        bars.append(
+            TimelineBar(phase.kind, words, milliseconds(phase.duration), x, _TOP + place * ROW, width, phase.failed)
+        )
+    ticks = tuple(
+        TimelineTick(
+            _LEFT + (WIDTH - _LEFT) * step / _TICKS, milliseconds(whole * step / _TICKS),
+            "start" if step == 0 else "end" if step == _TICKS else "middle",
+        )
+        for step in range(0, _TICKS + 1, 2)
+    )  # fmt: skip
+    said = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
+    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in all: {said}")

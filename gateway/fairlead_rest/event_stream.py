@@ -1,0 +1,100 @@
+"""A stream of server-sent events: until the client is gone, takes nothing for too long or is not known any more, or the
+gateway stops.
+
+One stream costs its connection and a task. What it sends is read from a ring, so a slow reader holds nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+from fastapi import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.identities import Identities
+
+HEARTBEAT: Final = 15.0
+"""Seconds between comments on a stream where nothing happens."""
+STALLED: Final = 30.0
+"""Seconds that a reader may take nothing."""
+MEDIA_TYPE: Final = "text/event-stream"
+OPENED: Final = "stream.opened"
+_encode = msgspec.json.Encoder().encode
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The first event of a stream, and one in the middle of it where events were missed."""
+
+    id: str
+    """Where the stream begins: what comes next has a later one."""
+    type: str
+    """`stream.opened`."""
+    missed: bool
+    """Events may be missing before this one: read what they are about anew."""
+
+
+class EventStreamResponse(Response):
+    """The answer that sends `pieces`. It is in `readers` while it runs, and ends with the credential of `identity`."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self, pieces: AsyncIterator[bytes], readers: set[object], identity: Identity, identities: Identities
+    ) -> None:
+        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._pieces = pieces
+        self._readers = readers
+        self._identity = identity
+        self._identities = identities
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._readers.add(self)
+        writing = asyncio.create_task(self._write(send), name="event stream")
+        leaving = asyncio.create_task(_until_gone(receive), name="reader of an event stream")
+
+        def ended() -> None:
+            writing.cancel()
+
+        release = self._identities.hold(self._identity, ended)
+        try:
+            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            release()
+            self._readers.discard(self)
+            writing.cancel()
+            leaving.cancel()
+            await asyncio.gather(writing, leaving, return_exceptions=True)
+
+    async def _write(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        try:
+            async for piece in self._pieces:
+                async with asyncio.timeout(STALLED):
+                    await send(_body(piece, more=True))
+            await send(_body(b"", more=False))
+        except TimeoutError:
+            return
+
+
+def event_piece(ident: str, kind: str, data: bytes) -> bytes:
+    """One event as it is sent; `data` has no line feed."""
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (ident.encode(), kind.encode(), data)
+
+
+def opened_piece(ident: str, *, missed: bool) -> bytes:
+    """The event with which a stream begins, and that stands in for events that were missed."""
+    return b"retry: 2000\n" + event_piece(ident, OPENED, _encode(Opened(ident, OPENED, missed)))
+
+
+def _body(piece: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": piece, "more_body": more}
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

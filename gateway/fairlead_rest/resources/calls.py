@@ -1,0 +1,182 @@
+"""`GET /v1/calls`: the last calls that this replica ended, one of them with what its time went to, and a live tail."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from fairlead_gateway.recent.ended_call import EndedCall
+from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
+from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
+from fairlead_rest.event_stream import HEARTBEAT, MEDIA_TYPE, EventStreamResponse, Opened, event_piece, opened_piece
+from fairlead_rest.examples import calls as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, RATE_LIMITED, Problem
+from fairlead_rest.worker import breathing
+
+MOST_READERS: Final = 64
+"""Live tails at once."""
+GATHER_SECONDS: Final = 0.5
+"""How long a tail lets calls gather, so that a busy gateway does not wake for each."""
+MOST_TOLD: Final = 50
+"""Calls of one event; the others are counted."""
+STRIDE: Final = 256
+"""Calls between two breaths of a search."""
+ENDED: Final = "calls.ended"
+
+
+class CallList(msgspec.Struct, frozen=True, rename="camel"):
+    """Calls, the newest first."""
+
+    calls: list[CallSummary]
+    next: str | None
+    """`before` of a request for older ones; null: there are none."""
+    kept: int
+    """Calls that the reader may see, whatever the filters say."""
+    values: CallValues
+
+
+class CallsEnded(msgspec.Struct, frozen=True, rename="camel"):
+    """Event of the live tail: calls that ended since the last one, and pass its filters."""
+
+    id: str
+    type: str
+    """`calls.ended`."""
+    calls: list[CallSummary]
+    """The newest first."""
+    more: int
+    """Further ones that are left out, for there are too many."""
+    missed: bool
+    """Others may have ended that are not kept any more."""
+
+
+Agent = Annotated[str, Query(max_length=256, description="Agent or principal.")]
+Place = Annotated[str, Query(max_length=256, description="`namespace/name` of the server, or the name alone.")]
+Called = Annotated[str, Query(max_length=256, description="Exposed name, id, or the name that its server gives it.")]
+Outcome = Annotated[str, Query(max_length=256, description="`ok`, `failed` for all but that, or one outcome.")]
+Slow = Annotated[float, Query(ge=0, description="Calls that took so many milliseconds at least.")]
+
+
+def router(context: RestContext) -> APIRouter:
+    """The resource `/v1/calls`."""
+    routes = APIRouter(prefix="/v1", tags=["calls"])
+    readers: set[object] = set()
+
+    @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
+    async def list_calls(
+        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        slow: Slow = 0.0,
+        before: Annotated[str, Query(max_length=64, description="Older ones than this `next` of an answer.")] = "",
+        limit: Annotated[int, Query(ge=1, le=200, description="So many at most.")] = 50,
+    ) -> Response:  # fmt: skip
+        recent, reader = _recent(context), _reader(context, request)
+        wanted = CallFilter(agent, server, tool, outcome, slow)
+        kept, number = recent.kept(), None
+        if before:
+            number = recent.number_of(before)
+            if number is None:
+                raise Problem(INVALID_ARGUMENTS, "before: no call of this replica; begin with the newest")
+        return answer(await context.worker.do(lambda: encode(_listed(recent, reader, wanted, kept, number, limit))))
+
+    @routes.get(
+        "/calls/events",
+        **described("Follow calls as they end", CallsEnded | Opened, examples.TAIL, media_type=MEDIA_TYPE),
+    )
+    async def follow_calls(
+        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        slow: Slow = 0.0,
+        last_event_id: Annotated[
+            str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
+        ] = None,
+    ) -> Response:  # fmt: skip
+        recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
+        if len(readers) >= MOST_READERS:
+            raise Problem(RATE_LIMITED, f"{MOST_READERS} streams of calls are open already", retry_after_ms=5000)
+        identity = context.seen(request).identity
+        sent = _tail(context, recent, request, wanted, last_event_id)
+        return EventStreamResponse(sent, readers, identity, context.guard.identities)
+
+    @routes.get("/calls/{id}", **described("Show one call and what its time went to", CallDetails, examples.CALL))
+    async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
+        recent, reader = _recent(context), _reader(context, request)
+        kept, number = recent.kept(), recent.number_of(id)
+        call = kept.call(number) if number is not None and number >= kept.first else None
+        if call is None or not reader.visible(call):
+            raise Problem(NOT_FOUND, "this replica keeps no call of that id that you may see")
+        return answer(await context.worker.do(lambda: encode(reader.details(call, id, kept.epoch, recent.tell))))
+
+    return routes
+
+
+def _recent(context: RestContext) -> RecentCalls:
+    """Raises Problem where no calls are kept."""
+    if context.recent is None:
+        raise Problem(NOT_KEPT, "calls are not kept here: FAIRLEAD_RECENT_CALLS is 0")
+    return context.recent
+
+
+def _reader(context: RestContext, request: Request) -> CallReader:
+    seen = context.seen(request)
+    return CallReader(seen.identity, seen.snapshot, administers=context.administers(seen.identity))
+
+
+def _listed(
+    recent: RecentCalls, reader: CallReader, wanted: CallFilter, kept: KeptCalls, before: int | None, limit: int
+) -> CallList:
+    visible = [(number, call) for number, call in breathing(kept.newest_first(), STRIDE) if reader.visible(call)]
+    older = visible if before is None else [one for one in visible if one[0] < before]
+    found = [*_first(limit + 1, reader, wanted, older)]
+    shown = [reader.summary(call, recent.ident(number), kept.epoch) for number, call in found[:limit]]
+    values = values_of(reader, [call for _, call in visible])
+    return CallList(shown, shown[-1].id if len(found) > limit else None, len(visible), values)
+
+
+def _first(
+    most: int, reader: CallReader, wanted: CallFilter, calls: Sequence[tuple[int, EndedCall]]
+) -> list[tuple[int, EndedCall]]:
+    found: list[tuple[int, EndedCall]] = []
+    for one in newest(reader, wanted, breathing(calls, STRIDE)):
+        found.append(one)
+        if len(found) == most:
+            break
+    return found
+
+
+async def _tail(
+    context: RestContext, recent: RecentCalls, request: Request, wanted: CallFilter, last: str | None
+) -> AsyncIterator[bytes]:
+    """The bytes of a live tail that goes on behind the call `last`, or begins now."""
+    resumed = None if last is None else recent.number_of(last)
+    number = recent.number if resumed is None else resumed
+    yield opened_piece(recent.ident(number), missed=last is not None and resumed is None)
+    told_at = time.monotonic()
+    while not recent.closed:
+        if await recent.newer(number, HEARTBEAT):
+            await asyncio.sleep(GATHER_SECONDS)
+        event = _ended(recent, _reader(context, request), wanted, number)
+        number = recent.number
+        if event is not None:
+            yield event_piece(event.id, event.type, encode(event))
+        elif time.monotonic() - told_at >= HEARTBEAT:
+            yield b": heartbeat\n\n"
+        else:
+            continue
+        told_at = time.monotonic()
+
+
+def _ended(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
+    """The event about calls behind a number; None where none passes."""
+    kept = recent.kept().behind(number)
+    found = [*newest(reader, wanted, kept.newest_first())]
+    if not found:
+        return None
+    shown = [reader.summary(call, recent.ident(at), kept.epoch) for at, call in found[:MOST_TOLD]]
+    missed = kept.first > number + 1
+    return CallsEnded(recent.ident(kept.number), ENDED, shown, len(found) - len(shown), missed)
