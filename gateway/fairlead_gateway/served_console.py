@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_console.paths import is_for_console
+from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
 
@@ -52,12 +53,14 @@ class ServedConsole:
             self._console = await asyncio.to_thread(make)
 
 
-def served_console(settings: Settings, rest: RestContext, api: ASGIApp, token: str) -> ServedConsole:
+def served_console(
+    settings: Settings, rest: RestContext, api: ASGIApp, token: str, counts: PageCounts
+) -> ServedConsole:
     """The console, where the setting `console` is on. `api` is the REST API behind its guard."""
 
     def made() -> Console:
         from fairlead_console.application import Console
 
-        return Console(rest, api, key=settings.session_key.encode(), token=token)
+        return Console(rest, api, key=settings.session_key.encode(), token=token, counts=counts)
 
     return ServedConsole(made if settings.console else None)
