@@ -59,7 +59,9 @@ class CallFigures:
         return self._sums([(count, self._rates.get(_name(labels), NO_RATE))], score)
 
     def of_server(self, server: str) -> CallSums:
-        """Sums of one server, by `namespace/name`, of all its tools that have counts."""
+        """Sums of one server, by `namespace/name`, of all its tools that have counts; nothing of one without tools."""
+        if server not in self.index.by_server:
+            return CallSums()
         return self._sums(self._called.get(server, []), self.index.slowest.get(server))
 
     def of_all(self) -> CallSums:

@@ -16,8 +16,8 @@ PATH: Final = "/console/marketplace"
 ENTRY: Final = NavigationEntry("Marketplace", PATH, 70)
 EACH: Final = 50
 """Tools of one part of the list."""
-MOST_RANKS: Final = 20
-"""Ranks of one category that are shown."""
+FEW_RANKS, MOST_RANKS = 5, 50
+"""Ranks of a category that are shown beside other categories, and by itself."""
 MOST_BOARDS: Final = 12
 
 
@@ -38,7 +38,7 @@ def router(console: ConsoleContext) -> APIRouter:
         index, shown, tools = await visit.with_figures(looked_up)
         return await visit.page(
             "marketplace/scores.html", part=part_of(tools, request, EACH), boards=shown[:MOST_BOARDS],
-            more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS, category=category,
+            more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS if category else FEW_RANKS, category=category,
             categories=[board.category for board in index.boards],
             badges=[(name, index.badges[name]) for name in (*(name for _, name in BADGES), SLOW)],
             unmeasured=index.badges[None],

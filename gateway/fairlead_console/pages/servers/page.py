@@ -7,12 +7,14 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.servers import READY
+from fairlead_api.meta import LABEL_NAME
 from fairlead_console.call_figures import CallFigures, CallSums
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
 from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
+from fairlead_rest.problems import UNKNOWN_SERVER
 from fairlead_rest.resources.logs import LogDocument
 from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, ServerList
@@ -75,4 +77,8 @@ async def _log(visit: Visit, server: str) -> LogDocument | str:
     try:
         return await visit.api.get(f"/v1/logs/{server}", LogDocument, {"tail": str(LINES)})
     except RestProblem as problem:
+        if problem.document.code == UNKNOWN_SERVER:  # it is known here, but not to the log: it never printed a line
+            namespace, _, name = server.partition("/")
+            command = f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
+            return f"No process of it has printed anything here. On a cluster, its pod has it: {command}"
         return problem.document.detail

@@ -16,8 +16,8 @@ PATH: Final = "/console/tiers"
 ENTRY: Final = NavigationEntry("Tiers", PATH, 40)
 NEAR: Final = 0.8
 """Part of a limit from which a tool that is shown counts as near it."""
-MOST: Final = 50
-"""Rows of one list; the others are counted."""
+FEW, MOST = 8, 50
+"""Rows of one list that are shown at once, and when it is opened; the others are counted."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -49,7 +49,9 @@ def router(console: ConsoleContext) -> APIRouter:
         shown, tools = await visit.with_figures(
             lambda now: ([tier_row(tier, now.index.tools) for tier in tiers.tiers], len(now.index.tools))
         )
-        return await visit.page("tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, most=MOST, all=tools)
+        return await visit.page(
+            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, few=FEW, most=MOST, all=tools
+        )
 
     return routes
 
