@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping, MutableMapping
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_console import pages
 from fairlead_console import sign_in as sign_in_routes
-from fairlead_console.admission import Access, ConsoleRequest
+from fairlead_console.admission import SIGN_IN, Access, ConsoleRequest
 from fairlead_console.context import ConsoleContext
 from fairlead_console.html import SECURITY_HEADERS, page_answer, redirect
 from fairlead_console.paths import ROOT, is_for_console
@@ -22,6 +23,7 @@ from fairlead_console.session_cookie import CookieSealer
 from fairlead_console.sign_in_form import SignInForm
 from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_rest.context import RestContext
 from fairlead_rest.event_stream import MEDIA_TYPE
@@ -29,6 +31,8 @@ from fairlead_rest.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 
 STREAMS: Final[Mapping[str, str]] = {"/console/events": "/v1/events", "/console/calls/events": "/v1/calls/events"}
 """Streams of the API by their address in the console, where the session's cookie is sent."""
+OTHER: Final = "other"
+"""Name, to metrics, of pages that there are not."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -42,18 +46,21 @@ class Console:
         *,
         key: bytes = b"",
         token: str = "",
+        counts: PageCounts,
         sign_in: ConsoleSignIn | None = None,
         trace_url: str = "",
     ) -> None:
         """`api` is the REST API behind its guard. `key` seals sessions; replicas that have the same share them. With
         `token` only browsers on this machine are answered, and a session begins by an address with the token; else
         `sign_in` is how one begins at an OpenID provider. `trace_url` is the address of a trace, with a place for its
-        id.
+        id. `counts` has every answer about a page.
         """
+        self._counts = counts
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
         modules = [import_module(f"{pages.__name__}.{one.name}.page") for one in pkgutil.iter_modules(pages.__path__)]
         entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.place)
         self._context = ConsoleContext(rest, api, entries, trace_url)
+        self._pages = frozenset(page_of(path) for path in (*(entry.path for entry in entries), SIGN_IN))
         app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)
         for module in modules:
             app.router.routes.extend(module.router(self._context).routes)
@@ -79,14 +86,42 @@ class Console:
         if stream is not None:
             query = scope["query_string"].decode("latin-1")
             await self._context.api(scope_of(scope, "GET", stream, query, accept=MEDIA_TYPE), receive, send)
-        else:
+        elif scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
+        else:
+            await self._counted(scope, receive, send)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = time.perf_counter_ns(), 0
+
+        async def seen(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        page = page_named(scope["path"], self._pages)
+        try:
+            await self._app(scope, receive, seen)
+        finally:
+            if status:  # else the browser left before there was an answer
+                self._counts.viewed(page, status, time.perf_counter_ns() - began)
 
     def problem(self, scope: Scope, problem: Problem) -> Response:
         """A page that says why there is none."""
         values = {**self._context.shared(Request(scope)), "title": problem.document.title, "why": str(problem)}
         body = self._context.templates.render("problem.html", values)
         return page_answer(body, problem.document.status, zipped=False, headers=problem.headers)
+
+
+def page_of(path: str) -> str:
+    """The name of a page to metrics: `servers`, of `/console/servers/default/shop`; empty for `/console/`."""
+    return path.removeprefix(ROOT).partition("/")[0]
+
+
+def page_named(path: str, pages: Collection[str]) -> str:
+    """The same where it is one of `pages`, else OTHER: what is asked for by strangers names no series."""
+    name = page_of(path)
+    return name if name in pages else OTHER
 
 
 def _add_shared_routes(app: FastAPI, console: ConsoleContext, first: str) -> None:

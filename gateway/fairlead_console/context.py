@@ -5,13 +5,14 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi import Request, Response
 from starlette.types import ASGIApp
 
+from fairlead_console.call_figures import CallFigureReader, CallFigures
 from fairlead_console.html import Templates, page_answer
 from fairlead_console.rest_client import RestClient
 from fairlead_console.session_cookie import ConsoleSession
@@ -19,9 +20,9 @@ from fairlead_console.static_files import StaticFiles
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import BODY_TOO_LARGE, FORBIDDEN, INVALID_ARGUMENTS, Problem
-from fairlead_tools.call_rates import CallRate, CallRates, CountReading
 from fairlead_tools.version import VERSION
 
+Result = TypeVar("Result")
 SESSION: Final = "fairlead.console.session"
 """Key of a scope for the session of the request."""
 _THEME: Final = "fairlead_theme"
@@ -59,13 +60,8 @@ class ConsoleContext:
         self.static = StaticFiles()
         self.templates = Templates(self.static)
         self._navigation = tuple(navigation)
-        self._rates = CallRates()
-        self._clock = clock
-
-    def rates(self, origin: str, tools: Sequence[Any]) -> Mapping[str, CallRate]:
-        """Calls and errors per minute by tool, from the counts of this reading and those before. In the loop."""
-        reading: CountReading = _CountedTools(self._clock(), origin, tools)
-        return self._rates.take(reading)
+        self.figures = CallFigureReader(rest.calls, clock)
+        """Scores and counts of calls; in the worker alone."""
 
     def visit(self, request: Request) -> Visit:
         """One request for a page."""
@@ -111,6 +107,11 @@ class Visit:
         """Whether the person is in a group of administrators, or nobody is asked who they are."""
         return self._console.rest.administers(self.identity)
 
+    async def with_figures(self, made: Callable[[CallFigures], Result]) -> Result:
+        """What `made` returns, in the worker, from scores and counts of calls of what the person sees."""
+        seen = self._console.rest.seen(self._request)
+        return await self._console.rest.worker.do(lambda: made(self._console.figures.read(seen)))
+
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """The answer: a page from `template`, which is `FOLDER/NAME.html` below `pages`."""
         shared = {"administers": self.administers, **values}
@@ -142,9 +143,3 @@ async def read_form(request: Request) -> dict[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError as error:
         raise Problem(INVALID_ARGUMENTS, "the form cannot be read") from error
-
-
-class _CountedTools(msgspec.Struct, frozen=True):
-    at: float
-    origin: str
-    tools: Sequence[Any]

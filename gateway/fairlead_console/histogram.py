@@ -11,7 +11,8 @@ from fairlead_console.formats import milliseconds
 
 WIDTH: Final = 640
 HEIGHT: Final = 190
-_TOP: Final = 24
+_TOP: Final = 56
+"""Above the highest bar: its count, and above that a line of words for each of two marks."""
 _FLOOR: Final = 160
 _GAP: Final = 4
 

@@ -126,7 +126,7 @@ class Gateway:
         self._llm = llm
         self._speech = speech
         api = routed(self.readiness, rest)
-        console = served_console(settings, rest, api, entry)
+        console = served_console(settings, rest, api, entry, book.console)
         models_api = () if llm is None else (llm.api,)
         served = console.in_front_of(application(api, rest, console.request, *models_api))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)

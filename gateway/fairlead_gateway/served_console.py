@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.paths import is_for_console
 from fairlead_console.trace_url import checked_trace_url
+from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
@@ -65,7 +66,9 @@ class ServedConsole:
             self._console = await asyncio.to_thread(make)
 
 
-def served_console(settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry) -> ServedConsole:
+def served_console(
+    settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry, counts: PageCounts
+) -> ServedConsole:
     """The console, where the setting `console` is on. `api` is the REST API behind its guard. Raises BadSetting."""
     try:
         trace_url = checked_trace_url(settings.console_trace_url)
@@ -82,6 +85,7 @@ def served_console(settings: Settings, rest: RestContext, api: ASGIApp, entry: C
             token=entry.token,
             sign_in=entry.sign_in,
             trace_url=trace_url,
+            counts=counts,
         )
 
     return ServedConsole(made if settings.console else None)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from fairlead_gateway.core import ports
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
+from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.core.search_counts import SearchCounts
 
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -141,6 +142,7 @@ class MetricsRegistry:
         """Calls of the gateway's own tools, by name."""
         self.search = SearchCounts()
         self.llm = LlmCounts()
+        self.console = PageCounts()
 
     def kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1

@@ -63,6 +63,16 @@ class CallCountReading:
         self._counts = counts
         self._whole = whole
 
+    @property
+    def called(self) -> Mapping[ToolLabels, CallCount]:
+        """Counts of the tools that were called, and have one of their own."""
+        return self._counts
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tool that was called is among them."""
+        return self._whole
+
     def of(self, tool: str, server: str) -> CallCount | None:
         """Count of one tool; None where it was not counted on its own, for want of room."""
         return self._counts.get((tool, server), NEVER_CALLED if self._whole else None)

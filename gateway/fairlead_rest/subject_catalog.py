@@ -30,12 +30,13 @@ PAUSE: Final = 5e-5
 class SubjectCatalog:
     """Servers, tools and decisions of a selection that one subject may know of."""
 
-    __slots__ = ("_selection", "_views", "identity")
+    __slots__ = ("_floors", "_selection", "_views", "identity")
 
     def __init__(self, selection: Selection, identity: Identity) -> None:
         self.identity = identity
         self._selection = selection
         self._views: Mapping[bytes, View] = selection.seen_by(identity)
+        self._floors: Floors | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -76,7 +77,7 @@ class SubjectCatalog:
 
     def floor(self, tool: Tool) -> Floor | None:
         """The fastest tier that may show a tool to this subject; None: any."""
-        tiers = Floors(self.snapshot.rules.tiers)
+        tiers = self._floors = self._floors or Floors(self.snapshot.rules.tiers)
         rules = None if self.whole else self._selection.views_of(self.identity).rules
         return slower(tiers.of(tool), rules.floors.get(tool.ref) if rules is not None else None)
 

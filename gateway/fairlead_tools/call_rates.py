@@ -71,7 +71,9 @@ class CallRates:
     answered in the last minute are added up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, absent: CallTotal | None = None) -> None:
+        """`absent` is the count of a tool that a reading lacks, where readings have called tools alone."""
+        self._absent = absent
         self._origins: dict[str, deque[_Counts]] = {}
 
     def take(self, reading: CountReading) -> dict[str, CallRate]:
@@ -94,22 +96,27 @@ class CallRates:
         """Processes that answered in the last minute."""
         return len(self._origins)
 
+    @property
+    def spans_time(self) -> bool:
+        """Whether some process was read twice, so that there are rates."""
+        return any(held[-1].at > held[0].at for held in self._origins.values())
+
     def _summed(self) -> dict[str, CallRate]:
         sums: dict[str, CallRate] = {}
         for held in self._origins.values():
-            for name, rate in _rates(held):
+            for name, rate in _rates(held, self._absent):
                 before = sums.get(name)
                 both = rate if before is None else CallRate(before.calls + rate.calls, before.errors + rate.errors)
                 sums[name] = both
         return sums
 
 
-def _rates(held: deque[_Counts]) -> Iterator[tuple[str, CallRate]]:
+def _rates(held: deque[_Counts], absent: CallTotal | None) -> Iterator[tuple[str, CallRate]]:
     last = held[-1]
     for name, count in last.tools.items():
-        first = next((one for one in held if name in one.tools), last)
+        first = next((one for one in held if absent is not None or name in one.tools), last)
         minutes = (last.at - first.at) / 60
         if minutes > 0:
-            before = first.tools[name]
+            before = first.tools.get(name) or absent or count
             calls, errors = count.calls - before.calls, count.errors - before.errors
             yield name, CallRate(max(0, calls) / minutes, max(0, errors) / minutes)

@@ -3,6 +3,7 @@
 
 const PAUSE_MS = 250; // events come in groups
 const CALLS_PAUSE_MS = 1000; // and calls never end
+const PENDING_MS = 1000; // until what was still being made is asked for again
 const THEMES = ["", "dark", "light"];
 
 function theme() {
@@ -36,6 +37,7 @@ async function refresh(url = location.href) {
     const fresh = page.getElementById(old.id);
     if (!fresh || fresh.innerHTML === old.innerHTML || old.contains(document.activeElement)) continue;
     old.replaceChildren(...fresh.childNodes);
+    if (!fresh.hasAttribute("data-live")) old.removeAttribute("data-live"); // it has come to its end
   }
   document.dispatchEvent(new CustomEvent("fairlead:refreshed"));
 }
@@ -74,6 +76,11 @@ function live() {
   document.addEventListener("fairlead:refreshed", follow); // other filters, another stream
   const seconds = Number([...shown].find((one) => one.dataset.liveSeconds)?.dataset.liveSeconds ?? 0);
   if (seconds) setInterval(() => { if (!document.hidden) refresh().catch(() => {}); }, seconds * 1000);
+  const pending = () => {
+    if (document.querySelector("[data-pending]")) setTimeout(() => refresh().catch(() => {}), PENDING_MS);
+  };
+  document.addEventListener("fairlead:refreshed", pending);
+  pending();
   addEventListener("pagehide", () => source?.close());
 }
 

@@ -19,6 +19,7 @@ from prometheus_client.samples import Exemplar
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
+from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
@@ -121,6 +122,7 @@ class GatewayCollector(Collector):
         for tier, count in list(book.llm.tier_changes.items()):
             changes.add_metric([tier], count)
         yield changes
+        yield from _pages(book.console)
 
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots
@@ -185,6 +187,19 @@ def _searches(counts: SearchCounts) -> Iterable[Metric]:
         for value, count in list(counted.items()):
             family.add_metric([value], count)
         yield family
+
+
+def _pages(counts: PageCounts) -> Iterable[Metric]:
+    labels = ["page", "status"]
+    views = CounterMetricFamily(
+        "fairlead_console_views", "Answers about pages of the console, by page and HTTP status", labels=labels
+    )
+    text = "Time that they took, from the admitted request to the end of the answer"
+    seconds = CounterMetricFamily("fairlead_console_view_seconds", text, labels=labels)
+    for (page, status), count in list(counts.by_page.items()):
+        views.add_metric([page, str(status)], count.views)
+        seconds.add_metric([page, str(status)], count.nanoseconds / 1e9)
+    return views, seconds
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -112,6 +112,20 @@ async def test_a_tool_is_tried_as_oneself(tmp_path: Path) -> None:
             assert await violations(page) == []
 
 
+async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(1, 2), rest_processes=1) as gateway, browser() as chromium:
+        first = (await visited(gateway, "/console/tools/shop00__item_000")).body.decode()
+        page = await opened(chromium, gateway, "/console/tools/shop00__item_000")
+        said = complaints(page)
+        await page.get_by_text("being counted").first.wait_for(state="detached")
+        tokens = await page.locator("#costs td.n").all_inner_texts()
+
+        assert "being counted" in first
+        assert all(int(one) > 0 for one in tokens)
+        assert len(tokens) >= 3
+        assert said == []
+
+
 async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path) -> None:
     async with modern_server(call=selling([], HOSTILE)) as server:
         schema = {

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
+from fairlead_console.call_figures import CallFigures
 from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.kept_scores import ScoreIndex
 from fairlead_console.paging import part_of
-from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboards, Scores
+from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 
 PATH: Final = "/console/marketplace"
 ENTRY: Final = NavigationEntry("Marketplace", PATH, 70)
 EACH: Final = 50
 """Tools of one part of the list."""
-MOST_RANKS: Final = 20
-"""Ranks of one category that are shown."""
+FEW_RANKS, MOST_RANKS = 5, 50
+"""Ranks of a category that are shown beside other categories, and by itself."""
 MOST_BOARDS: Final = 12
 
 
@@ -28,18 +28,20 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def show(request: Request) -> Response:
         visit = console.visit(request)
-        scores, boards = await asyncio.gather(
-            visit.api.get("/v1/scores", Scores), visit.api.get("/v1/leaderboard", Leaderboards)
-        )
         category = request.query_params.get("category", "")
-        shown = [board for board in boards.boards if category in ("", board.category)]
-        counted = Counter(score.badge for score in scores.tools)
-        tools = [score for score in scores.tools if category in ("", *score.categories)]
+
+        def looked_up(now: CallFigures) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
+            index = now.index
+            shown = [board for board in index.boards if category in ("", board.category)]
+            return index, shown, [score for score in index.tools if category in ("", *score.categories)]
+
+        index, shown, tools = await visit.with_figures(looked_up)
         return await visit.page(
             "marketplace/scores.html", part=part_of(tools, request, EACH), boards=shown[:MOST_BOARDS],
-            more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS, category=category,
-            categories=[board.category for board in boards.boards],
-            badges=[(name, counted[name]) for name in (*(name for _, name in BADGES), SLOW)], unmeasured=counted[None],
+            more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS if category else FEW_RANKS, category=category,
+            categories=[board.category for board in index.boards],
+            badges=[(name, index.badges[name]) for name in (*(name for _, name in BADGES), SLOW)],
+            unmeasured=index.badges[None],
         )  # fmt: skip
 
     return routes

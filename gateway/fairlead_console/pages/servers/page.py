@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.servers import READY
+from fairlead_api.meta import LABEL_NAME
+from fairlead_console.call_figures import CallFigures, CallSums
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
-from fairlead_console.pages.servers.rows import call_sums, server_row, server_rows
-from fairlead_console.paging import part_of
+from fairlead_console.pages.servers.rows import server_row, server_rows
+from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
+from fairlead_rest.problems import UNKNOWN_SERVER
 from fairlead_rest.resources.logs import LogDocument
-from fairlead_rest.resources.scores import Scores
+from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, ServerList
-from fairlead_tools.call_rates import CallRate
 
 PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
@@ -33,26 +34,24 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def list_servers(request: Request) -> Response:
         visit = console.visit(request)
-        servers, scores = await asyncio.gather(visit.api.get("/v1/servers", ServerList), _scores(visit))
-        rates = console.rates(scores.origin, scores.tools)
-        rows = await console.rest.worker.do(lambda: server_rows(servers.servers, scores.tools, rates))
+        servers = await visit.api.get("/v1/servers", ServerList)
+        rows, total, tools = await visit.with_figures(
+            lambda now: (server_rows(servers.servers, now), now.of_all(), len(now.index.tools))
+        )
         troubled = [row for row in rows if row.state != READY]
         return await visit.page(
-            "servers/list.html", part=part_of(rows, request, EACH), troubled=troubled,
-            total=call_sums(scores.tools, rates), tools=len(scores.tools), servers=len(rows),
+            "servers/list.html", part=part_of(rows, request, EACH), troubled=troubled, total=total, tools=tools,
+            servers=len(rows),
         )  # fmt: skip
 
     @routes.get(PATH + "/{server:path}")
     async def show_server(request: Request, server: str) -> Response:
         visit = console.visit(request)
         found = await visit.api.get(f"/v1/servers/{server}", ServerDocument)
-        scores, log = await asyncio.gather(_scores(visit), _log(visit, found.server))
-        rates = console.rates(scores.origin, scores.tools)
-        own = [score for score in scores.tools if score.server == found.server]
-        none = CallRate(0, 0)
-        tools = part_of([(score, rates.get(score.name, none)) for score in own], request, EACH)
+        log = await _log(visit, found.server)
+        row, tools = await visit.with_figures(lambda now: (server_row(found, now), _tools(found, request, now)))
         return await visit.page(
-            "servers/one.html", row=server_row(found, own, rates), document=found, part=tools, log=log,
+            "servers/one.html", row=row, document=found, part=tools, log=log,
             asked=request.query_params.get("asked") == "1",
         )  # fmt: skip
 
@@ -66,8 +65,11 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-async def _scores(visit: Visit) -> Scores:
-    return await visit.api.get("/v1/scores", Scores)
+def _tools(server: ServerDocument, request: Request, now: CallFigures) -> ListPart[tuple[Score, CallSums]]:
+    part = part_of(now.index.by_server.get(server.server, []), request, EACH)
+    return ListPart(
+        [(score, now.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link
+    )
 
 
 async def _log(visit: Visit, server: str) -> LogDocument | str:
@@ -75,4 +77,8 @@ async def _log(visit: Visit, server: str) -> LogDocument | str:
     try:
         return await visit.api.get(f"/v1/logs/{server}", LogDocument, {"tail": str(LINES)})
     except RestProblem as problem:
+        if problem.document.code == UNKNOWN_SERVER:  # it is known here, but not to the log: it never printed a line
+            namespace, _, name = server.partition("/")
+            command = f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
+            return f"No process of it has printed anything here. On a cluster, its pod has it: {command}"
         return problem.document.detail

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -10,15 +9,15 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from fairlead_console.context import ConsoleContext, NavigationEntry
-from fairlead_rest.resources.scores import Score, Scores
+from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.tiers import TierDocument, TierList
 
 PATH: Final = "/console/tiers"
 ENTRY: Final = NavigationEntry("Tiers", PATH, 40)
 NEAR: Final = 0.8
 """Part of a limit from which a tool that is shown counts as near it."""
-MOST: Final = 50
-"""Rows of one list; the others are counted."""
+FEW, MOST = 8, 50
+"""Rows of one list that are shown at once, and when it is opened; the others are counted."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -46,10 +45,12 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def show(request: Request) -> Response:
         visit = console.visit(request)
-        tiers, scores = await asyncio.gather(visit.api.get("/v1/tiers", TierList), visit.api.get("/v1/scores", Scores))
-        shown = await console.rest.worker.do(lambda: [tier_row(tier, scores.tools) for tier in tiers.tiers])
+        tiers = await visit.api.get("/v1/tiers", TierList)
+        shown, tools = await visit.with_figures(
+            lambda now: ([tier_row(tier, now.index.tools) for tier in tiers.tiers], len(now.index.tools))
+        )
         return await visit.page(
-            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, most=MOST, all=len(scores.tools)
+            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, few=FEW, most=MOST, all=tools
         )
 
     return routes

@@ -35,8 +35,8 @@ class ProviderForm(msgspec.Struct, frozen=True):
     """The tool in one provider's request."""
 
     title: str
-    tokens: int
-    """Tokens of the definition, as the newest models of that family count."""
+    tokens: int | None
+    """Tokens of the definition, as the newest models of that family count; None while they are being counted."""
     losses: tuple[Loss, ...]
     text: str
 
@@ -60,16 +60,17 @@ class ToolFacts(msgspec.Struct, frozen=True):
     forms: tuple[ProviderForm, ...]
 
 
-def tool_facts(context: RestContext, seen: SubjectCatalog, name: str) -> ToolFacts:
-    """The facts about a tool that a tier shows or hides. Raises Problem, MissingInput."""
+def tool_facts(context: RestContext, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
+    """The facts about a tool that a tier shows or hides; tokens only with `counted`. Raises Problem, MissingInput."""
     shelf = context.shelf(seen, None)
     entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
-    size = candidates(context, [entry])[0].tokens
+    size = candidates(context, [entry])[0].tokens if counted else None
     unlisted = () if entry.name in shelf.by_name else (entry.name,)
     forms = []
     for format_name, title, family in _FORMATS:
         offer = converted(context, shelf, [entry], format_called(format_name), Options(), more=unlisted)
-        forms.append(ProviderForm(title, -(-size * family.tools // 1000), offer.report, pretty(offer.tools)))
+        tokens = None if size is None else -(-size * family.tools // 1000)
+        forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
     definition = entry.decoded
     annotations = definition.get("annotations")
     said = annotations if isinstance(annotations, dict) else {}

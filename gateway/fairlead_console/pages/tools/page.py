@@ -11,9 +11,10 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.histogram import histogram
-from fairlead_console.pages.tools.facts import ToolFacts, pretty, tool_facts
+from fairlead_console.pages.tools.facts import ToolFacts, pretty
 from fairlead_console.pages.tools.form_fields import UnreadableArgument, arguments_of, fields_of
 from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToolList, ToolFilter, matching
+from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
 from fairlead_rest.kept_by_view import KeptByView
@@ -53,6 +54,7 @@ def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
     indexes = KeptByView(ConsoleToolList, MAX_KEPT)
+    facts = PatientFacts(console.rest)
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:
@@ -71,14 +73,15 @@ def router(console: ConsoleContext) -> APIRouter:
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
-        return await _page(console, request, name, {}, None)
+        return await _page(console, request, await facts.read(console.rest.seen(request), name), {}, None)
 
     @routes.post(PATH + "/{name:path}")
     async def try_tool(request: Request, name: str) -> Response:
         visit = console.visit(request)
         typed = await visit.form()
-        facts = await console.rest.done(lambda: tool_facts(console.rest, console.rest.seen(request), name))
-        return await _page(console, request, name, typed, await _tried(visit, facts, typed))
+        untold = await facts.uncounted(console.rest.seen(request), name)
+        tried = await _tried(visit, untold, typed)
+        return await _page(console, request, await facts.read(console.rest.seen(request), name), typed, tried)
 
     return routes
 
@@ -91,10 +94,9 @@ def _found(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: T
 
 
 async def _page(
-    console: ConsoleContext, request: Request, name: str, typed: Mapping[str, str], tried: TriedCall | None
+    console: ConsoleContext, request: Request, facts: ToolFacts, typed: Mapping[str, str], tried: TriedCall | None
 ) -> Response:
     visit = console.visit(request)
-    facts = await console.rest.done(lambda: tool_facts(console.rest, console.rest.seen(request), name))
     explained, access, durations = await asyncio.gather(
         visit.api.get(f"/v1/tools/{facts.name}/explain", Explanation),
         visit.api.get("/v1/access", AccessDocument, {"tool": facts.name}),

@@ -62,5 +62,5 @@ def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: b
         CallSnippet("curl", f"curl {shlex.quote(base_url + '/v1/tool-calls')}{bearer} \\\n"
                             f"  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"),
         CallSnippet("Python", python),
-        CallSnippet("Fairlead", cli),
+        CallSnippet("Command line", cli),
     )  # fmt: skip

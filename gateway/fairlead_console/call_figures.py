@@ -1,0 +1,119 @@
+"""Calls and errors of tools and servers, so far and per minute, as one principal may see them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from fairlead_console.kept_scores import KeptScores, ScoreIndex
+from fairlead_rest.call_counts import NEVER_CALLED, CallCount, CallCountReading, CallCounts, ToolLabels
+from fairlead_rest.resources.scores import Score
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_tools.call_rates import CallRate, CallRates, CountReading
+
+NO_RATE: Final = CallRate(0, 0)
+
+
+class CallSums(msgspec.Struct, frozen=True):
+    """Calls of one server or tool, or of all; None for what is not known."""
+
+    calls: int | None = None
+    errors: int | None = None
+    per_minute: float | None = None
+    errors_per_minute: float | None = None
+    p50_ms: float | None = None
+    """Median of the slowest tool; `p95_ms` is of the same tool."""
+    p95_ms: float | None = None
+
+    @property
+    def error_share(self) -> float | None:
+        """Percent of calls that failed."""
+        return None if not self.calls or self.errors is None else 100 * self.errors / self.calls
+
+
+class CallFigures:
+    """Figures at one moment. Tools that were never called cost nothing here."""
+
+    def __init__(
+        self, index: ScoreIndex, counts: CallCountReading, rates: dict[str, CallRate], *, spans_time: bool
+    ) -> None:
+        """`rates` by `_name` of a tool; without `spans_time` there are none yet."""
+        self.index = index
+        self._counts = counts
+        self._rates = rates
+        self._timed = spans_time
+        self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
+        for labels, count in counts.called.items():
+            if labels in index.visible:  # a server that is seen may have tools that are not
+                self._called.setdefault(labels[1], []).append((count, rates.get(_name(labels), NO_RATE)))
+
+    def of_tool(self, score: Score) -> CallSums:
+        """Sums of one tool."""
+        labels = self.index.labels[score.name]
+        count = self._counts.of(*labels)
+        if count is None:
+            return CallSums(p50_ms=_median(score), p95_ms=score.p95_ms)
+        return self._sums([(count, self._rates.get(_name(labels), NO_RATE))], score)
+
+    def of_server(self, server: str) -> CallSums:
+        """Sums of one server, by `namespace/name`, of all its tools that have counts; nothing of one without tools."""
+        if server not in self.index.by_server:
+            return CallSums()
+        return self._sums(self._called.get(server, []), self.index.slowest.get(server))
+
+    def of_all(self) -> CallSums:
+        """Sums of every server that is seen."""
+        found = [one for called in self._called.values() for one in called]
+        return self._sums(found, max(self.index.slowest.values(), key=lambda one: one.p95_ms or 0.0, default=None))
+
+    def _sums(self, found: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
+        known = bool(found) or self._counts.whole
+        return CallSums(
+            calls=sum(count.calls for count, _ in found) if known else None,
+            errors=sum(count.errors for count, _ in found) if known else None,
+            per_minute=sum(rate.calls for _, rate in found) if known and self._timed else None,
+            errors_per_minute=sum(rate.errors for _, rate in found) if known and self._timed else None,
+            p50_ms=None if slowest is None else _median(slowest),
+            p95_ms=None if slowest is None else slowest.p95_ms,
+        )
+
+
+class CallFigureReader:
+    """Reads figures for pages. One per gateway; used in the worker alone."""
+
+    def __init__(self, calls: CallCounts, clock: Callable[[], float] = time.monotonic) -> None:
+        self.scores = KeptScores()
+        self._calls = calls
+        self._clock = clock
+        self._rates = CallRates(absent=NEVER_CALLED)
+
+    def read(self, seen: SubjectCatalog) -> CallFigures:
+        """Figures of what a principal sees, as of now."""
+        index, counts = self.scores.of(seen), self._calls.read()
+        tools = [_CountedTool(_name(labels), count) for labels, count in counts.called.items()]
+        reading: CountReading = _Reading(self._clock(), self._calls.origin, tools)
+        rates = self._rates.take(reading)
+        return CallFigures(index, counts, rates, spans_time=self._rates.spans_time)
+
+
+class _CountedTool(msgspec.Struct, frozen=True):
+    name: str
+    count: CallCount
+
+
+class _Reading(msgspec.Struct, frozen=True):
+    at: float
+    origin: str
+    tools: Iterable[_CountedTool]
+
+
+def _name(labels: ToolLabels) -> str:
+    tool, server = labels
+    return f"{server} {tool}"
+
+
+def _median(score: Score) -> float | None:
+    return score.median_ms if score.p95_ms is not None else None

@@ -1,0 +1,78 @@
+"""Scores of tools as pages need them, kept for as long as the same snapshot is served. Used in the worker alone.
+
+Ten thousand scores take 60 ms to put together and 0.3 s through JSON, while calls wait for the interpreter. Open
+pages ask every few seconds. Only counts of calls are new each time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final
+
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.policy.view import View
+from fairlead_rest.call_counts import CallCountReading, ToolLabels
+from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, scored
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+MAX_KEPT: Final = 8
+"""Indexes that are kept: one for each set of principals that may see the same."""
+NO_COUNTS: Final = CallCountReading({}, whole=False)
+
+
+class ScoreIndex:
+    """Scores of every tool that some principals see, without counts."""
+
+    def __init__(self, seen: SubjectCatalog) -> None:
+        self.views: Mapping[bytes, View] = seen.views
+        """Held, so that its id stays its own."""
+        self.tools: list[Score] = scored(seen, NO_COUNTS)
+        by_server: dict[str, list[Score]] = {}
+        for score in self.tools:
+            by_server.setdefault(score.server, []).append(score)
+        self.by_server: Mapping[str, list[Score]] = by_server
+        merged = seen.snapshot.merged
+        self.labels: Mapping[str, ToolLabels] = {
+            score.name: (merged[score.name][1].name, score.server) for score in self.tools
+        }
+        """By name on `/mcp`: the labels that its calls are counted under."""
+        self.visible = frozenset(self.labels.values())
+        self.slowest = {server: found for server, scores in by_server.items() if (found := _slowest(scores))}
+        """The slowest measured tool of each server that has one."""
+
+    @cached_property
+    def boards(self) -> list[Leaderboard]:
+        """Of every category."""
+        return boards(self.tools, None)
+
+    @cached_property
+    def badges(self) -> Mapping[Badge | None, int]:
+        """Tools with each badge; under None those that were not measured."""
+        return Counter(score.badge for score in self.tools)
+
+
+class KeptScores:
+    """One index for each set of principals, the least used dropped first."""
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
+        self._snapshot: Snapshot | None = None
+        self._kept: OrderedDict[int, ScoreIndex] = OrderedDict()
+
+    def of(self, seen: SubjectCatalog) -> ScoreIndex:
+        """The index of a principal."""
+        if self._snapshot is not seen.snapshot:
+            self._snapshot, self._kept = seen.snapshot, OrderedDict()
+        found = self._kept.get(id(seen.views))
+        if found is None:
+            found = self._kept[id(seen.views)] = ScoreIndex(seen)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(id(seen.views))
+        return found
+
+
+def _slowest(scores: list[Score]) -> Score | None:
+    return max((one for one in scores if one.p95_ms is not None), key=lambda one: one.p95_ms or 0.0, default=None)

@@ -1,0 +1,38 @@
+"""Facts about tools for pages, which do not wait for a process to start that counts tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from fairlead_console.pages.tools.facts import ToolFacts, tool_facts
+from fairlead_rest.context import RestContext
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+PATIENCE_SECONDS: Final = 0.1
+"""For the tokens of a tool; a page without them asks again by itself."""
+
+
+class PatientFacts:
+    """Reads facts. One per gateway; what is not waited for goes on, and is there for the next page."""
+
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+        self._counting: set[asyncio.Task[ToolFacts]] = set()
+
+    async def read(self, seen: SubjectCatalog, name: str) -> ToolFacts:
+        """The facts about a tool, without tokens where these take longer than PATIENCE_SECONDS. Raises Problem."""
+        whole = asyncio.create_task(self._context.done(lambda: tool_facts(self._context, seen, name)))
+        self._counting.add(whole)
+        whole.add_done_callback(self._counted)
+        done, _ = await asyncio.wait({whole}, timeout=PATIENCE_SECONDS)
+        return whole.result() if done else await self.uncounted(seen, name)
+
+    async def uncounted(self, seen: SubjectCatalog, name: str) -> ToolFacts:
+        """The facts without tokens. Raises Problem."""
+        return await self._context.done(lambda: tool_facts(self._context, seen, name, counted=False))
+
+    def _counted(self, task: asyncio.Task[ToolFacts]) -> None:
+        self._counting.discard(task)
+        if not task.cancelled():
+            task.exception()  # who waited has it; a page that did not shows no tokens, and asks again

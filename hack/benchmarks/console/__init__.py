@@ -1,0 +1,1 @@
+"""The console beside calls, and how fast its pages are there."""

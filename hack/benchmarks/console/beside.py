@@ -1,0 +1,75 @@
+"""Tool calls while three consoles are open: calls a second and processor time of a call, in pairs of windows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.consoles import ERA, VERSION, Browser, start_console, three_consoles
+from rig.harness import Cell, Goal, Report, Sample, Settings, interleaved, ratios
+from rig.loadtools import Load, Outcome, run_load
+from rig.processes import Stage, cores
+
+CONNECTIONS: Final = 8
+SECONDS, WARMUP = 6.0, 0.5
+WINDOWS: Final = 6
+"""Pairs of windows in a round."""
+ALONE, OPEN = "calls alone", "calls beside three consoles"
+AT_LEAST, AT_MOST = 0.97, 1.03
+BESIDE_COLUMNS: Final = ("calls/s", "CPU µs of a call", "p99 µs", "× calls/s", "× CPU", "views/s", "foreign cores")
+
+
+def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
+    """A row for each kind of window, and the goals. Raises Unmeasurable."""
+    found: dict[str, dict[int, Outcome]] = {ALONE: {}, OPEN: {}}
+    views = 0
+    measured, helping = cores()
+    with Stage() as stage:
+        served = start_console(stage, tools, (measured, helping))
+        gateway, upstream = served.gateway, served.upstream
+        browser = Browser(gateway.port)
+        pages = browser.pages()
+        for path in pages:  # what is loaded once is not the cost of an open console
+            browser.page(path)
+        browser.close()
+        load = Load(gateway.port, "/mcp", gateway.tool(ERA), VERSION, CONNECTIONS, SECONDS, WARMUP)
+        for number, kind in interleaved([ALONE, OPEN], 2 if settings.quick else settings.rounds * WINDOWS):
+            if kind == ALONE:
+                found[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
+                continue
+            with three_consoles(gateway.port, pages) as consoles:
+                found[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
+            views += consoles.views
+    rate = _moved(found, "calls_per_second")
+    spent = _moved(found, "cpu")
+    report.goals += [
+        Goal("calls/s beside three consoles", None if rate is None else rate.median, "× alone", at_least=AT_LEAST),
+        Goal(
+            "processor time of a call beside three consoles",
+            None if spent is None else spent.median,
+            "× alone",
+            at_most=AT_MOST,
+        ),
+    ]
+    rows: list[dict[str, Cell]] = []
+    for kind, windows in found.items():
+        outcomes = windows.values()
+        rows.append(
+            {
+                "what": kind,
+                "tools": tools,
+                "calls/s": Sample.of(one.calls_per_second for one in outcomes),
+                "CPU µs of a call": Sample.of(one.cpu for one in outcomes),
+                "p99 µs": Sample.of(one.p99 for one in outcomes),
+                "foreign cores": Sample.of(one.foreign for one in outcomes),
+                "× calls/s": rate if kind == OPEN else None,
+                "× CPU": spent if kind == OPEN else None,
+                "views/s": views / len(windows) / (SECONDS + WARMUP) if kind == OPEN else None,
+            }
+        )
+    return rows
+
+
+def _moved(found: dict[str, dict[int, Outcome]], figure: str) -> Sample | None:
+    """A figure beside consoles over that of the window alone which belongs to it."""
+    values = {kind: {number: float(getattr(one, figure)) for number, one in of.items()} for kind, of in found.items()}
+    return ratios(values[OPEN], values[ALONE])

@@ -1,0 +1,168 @@
+"""Gateways with a console, and browsers of it: a session, pages one after another, and the stream of events."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Final
+
+from gateway.gateways import (
+    VERSIONS,
+    Target,
+    catalog,
+    contents,
+    entry,
+    gateway_over,
+    start_upstream,
+    write_documents,
+)  # fmt: skip
+from rig.definitions import definition
+from rig.harness import Unmeasurable
+from rig.processes import Stage, ordinary
+
+ERA: Final = "modern"
+SERVERS: Final = 14
+FIRST: Final = "/console/servers"
+STAYING: Final = (5.0, 10.0)
+"""Seconds between two requests of an open page of all servers, and of one of a tool."""
+STEP: Final = 2.0
+"""Seconds that somebody looks at a page who goes through all of them."""
+
+
+@dataclass(frozen=True)
+class ServedConsole:
+    """A gateway over `tools` tools of SERVERS servers, all measured, and the upstream of them all."""
+
+    gateway: Target
+    upstream: Target
+
+
+def start_console(stage: Stage, tools: int, cores: tuple[int, int]) -> ServedConsole:
+    """The gateway on the first core, the upstream on the second."""
+    upstream = start_upstream(stage, "upstream", cores[1])
+    rng = random.Random(7)
+    each = -(-tools // SERVERS)
+    served = [catalog(ERA, upstream.port)]
+    for number in range(SERVERS):
+        own = (definition(place, rng) for place in range(each))
+        entries = tuple(entry(f"{one['name']}_{place}", renamed(one, place)) for place, one in enumerate(own))
+        served.append(catalog(ERA, upstream.port, name=f"server{number:02d}", tools=entries))
+    documents = stage.folder / "documents"
+    write_documents(documents, contents(served))
+    return ServedConsole(gateway_over(stage, documents, cores[0]), upstream)
+
+
+def renamed(one: dict[str, object], place: int) -> bytes:
+    """A definition under a name that no other one of its server has."""
+    return json.dumps({**one, "name": f"{one['name']}_{place}"}).encode()
+
+
+@dataclass
+class Browser:
+    """One browser's connection and session. Not for two threads."""
+
+    port: int
+    cookie: str = ""
+    connection: http.client.HTTPConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def page(self, path: str) -> tuple[bytes, int, float]:
+        """HTML, bytes on the wire, and milliseconds to the last of them. Raises Unmeasurable."""
+        headers = {"Accept": "text/html", "Accept-Encoding": "gzip"} | ({"Cookie": self.cookie} if self.cookie else {})
+        began = time.perf_counter()
+        self.connection.request("GET", path, headers=headers)
+        answer = self.connection.getresponse()
+        body = answer.read()
+        took = 1000 * (time.perf_counter() - began)
+        if answer.status != 200:
+            raise Unmeasurable(f"{path} answered {answer.status}")
+        self.cookie = (answer.getheader("Set-Cookie") or self.cookie).partition(";")[0]
+        zipped = answer.getheader("Content-Encoding") == "gzip"
+        return gzip.decompress(body) if zipped else body, len(body), took
+
+    def pages(self) -> list[str]:
+        """Every page of the navigation, the first server's and the first tool's."""
+        first = self.page(FIRST)[0].decode()
+        found = re.findall(r'href="(/console/[^"]+)"', first.partition("</nav>")[0].partition("<nav")[2])
+        server = re.search(r'href="(/console/servers/[^"]+)"', first)
+        tool = re.search(r'href="(/console/tools/[^"]+)"', self.page("/console/tools")[0].decode())
+        if not found or server is None or tool is None:
+            raise Unmeasurable("the console's first pages have no links")
+        return [*found, server[1], tool[1]]
+
+    def close(self) -> None:
+        """Leave."""
+        self.connection.close()
+
+
+@dataclass
+class OpenConsoles:
+    """What three consoles asked for."""
+
+    views: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def three_consoles(port: int, pages: Sequence[str]) -> Iterator[OpenConsoles]:
+    """One stays with the servers, one with a tool, one goes through `pages`; each follows the events."""
+    found, ending = OpenConsoles(), threading.Event()
+    server_seconds, tool_seconds = STAYING
+    ways = (([FIRST], server_seconds), ([pages[-1]], tool_seconds), (pages, STEP))
+    threads = [threading.Thread(target=_look, args=(port, way, pause, found, ending)) for way, pause in ways]
+    streams = [_Stream(port) for _ in threads]
+    for thread in threads:
+        thread.start()
+    try:
+        yield found
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()
+        for stream in streams:
+            stream.close()
+    if found.failures or not found.views:
+        raise Unmeasurable(found.failures[0] if found.failures else "no page was seen")
+
+
+def _look(port: int, way: Sequence[str], pause: float, found: OpenConsoles, ending: threading.Event) -> None:
+    browser = Browser(port)
+    try:
+        with ordinary():  # a page goes before no call
+            for path in cycle(way):
+                browser.page(path)
+                found.views += 1
+                if ending.wait(pause):
+                    return
+    except (OSError, Unmeasurable) as error:
+        found.failures.append(str(error))
+    finally:
+        browser.close()
+
+
+class _Stream:
+    """An open stream of events."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection.request("GET", "/console/events", headers={"Accept": "text/event-stream"})
+        answer = self._connection.getresponse()
+        if answer.status != 200:
+            raise Unmeasurable(f"/console/events answered {answer.status}")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+VERSION: Final = VERSIONS[ERA]

@@ -1,0 +1,81 @@
+"""How soon a page is there: to the last byte, and to the first paint in Chromium; and how large it is."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Final
+
+from console.consoles import Browser, start_console
+from rig.harness import Cell, Goal, Report, Sample, Settings
+from rig.processes import Stage, cores
+
+CHROMIUM: Final = Path("/usr/bin/chromium")
+TIMES: Final = 15
+"""Views of each page."""
+AT_MOST_MS, AT_MOST_KB = 300, 100
+PAINTED: Final = """new Promise((done) => new PerformanceObserver((list) => {
+  for (const one of list.getEntriesByName('first-contentful-paint')) done(one.startTime);
+}).observe({ type: 'paint', buffered: true }))"""
+"""Milliseconds of the first contentful paint, as soon as there was one."""
+VIEW_COLUMNS: Final = ("first ms", "ms", "paint ms", "kB", "kB gzip")
+
+
+def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
+    """A row for each page of a gateway with so many tools, and the goals. Raises Unmeasurable."""
+    times = 3 if settings.quick else TIMES
+    rows: list[dict[str, Cell]] = []
+    with Stage() as stage:
+        port = start_console(stage, tools, cores()).gateway.port
+        browser = Browser(port)
+        begun = browser.page("/console/servers")[2]  # the first one loads the console
+        pages = browser.pages()
+        first = {path: browser.page(path)[2] for path in pages}
+        for path in pages:
+            seen = [browser.page(path) for _ in range(times)]
+            html, wire, _ = seen[-1]
+            took = Sample.of(one[2] for one in seen)
+            rows.append({"what": path, "tools": tools, "ms": took, "kB": len(html) / 1000, "kB gzip": wire / 1000})
+        browser.close()
+        painted = paints(port, pages, times)
+    for row in rows:
+        path = str(row["what"])
+        row |= {"first ms": begun if path == pages[0] else first[path], "paint ms": painted.get(path)}
+    report.goals += _goals(rows, tools, [first[path] for path in pages])
+    report.notes.append(f"{tools:,} tools: the first page of all, which loads the console, took {begun:.0f} ms")
+    return rows
+
+
+def _goals(rows: list[dict[str, Cell]], tools: int, first: list[float]) -> list[Goal]:
+    served = [row["ms"].high for row in rows if isinstance(row["ms"], Sample)]
+    painted = [row["paint ms"].median for row in rows if isinstance(row["paint ms"], Sample)]
+    sizes = [row["kB"] for row in rows if isinstance(row["kB"], float)]
+    where = f"{tools:,} tools"
+    return [
+        Goal(f"slowest view of any page, {where}", max(served), "ms", at_most=AT_MOST_MS),
+        Goal(f"slowest first view of a page, {where}", max(first), "ms", at_most=AT_MOST_MS),
+        Goal(f"first paint of the slowest page, {where}", max(painted, default=None), "ms", at_most=AT_MOST_MS),
+        Goal(f"largest page, {where}", max(sizes), "kB", at_most=AT_MOST_KB),
+    ]
+
+
+def paints(port: int, pages: list[str], times: int) -> dict[str, Sample]:
+    """Milliseconds from the navigation to the first contentful paint, in a profile without a cache; nothing where
+    there is no Chromium.
+    """
+    if not CHROMIUM.exists():
+        return {}
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, list[float]] = {path: [] for path in pages}
+    with sync_playwright() as drivers:
+        chromium = drivers.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        for _ in range(times):
+            for path in pages:
+                profile = chromium.new_context(viewport={"width": 1280, "height": 900})
+                page = profile.new_page()
+                page.goto(f"http://127.0.0.1:{port}{path}")
+                found[path].append(float(page.evaluate(PAINTED)))
+                profile.close()
+        chromium.close()
+    return {path: Sample(statistics.median(values), min(values), max(values)) for path, values in found.items()}

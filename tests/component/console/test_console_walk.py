@@ -1,0 +1,66 @@
+"""A real browser walks every page that the console's own links lead to, on gateways of three sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from consoleshowcase import showcase
+from consolewalk import Look, walked
+from consoleworld import BROKEN, browser, visited
+from fairlead_api.documents.servers import Servers
+from fairlead_gateway.app import Gateway
+from gatewayworld import running
+
+DAY, NIGHT = Look(1280), Look(375, dark=True)
+"""Both widths and both colors; a width changes no color."""
+OTHERS = (Look(375), Look(1280, dark=True))
+PICTURES = os.environ.get("FAIRLEAD_SCREENSHOTS", "")
+"""Folder that pictures of all pages are put into; empty: none are made."""
+
+
+@asynccontextmanager
+async def world(name: str, folder: Path) -> AsyncIterator[Gateway]:
+    """Gateway with 14 servers, 1,302 tools and a server that fails; with that one alone; with nothing."""
+    made = showcase(folder) if name == "large" else running(folder, BROKEN if name == "broken" else Servers())
+    async with made as gateway:
+        yield gateway
+
+
+def pictures(name: str) -> Path | None:
+    """Where the pictures of one world go."""
+    if not PICTURES:
+        return None
+    folder = Path(PICTURES) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+async def problems_of(name: str, folder: Path, look: Look) -> list[str]:
+    """Faults of all pages of one world, and that every page was found."""
+    async with world(name, folder) as gateway, browser() as chromium:
+        first = (await visited(gateway, "/console/servers")).body.decode()
+        pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=pictures(name))
+    entries = first.partition("</nav>")[0].count("<li>")
+    assert len(pages) >= entries >= 7
+    return [f"{page.path}: {problem}" for page in pages for problem in page.problems]
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("look", [DAY, NIGHT], ids=str)
+@pytest.mark.parametrize("name", ["large", "broken", "none"])
+async def test_every_page_is_sound_at_both_widths_and_in_both_colors(tmp_path: Path, name: str, look: Look) -> None:
+    assert await problems_of(name, tmp_path, look) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("look", OTHERS, ids=str)
+@pytest.mark.parametrize("name", ["large", "broken", "none"])
+async def test_every_page_is_sound_in_the_other_colors_too(tmp_path: Path, name: str, look: Look) -> None:
+    assert await problems_of(name, tmp_path, look) == []

@@ -1,0 +1,161 @@
+"""A gateway to be looked at: 14 servers with 1,302 tools that were measured and called, and one that fails.
+
+Every figure is made from names, so that pictures of it are the same on each machine.
+
+async with showcase(tmp_path) as gateway:
+    ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice, product
+from pathlib import Path
+from typing import Any, Final
+
+from consoleworld import BROKEN
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, ToolEntry
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.calls.dispatch import CALL
+from fairlead_gateway.telemetry import TOOL_ERROR
+from gatewayworld import catalog, entry, running
+from toolservers import tool
+
+TOOLS_EACH: Final = 93
+DECIDED_AT: Final = "2026-11-26T09:30:00Z"
+KINDS: Final = {
+    "calendar": ("event", "attendee", "room", "reminder"), "crm": ("contact", "company", "deal", "note"),
+    "docs": ("page", "comment", "template", "revision"), "files": ("file", "folder", "share", "version"),
+    "forecast": ("forecast", "alert", "station", "map"), "git": ("branch", "commit", "review", "release"),
+    "images": ("picture", "style", "mask", "album"), "inventory": ("item", "shelf", "count", "delivery"),
+    "issues": ("issue", "label", "board", "sprint"), "payments": ("invoice", "refund", "payout", "dispute"),
+    "search": ("index", "query", "synonym", "ranking"), "shop": ("order", "basket", "voucher", "customer"),
+    "tickets": ("ticket", "queue", "macro", "answer"), "translate": ("text", "glossary", "language", "memory"),
+}  # fmt: skip
+"""Servers, and what each is about."""
+VERBS: Final = (
+    "list", "get", "find", "count", "create", "update", "delete", "copy", "move", "share", "archive", "restore",
+    "export", "import", "check", "compare", "merge", "rename", "assign", "approve", "tag", "sort", "watch", "explain",
+)  # fmt: skip
+READING: Final = frozenset({"list", "get", "find", "count", "check", "compare", "watch", "explain"})
+TIERS: Final = (
+    Tier(name="fast", max_latency_ms=200, default=True), Tier(name="standard", max_latency_ms=1000), Tier(name="deep"),
+)  # fmt: skip
+RULES: Final = Rules(
+    tiers=TIERS,
+    policies=(
+        Policy(
+            namespace="default", name="payments-for-all", servers=("payments",), subjects=(Subject(kind="Any"),),
+            rules=(Rule(action="Allow", tools=("*",)),),
+        ),
+        Policy(
+            namespace="default", name="refunds-by-people", servers=("payments",),
+            subjects=(Subject(kind="Agent", name="shop-assistant"),),
+            rules=(Rule(action="Deny", tools=("*refund*",)),),
+        ),
+    ),
+)  # fmt: skip
+SLOW_TOOL: Final = "images__create_picture"
+CALLS: Final = 40
+"""Tools of each server that were called."""
+
+
+def tool_entry(server: str, verb: str, noun: str) -> ToolEntry:
+    """One tool; every fourth says how long it takes."""
+    article = "an" if noun[0] in "aeiou" else "a"
+    properties: dict[str, Any] = {
+        "id": {"type": "string", "description": f"The {noun}, by id or name"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "At most so many"},
+    }
+    if verb in ("create", "update"):
+        properties["state"] = {"enum": ["draft", "open", "done"], "description": f"State of the {noun}"}
+    definition = tool(
+        f"{verb}_{noun}",
+        title=f"{verb.capitalize()} {noun}",
+        description=f"{verb.capitalize()} {article} {noun} of {server}.",
+        inputSchema={"type": "object", "properties": properties, "required": ["id"]},
+        annotations={"readOnlyHint": verb in READING, "destructiveHint": verb == "delete"},
+    )
+    declared = DeclaredLatency(estimated_duration_ms=150) if verb in ("create", "find") else None
+    tags = ("reads",) if verb in READING else ("writes",)
+    return entry(definition, categories=(noun,), tags=tags, latency=declared)
+
+
+def catalogs() -> list[Catalog]:
+    """Nobody answers at their address."""
+    return [
+        catalog(
+            server, "http://127.0.0.1:9/mcp",
+            [tool_entry(server, verb, noun) for verb, noun in islice(product(VERBS, nouns), TOOLS_EACH)],
+            updated_at=DECIDED_AT,
+        )
+        for server, nouns in KINDS.items()
+    ]  # fmt: skip
+
+
+def median_ms(server: str, name: str) -> float:
+    """Measured median of a tool."""
+    if f"{server}__{name}" == SLOW_TOOL:
+        return 3205.0
+    return round(random.Random(f"{server} {name}").lognormvariate(3.9, 0.9), 1)
+
+
+def measured(server: str, name: str) -> ToolState:
+    """What was measured of a tool, and the tiers that it therefore is in."""
+    p50 = median_ms(server, name)
+    p95 = round(1.6 * p50, 1)
+    quantiles = Quantiles(p50_ms=p50, p90_ms=1.4 * p50, p95_ms=p95, p99_ms=2.1 * p50, samples=100)
+    fits = tuple(tier.name for tier in TIERS if tier.max_latency_ms is None or p95 <= tier.max_latency_ms)
+    said = {
+        tier.name: f"fits p95={p95:.0f}ms tier={tier.max_latency_ms}ms late=1/100 hides-at=15 points=0/30"
+        for tier in TIERS
+        if tier.max_latency_ms is not None and tier.name in fits
+    }
+    hidden = {
+        tier.name: f"over_budget p95={p95:.0f}ms tier={tier.max_latency_ms}ms late=18/20 by=recent back=20-in-time"
+        for tier in TIERS
+        if tier.name not in fits
+    }
+    return ToolState(name=name, quantiles=quantiles, tiers=fits, fits=said, hidden=hidden)
+
+
+def documents() -> Iterator[Document]:
+    """All that the gateway serves."""
+    served = catalogs()
+    yield from served
+    yield BROKEN
+    yield RULES
+    yield State(
+        servers=tuple(
+            ServerState(
+                namespace="default", name=one.name,
+                tools=tuple(measured(one.name, each.name) for each in one.tools if not each.name.startswith("export")),
+            )
+            for one in served
+        ),
+        decided_at=DECIDED_AT,
+    )  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def showcase(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
+    """The gateway, with calls on record that nobody had to wait for."""
+    async with running(folder, *documents(), **settings) as gateway:
+        for server, nouns in KINDS.items():
+            for verb, noun in islice(product(VERBS, nouns), CALLS):
+                record_calls(gateway, server, f"{verb}_{noun}")
+        yield gateway
+
+
+def record_calls(gateway: Gateway, server: str, name: str) -> None:
+    """Up to 60 calls of a tool, some of which failed."""
+    rng = random.Random(f"calls {server} {name}")
+    recorder = gateway.book.recorder(CALL, name, f"default/{server}")
+    for _ in range(rng.randrange(5, 60)):
+        nanoseconds = round(median_ms(server, name) * rng.lognormvariate(0, 0.3) * 1e6)
+        recorder.record(nanoseconds, TOOL_ERROR if rng.random() < 0.02 else "")

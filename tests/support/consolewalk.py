@@ -1,0 +1,158 @@
+"""A browser's way through all pages of a console, by its links alone, and what is wrong with each.
+
+pages = await walked(chromium, gateway, Look(width=375, dark=True))
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from playwright.async_api import Browser, Page
+
+from consoleworld import WAIT_MS, complaints, too_wide, violations
+from gatewayworld import Reachable
+
+MOST_BYTES: Final = 100_000
+"""Of one answer."""
+START: Final = "/console/"
+NAVIGATION: Final = 'nav[aria-label="Pages"] a'
+EACH: Final = 2
+"""Pages that are visited of one kind: the first server fails, the second one answers."""
+TABBED: Final = """() => {
+  const wanted = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
+  const found = [...document.querySelectorAll(wanted)].filter((one) => one.checkVisibility() && !one.disabled);
+  found.forEach((one, place) => { one.dataset.walked = place; });
+  document.activeElement?.blur();
+  window.walked = [];
+  window.fetch = () => new Promise(() => {});  // what is live stays as it is meanwhile
+  document.addEventListener('focusin', ({ target: one }) => {
+    const seen = getComputedStyle(one).outlineStyle !== 'none' || one.matches('.skip');
+    window.walked.push({ place: Number(one.dataset.walked ?? -1), seen, html: one.outerHTML.slice(0, 120) });
+  });
+  return found.map((one) => one.outerHTML.slice(0, 120));
+}"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Window and colors of a walk."""
+
+    width: int = 1280
+    dark: bool = False
+    height: int = 900
+
+    def __str__(self) -> str:
+        return f"{self.width}-{'dark' if self.dark else 'light'}"
+
+
+@dataclass
+class WalkedPage:
+    """One page."""
+
+    path: str
+    size: int
+    """Bytes of its HTML."""
+    problems: list[str] = field(default_factory=list)
+
+
+async def walked(
+    chromium: Browser, gateway: Reachable, look: Look, *, keyboard: bool = False, folder: Path | None = None
+) -> list[WalkedPage]:
+    """All pages that links lead to from the first one, EACH of a kind. With `keyboard`, everything that can be used has
+    to be reached by the tabulator; pictures come into `folder`.
+    """
+    origin = f"http://127.0.0.1:{gateway.port}"
+    page = await start_page(chromium, look)
+    said, foreign = complaints(page), list[str]()
+    page.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(origin) else None)
+    found: list[WalkedPage] = []
+    waiting, known, kinds = deque([START]), {START}, Counter[str]()
+    while waiting:
+        one = await _visit(page, origin, waiting.popleft())
+        known.add(one.path)
+        one.problems += await violations(page)
+        one.problems += [f"asks {url}" for url in foreign] + said
+        if await too_wide(page):
+            one.problems.append("is wider than the window")
+        if folder is not None:
+            await page.screenshot(path=folder / f"{name_of(one.path)}-{look}.png", full_page=True)
+        if keyboard:
+            one.problems += await out_of_reach(page)
+        said.clear()
+        foreign.clear()
+        found.append(one)
+        entries = await _links(page, NAVIGATION)
+        for link in dict.fromkeys([*entries, *await _links(page, "a[href]")]):
+            kind = kind_of(link, entries)
+            if link not in known and kinds[kind] < EACH:
+                known.add(link)
+                kinds[kind] += 1
+                waiting.append(link)
+    await page.context.close()
+    return found
+
+
+async def start_page(chromium: Browser, look: Look) -> Page:
+    """An empty page in a profile of its own, which is closed with its context."""
+    profile = await chromium.new_context(
+        viewport={"width": look.width, "height": look.height}, color_scheme="dark" if look.dark else "light",
+        reduced_motion="reduce",
+    )  # fmt: skip
+    page = await profile.new_page()
+    page.set_default_timeout(WAIT_MS)
+    return page
+
+
+async def _visit(page: Page, origin: str, path: str) -> WalkedPage:
+    answer = await page.goto(origin + path)
+    assert answer is not None
+    size = len(await answer.body())
+    problems = [] if answer.status == 200 else [f"answered {answer.status}"]
+    if size > MOST_BYTES:
+        problems.append(f"has {size} bytes")
+    if await page.locator("[data-live][id]").count():
+        await page.locator("#live:not([hidden])").wait_for()
+    return WalkedPage(page.url.removeprefix(origin), size, problems)  # the first one is sent elsewhere
+
+
+async def _links(page: Page, selector: str) -> list[str]:
+    """Addresses of pages of the console, in the order of the document, without fragments."""
+    urls = await page.eval_on_selector_all(selector, "all => all.map(one => one.href)")
+    found = []
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.path.startswith(START) and parts.path != START:
+            found.append(parts.path + (f"?{parts.query}" if parts.query else ""))
+    return list(dict.fromkeys(found))
+
+
+def kind_of(link: str, entries: list[str]) -> str:
+    """Pages of one kind are below the same entry of the navigation and have the same parameters."""
+    parts = urlsplit(link)
+    names = sorted({name for name, _ in parse_qsl(parts.query)})
+    entry = next((one for one in entries if parts.path.startswith(f"{one}/")), None)
+    return f"{parts.path if entry is None else f'{entry}/*'}?{'&'.join(names)}"
+
+
+def name_of(path: str) -> str:
+    """Name of a page's picture."""
+    return re.sub(r"\W+", "-", path.removeprefix(START)).strip("-") or "first"
+
+
+async def out_of_reach(page: Page) -> list[str]:
+    """What can be used with a mouse and is not reached by the tabulator, or does not show that it is."""
+    wanted: list[str] = await page.evaluate(TABBED)
+    for _ in wanted:
+        await page.keyboard.press("Tab")
+    focused: list[dict[str, Any]] = await page.evaluate("window.walked")
+    reached = {one["place"] for one in focused}
+    hidden = {one["html"] for one in focused if not one["seen"]}
+    return [
+        *(f"not reached by keyboard: {html}" for place, html in enumerate(wanted) if place not in reached),
+        *(f"does not show its focus: {html}" for html in sorted(hidden)),
+    ]
