@@ -59,7 +59,8 @@ def speech_front(
     if models.changes is None and not models.current.providers:
         return None
     from fairlead_models.request_record import RequestRecords
-    from fairlead_speech.front import SpeechFront, SpeechSettings
+    from fairlead_speech.front import SpeechFront
+    from fairlead_speech.services import SpeechSettings
 
     records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
