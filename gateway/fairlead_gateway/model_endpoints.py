@@ -65,5 +65,8 @@ def speech_front(
     records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
-    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets)
+    allowed = SpeechSettings(
+        settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets,
+        settings.session_key.encode(),
+    )  # fmt: skip
     return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics)

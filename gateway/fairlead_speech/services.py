@@ -40,6 +40,8 @@ class SpeechSettings(msgspec.Struct, frozen=True):
     """Whether clients may have providers call MCP servers by themselves."""
     client_secrets: bool
     """Whether clients get secrets with which they speak to providers themselves."""
+    key: bytes
+    """Key that binds handles of sessions to principals; replicas share it. Empty: one of this process."""
 
 
 class OpenedModel(msgspec.Struct, frozen=True):

@@ -149,13 +149,14 @@ async def spoken_gateway(
     *,
     tools: Sequence[dict[str, Any]] = (),
     slow: Sequence[dict[str, Any]] = (),
+    listed: Sequence[ToolEntry] = (),
     answer: Call | None = None,
     policies: Sequence[Policy] = (),
     tiers: Sequence[Tier] = (),
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
     """A gateway in front of a provider, with an MCP server, and the parameters of the calls that this gets. `answer`
-    answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own.
+    answers calls of `tools`, of `slow` ones, which are of the tier `deep`, and of `listed` ones.
     """
     seen: list[dict[str, Any]] = []
 
@@ -170,19 +171,15 @@ async def spoken_gateway(
 
     async def handle(request: Request, reply: Reply) -> None:
         result = await call(request) if request.method == "tools/call" else {}
-        answer_modern(request, reply, [ADDS, FAILS, *tools, *slow], None, lambda _: result)
+        answer_modern(request, reply, [ADDS, FAILS, *tools, *slow, *theirs], None, lambda _: result)
 
+    theirs = [json.loads(bytes(each.definition)) for each in listed]
     async with raw_server(handle) as server:
         routes = read_routes({"speech": {"models": [model], "reservedOutputTokens": 0}})
         providers = read_providers({"scripted": {"models": [model], **provider}}, routes)
         configured = Models(routes, ContextWindows({model: 128000}), None, providers, {})
-        listed: list[dict[str, Any] | ToolEntry] = [
-            ADDS,
-            FAILS,
-            *tools,
-            *(entry(each, min_tier="deep") for each in slow),
-        ]
-        demo = catalog("demo", server.url, listed, trust_annotations=True)
+        entries = [*(entry(each, min_tier="deep") for each in slow), *listed]
+        demo = catalog("demo", server.url, [ADDS, FAILS, *tools, *entries], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         async with running(folder, demo, rules, models=configured, **{"rest_processes": 0, **settings}) as gateway:
             yield gateway, seen

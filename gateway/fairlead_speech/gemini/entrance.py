@@ -16,6 +16,8 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
 from fairlead_rest.problems import Problem
 from fairlead_speech.admission import SessionRequest
+from fairlead_speech.gemini.calls import CallModes
+from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, member, members, read, text
 from fairlead_speech.gemini.models import live_model
@@ -57,6 +59,7 @@ class LiveEntrance:
 
     def __init__(self, services: SpeechServices) -> None:
         self._services = services
+        self._handles = HandleSealer(services.settings.key)
         self._fixed: set[str] = set()
         """Models that refused `contextUpdate`."""
 
@@ -98,6 +101,12 @@ class LiveEntrance:
             return
         if not services.settings.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
+        identity, resumption = asked.origin.identity, member(setup, "sessionResumption")
+        try:
+            if text(resumption, "handle"):
+                resumption["handle"] = self._handles.read(text(resumption, "handle"), identity)
+        except ForeignHandle as error:
+            raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
         wanted = text(setup, "model").removeprefix(_RESOURCE)
         route, targets = services.targets(wanted, asked, "gemini", _API)
 
@@ -115,13 +124,15 @@ class LiveEntrance:
             model = live_model(name)
             if name in self._fixed:
                 model = model.without_update()
-            described = SessionSetup(setup, name, model.behavior)
+            modes = CallModes(model, opened.toolbox.traits)
+            described = SessionSetup(setup, name, modes.behavior)
             turns = LiveTurns()
             switch = ToolSwitch(ENGINE, line, described, model, turns, services.metrics, again, services.clock)
             switch.learn = lambda: self._learn(name)
             session = LiveSession(
-                client, line, described, switch, turns, opened.toolbox, opened.tier, record, services.metrics,
-                services.clock, provider_mcp=services.settings.provider_mcp,
+                client, line, described, modes, switch, turns, opened.toolbox, opened.tier, record, services.metrics,
+                services.clock, lambda handle: self._handles.shown(handle, identity),
+                provider_mcp=services.settings.provider_mcp,
             )  # fmt: skip
             await _begin(opened, described, line)
             await services.run(client, line, session, ENGINE, record)

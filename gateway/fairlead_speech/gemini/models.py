@@ -22,15 +22,11 @@ class LiveModel(msgspec.Struct, frozen=True):
     context_update: bool
     """Whether `contextUpdate` replaces the tools of a session that runs; else that takes a new one by its handle."""
     behaviors: tuple[str, ...] = ()
-    """Words of a function's declaration for how it is called; none where the model knows one way alone, and is not told."""
+    """Words of a function's declaration for how it is called; none where the model knows one way alone."""
 
     def without_update(self) -> LiveModel:
         """This model, taking no `contextUpdate`."""
         return msgspec.structs.replace(self, context_update=False)
-
-    def behavior(self, _tool: str) -> str:
-        """Word for calls of a tool: wait for the result, where the model can."""
-        return self.behaviors[0] if self.behaviors else ""
 
 
 _VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")

@@ -17,6 +17,7 @@ from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
 from fairlead_speech.gemini import messages
+from fairlead_speech.gemini.calls import CallModes
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, Resumption, ServerContent, Transcript, has, key, member, members
 from fairlead_speech.gemini.setup import SessionSetup, function_names, has_provider_mcp
@@ -59,6 +60,7 @@ class LiveSession:
         client: SessionSide,
         line: ProviderLine,
         setup: SessionSetup,
+        modes: CallModes,
         switch: ToolSwitch,
         turns: LiveTurns,
         toolbox: SessionToolbox,
@@ -66,17 +68,22 @@ class LiveSession:
         record: RequestRecord,
         metrics: SpeechMetrics,
         clock: Callable[[], float],
+        shown_handle: Callable[[str], str],
         *,
         provider_mcp: bool,
     ) -> None:
-        """`provider_mcp`: whether a client may have the provider itself call MCP servers."""
+        """`shown_handle`: a provider's handle as the client gets it. `provider_mcp`: whether a client may have the
+        provider itself call MCP servers.
+        """
         self._client = client
         self._line = line
         self._setup = setup
+        self._modes = modes
         self._switch = switch
         self._turns = turns
         self._record = record
         self._clock = clock
+        self._shown_handle = shown_handle
         self._provider_mcp = provider_mcp
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
         self._shown = ShownTools(self, ENGINE, toolbox, tier, metrics, lambda: self._setup.client_names)
@@ -108,7 +115,7 @@ class LiveSession:
             await self._client.send(messages.side_note(TOOL_RESULT, event))
         self._turns.answered([call.id])
         for written in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
-            await self._line.send(_encode(_never_empty(written)))
+            await self._line.send(_encode(_scheduled(written, self._modes.of(call.wire_name).scheduling)))
 
     async def retire(self, seconds: float) -> None:
         """Tell the client so in the provider's own way: it may go on with the session elsewhere by its handle."""
@@ -186,7 +193,10 @@ class LiveSession:
             seen = self._cancelled(messages.read(frame) if seen is None else seen, message.tool_call_cancellation.ids)
         if message.session_resumption_update is not None:
             self._handed(message.session_resumption_update)
-            hidden += [] if self._setup.client_resumes else ["sessionResumptionUpdate"]
+            if not self._setup.client_resumes:
+                hidden.append("sessionResumptionUpdate")
+            elif (handle := message.session_resumption_update.new_handle or "") != self._shown_handle(handle):
+                seen = _with_handle(messages.read(frame) if seen is None else seen, self._shown_handle(handle))
         if message.go_away is not None and not self._setup.client_resumes:
             notice = _encode({"goAway": {"timeLeft": message.go_away.time_left or "0s"}})
             self._switch.going_away(message.go_away, notice)
@@ -262,8 +272,16 @@ class LiveSession:
         self._switch.look()
 
 
-def _never_empty(written: Message) -> Message:
+def _with_handle(message: Message, handle: str) -> Message:
+    name = key(message, "sessionResumptionUpdate")
+    return {**message, name: {**member(message, "sessionResumptionUpdate"), "newHandle": handle}}
+
+
+def _scheduled(written: Message, scheduling: str) -> Message:
+    """A message with results as the model gets it."""
     for response in members(member(written, "toolResponse"), "functionResponses"):
         if response.get("response") == {"output": ""}:
             response["response"] = {"output": SAID}
+        if scheduling:
+            response["scheduling"] = scheduling
     return written

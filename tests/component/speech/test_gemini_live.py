@@ -173,3 +173,20 @@ async def test_a_gateway_that_stops_says_so_in_the_providers_way(tmp_path: Path)
         (notice,) = client.of_type("goAway")
         assert notice["timeLeft"].endswith("s")
         assert (await client.end())[0] == 1001
+
+
+async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path) -> None:
+    trust = Trust((Vouching(anybody("ada"), anybody("eve")),))
+    async with live_world(tmp_path, SpokenReply("Hello"), trust=trust) as world:
+        async with world.client("key=ada", setup={"sessionResumption": {}}) as client:
+            await client.ask("Hello")
+            *_, update = await client.until("sessionResumptionUpdate", 2)
+        handle = {"sessionResumption": {"handle": update["newHandle"]}}
+        assert update["newHandle"] not in world.provider.handles
+        for other in (handle, {"sessionResumption": {"handle": next(iter(world.provider.handles))}}):
+            async with world.client("key=eve", setup=other, ready=False) as client:
+                code, reason = await client.end()
+                assert (code, "another principal" in reason) == (1008, True)
+        await eventually(lambda: world.session.closed)
+        async with world.client("key=ada", setup=handle):
+            assert world.session.setup["sessionResumption"]["handle"] in world.provider.handles

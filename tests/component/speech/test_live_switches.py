@@ -1,4 +1,4 @@
-"""Gemini Live sessions that go on over another connection: nothing is lost or comes twice, and what cannot be is told."""
+"""Gemini Live sessions that go on over another connection: nothing is lost, and nothing comes twice."""
 
 from __future__ import annotations
 
