@@ -21,7 +21,7 @@ from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, member, members, read, text
 from fairlead_speech.gemini.models import live_model
-from fairlead_speech.gemini.session import ENGINE, MCP_REFUSED, LiveSession
+from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
@@ -178,6 +178,8 @@ async def _first_message(client: SessionSide) -> Message | None:
         raise LlmError(400, _NO_SETUP, "invalid_request") from error
     if isinstance(frame, Closing):
         return None
+    if len(frame) > MAX_SETUP:  # it is kept as long as the session
+        raise LlmError(400, f"a setup may have {MAX_SETUP >> 20} MiB", "invalid_request", param="setup")
     setup = member(read(frame), "setup")
     if not text(setup, "model"):
         raise LlmError(400, _NO_SETUP, "invalid_request", param="setup.model")

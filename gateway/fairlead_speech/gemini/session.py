@@ -27,7 +27,7 @@ from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.results import unspoken
 from fairlead_speech.shown_tools import ShownTools, TierWish
-from fairlead_speech.sockets import POLICY_VIOLATION, Closing, SessionSide
+from fairlead_speech.sockets import BAD_ARGUMENT, POLICY_VIOLATION, Closing, SessionSide
 from fairlead_speech.tiers import SpokenTier, UnknownTier
 from fairlead_speech.tool_calls import ToolCallHandler
 from fairlead_speech.toolbox import SessionToolbox
@@ -41,6 +41,8 @@ ERROR: Final = "fairleadError"
 """Member of a message for a client: why a SESSION_UPDATE was refused."""
 TIER: Final = "fairleadTier"
 """Member of a message for a client that named a tier: why it waits."""
+MAX_SETUP: Final = 1 << 20
+"""Bytes of a client's `setup` or `contextUpdate`, which are kept as long as the session."""
 MCP_REFUSED: Final = "mcpServers are called by the provider past this gateway's policies: they are refused here"
 SAID: Final = "the tool succeeded and returned nothing"
 """Output of an empty result: models repeat calls that had none."""
@@ -133,7 +135,7 @@ class LiveSession:
         """The frame as the provider gets it; None where it gets none."""
         message = messages.read(frame)
         if has(message, "contextUpdate"):
-            return await self._client_update(message)
+            return await self._client_update(message, len(frame))
         if SESSION_UPDATE in message:
             await self._wish(message)
             return None
@@ -150,7 +152,10 @@ class LiveSession:
             self._turns.asked()
         return frame
 
-    async def _client_update(self, message: Message) -> bytes | None:
+    async def _client_update(self, message: Message, size: int) -> bytes | None:
+        if size > MAX_SETUP:
+            await self._client.close(Closing(BAD_ARGUMENT, f"a contextUpdate may have {MAX_SETUP >> 20} MiB"))
+            return None
         tools = members(member(member(message, "contextUpdate"), "tools"), "tools")
         if not self._provider_mcp and has_provider_mcp(tools):
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))
