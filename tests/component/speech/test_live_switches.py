@@ -28,15 +28,19 @@ def numbered(count: int) -> list[bytes]:
     return [QUIET[:-2] + number.to_bytes(2, "big") for number in range(256, 256 + count)]
 
 
+def held_handle(world: LiveWorld) -> bool:
+    """Whether the gateway has a handle that is good."""
+    assert world.gateway._speech is not None
+    (bridge,) = world.gateway._speech._services.running
+    session: Any = bridge._session
+    return bool(session._turns.fresh)
+
+
 async def greeted(world: LiveWorld, client: LiveClient) -> None:
     """One turn, after which the gateway has a handle."""
     await client.ask("Hello")
     await client.turns(1)
-    await eventually(lambda: bool(world.provider.handles))
-    assert world.gateway._speech is not None
-    (bridge,) = world.gateway._speech._services.running
-    session: Any = bridge._session
-    await eventually(lambda: session._turns.fresh)
+    await eventually(lambda: held_handle(world))
 
 
 async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
@@ -70,6 +74,36 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
         assert len(client.of_type("setupComplete")) == 1
         assert world.metrics.resumptions == {(ENGINE, "ok"): 1}
         assert not world.metrics.tier_waits
+
+
+async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_handle(tmp_path: Path) -> None:
+    """Frames that were on their way when the provider made its handle are in no connection: it does not say which."""
+    async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
+        frames = [frame[-20:] for frame in numbered(20_000)]
+        over, sent, behind = asyncio.Event(), 0, 20_000
+
+        async def stream() -> None:
+            nonlocal sent
+            while not over.is_set():
+                if sent < behind + 300 and (sent >= behind - 1 or sent - len(world.session.heard) < 20):
+                    await client.hear(frames[sent])
+                    sent += 1
+                await asyncio.sleep(0)
+
+        streaming = asyncio.create_task(stream())
+        await client.ask("Hello")
+        await eventually(lambda: held_handle(world))
+        behind = sent + 1
+        await client.send(fairleadSessionUpdate={"tier": "deep"})
+        await eventually(lambda: world.session.tool_names == ALL)
+        over.set()
+        await streaming
+        first, second = world.provider.sessions
+        await eventually(lambda: second.heard[-1] == frames[sent - 1])
+        numbers = [int.from_bytes(frame[-2:], "big") - 256 for frame in second.heard]
+        assert numbers == sorted(set(numbers)), "none twice, in their order"
+        assert [number for number in numbers if number >= behind] == [*range(behind, sent)], "none of these is lost"
+        assert first.heard
 
 
 async def test_the_tools_of_a_tier_wait_for_the_end_of_a_turn(tmp_path: Path) -> None:
