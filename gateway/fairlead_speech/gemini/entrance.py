@@ -21,6 +21,7 @@ from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, member, members, read, text
 from fairlead_speech.gemini.models import live_model
+from fairlead_speech.gemini.notices import ClientNotices
 from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
@@ -118,26 +119,27 @@ class LiveEntrance:
             return services.side(socket)
 
         opened = await services.opened(asked, route, targets, ENGINE, record, dial)
-        line = ProviderLine(services.side(opened.socket))
+        name, turns = opened.target.model, LiveTurns()
+        model = live_model(name)
+        if name in self._fixed:
+            model = model.without_update()
+        modes = CallModes(model, opened.toolbox.traits)
+        described = SessionSetup(setup, name, modes.behavior)
+        notices = ClientNotices(client, opened.tier)
+        switch = ToolSwitch(
+            ENGINE, services.side(opened.socket), described, model, turns, services.metrics, again, services.clock,
+            notices, lambda: self._learn(name),
+        )  # fmt: skip
+        session = LiveSession(
+            client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
+            services.clock, lambda handle: self._handles.shown(handle, identity),
+            provider_mcp=services.settings.provider_mcp,
+        )  # fmt: skip
         try:
-            name = opened.target.model
-            model = live_model(name)
-            if name in self._fixed:
-                model = model.without_update()
-            modes = CallModes(model, opened.toolbox.traits)
-            described = SessionSetup(setup, name, modes.behavior)
-            turns = LiveTurns()
-            switch = ToolSwitch(ENGINE, line, described, model, turns, services.metrics, again, services.clock)
-            switch.learn = lambda: self._learn(name)
-            session = LiveSession(
-                client, line, described, modes, switch, turns, opened.toolbox, opened.tier, record, services.metrics,
-                services.clock, lambda handle: self._handles.shown(handle, identity),
-                provider_mcp=services.settings.provider_mcp,
-            )  # fmt: skip
-            await _begin(opened, described, line)
-            await services.run(client, line, session, ENGINE, record)
+            await _begin(opened, described, switch.line)
+            await services.run(client, switch.line, session, ENGINE, record)
         finally:
-            await line.close(Closing(1000))
+            await switch.line.close(Closing(1000))
 
     def _learn(self, model: str) -> None:
         if len(self._fixed) < MOST_FIXED:

@@ -20,7 +20,11 @@ KEPT_BYTES: Final = 256 << 10
 class ProviderLine:
     """Side of a session towards its provider. `close` it."""
 
-    def __init__(self, side: SessionSide, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, side: SessionSide, recovers: Callable[[Closing], bool], kept_bytes: int = KEPT_BYTES) -> None:
+        """`recovers`: whether another connection is about to take the place of one that was closed; it has begun to
+        `replace` it then.
+        """
+        self._recovers = recovers
         self._side: SessionSide | None = side
         self._kept_bytes = kept_bytes
         self._kept: deque[bytes] = deque()
@@ -32,8 +36,6 @@ class ProviderLine:
         self.binary = False
         self.whole = True
         """Whether all that was sent since the newest handle is kept."""
-        self.recovers: Callable[[Closing], bool] = lambda _: False
-        """Whether another connection is about to take the place of one that was closed: it has begun to `replace`."""
 
     @property
     def up(self) -> bool:
@@ -61,7 +63,7 @@ class ProviderLine:
             if side is not self._side or not self._up.is_set():
                 continue  # what is said over a connection that was given up is said again over the next
             self._received_binary = side.received_binary
-            if isinstance(frame, Closing) and self.recovers(frame):
+            if isinstance(frame, Closing) and self._recovers(frame):
                 continue
             return frame
 

@@ -18,8 +18,8 @@ from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
 from fairlead_speech.gemini import messages
 from fairlead_speech.gemini.calls import CallModes
-from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, Resumption, ServerContent, Transcript, has, key, member, members
+from fairlead_speech.gemini.notices import ClientNotices
 from fairlead_speech.gemini.setup import SessionSetup, function_names, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
@@ -35,12 +35,6 @@ from fairlead_speech.toolbox import SessionToolbox
 ENGINE: Final = "gemini-live"
 SESSION_UPDATE: Final = "fairleadSessionUpdate"
 """Member of a client's message that is for the gateway: `{tier?, queueDepth?}`."""
-TOOL_RESULT: Final = "fairleadToolResult"
-"""Member of a message for a client: parts of a result that cannot be spoken."""
-ERROR: Final = "fairleadError"
-"""Member of a message for a client: why a SESSION_UPDATE was refused."""
-TIER: Final = "fairleadTier"
-"""Member of a message for a client that named a tier: why it waits."""
 MAX_SETUP: Final = 1 << 20
 """Bytes of a client's `setup` or `contextUpdate`, which are kept as long as the session."""
 MCP_REFUSED: Final = "mcpServers are called by the provider past this gateway's policies: they are refused here"
@@ -60,10 +54,10 @@ class LiveSession:
     def __init__(
         self,
         client: SessionSide,
-        line: ProviderLine,
         setup: SessionSetup,
         modes: CallModes,
         switch: ToolSwitch,
+        notices: ClientNotices,
         turns: LiveTurns,
         toolbox: SessionToolbox,
         tier: SpokenTier,
@@ -78,7 +72,8 @@ class LiveSession:
         provider itself call MCP servers.
         """
         self._client = client
-        self._line = line
+        self._line = switch.line
+        self._notices = notices
         self._setup = setup
         self._modes = modes
         self._switch = switch
@@ -92,10 +87,6 @@ class LiveSession:
         self._shown.open = True
         self._spoken_turn = 0
         self._hears = False
-        self._wished = False
-        """Whether the client knows of the gateway's messages."""
-        line.recovers = switch.recovers
-        switch.tell_client, switch.tell_waiting = client.send, self._tell_waiting
 
     @property
     def responding(self) -> bool:
@@ -113,8 +104,7 @@ class LiveSession:
         """Give the model a result, and the client what cannot be spoken of it."""
         parts = unspoken(result)
         if parts:
-            event = {"callId": call.id, "name": call.wire_name, "content": parts}
-            await self._client.send(messages.side_note(TOOL_RESULT, event))
+            await self._notices.unspoken(call, parts)
         self._turns.answered([call.id])
         for written in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
             await self._line.send(_encode(_scheduled(written, self._modes.of(call.wire_name).scheduling)))
@@ -168,7 +158,7 @@ class LiveSession:
         return _encode(self._setup.client_update(message))
 
     async def _wish(self, message: Message) -> None:
-        self._wished = True
+        self._notices.wished = True
         said = member(message, SESSION_UPDATE)
         wish = {name: said[key(said, name)] for name in ("tier", "queueDepth") if has(said, name)}
         try:
@@ -176,11 +166,7 @@ class LiveSession:
                 wish["queue_depth"] = wish.pop("queueDepth")
             await self._shown.wish(msgspec.convert(wish, TierWish))
         except (msgspec.MsgspecError, UnknownTier) as error:
-            await self._client.send(messages.side_note(ERROR, {"message": str(error)}))
-
-    async def _tell_waiting(self, reason: str) -> None:
-        if self._wished:
-            await self._client.send(messages.side_note(TIER, {"tier": self._shown.tier, "waits": reason}))
+            await self._notices.refused(str(error))
 
     # Frames of the provider
 

@@ -17,6 +17,7 @@ from fairlead_models.errors import LlmError
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import GoAway, is_there, read_server
 from fairlead_speech.gemini.models import LiveModel
+from fairlead_speech.gemini.notices import ClientNotices
 from fairlead_speech.gemini.setup import SessionSetup
 from fairlead_speech.gemini.turns import LiveTurns
 from fairlead_speech.metrics import FAILED_RESUMPTION, OK, SpeechMetrics
@@ -46,33 +47,34 @@ class ToolSwitch:
     def __init__(
         self,
         engine: str,
-        line: ProviderLine,
+        side: SessionSide,
         setup: SessionSetup,
         model: LiveModel,
         turns: LiveTurns,
         metrics: SpeechMetrics,
         dial: Dial,
         clock: Callable[[], float],
+        notices: ClientNotices,
+        learn: Callable[[], None],
     ) -> None:
+        """`side` is the first connection. `learn` is called when the model refuses `contextUpdate`."""
         self._engine = engine
-        self._line = line
+        self.line = self._line = ProviderLine(side, self.recovers)
+        """The provider's side of the session, over whatever connection."""
         self._setup = setup
         self._model = model
         self._turns = turns
         self._metrics = metrics
         self._dial = dial
         self._clock = clock
+        self._notices = notices
+        self._learn = learn
         self._task: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._updated = False
         """Whether a `contextUpdate` of ours was sent since the last turn ended."""
         self._leaving: tuple[float, bytes] | None = None
         """Time at which the client is told that the provider closes the connection, and the message for it."""
-        self.tell_client: Callable[[bytes], Awaitable[None]] = _nobody
-        self.tell_waiting: Callable[[str], Awaitable[None]] = _to_nobody
-        """Tells of a tier that waits, with the reason."""
-        self.learn: Callable[[], None] = _nothing
-        """Remembers that the model refused `contextUpdate`."""
 
     async def tools_changed(self) -> None:
         """Bring the tools that are to be shown to the model, as soon as it can take them."""
@@ -110,7 +112,7 @@ class ToolSwitch:
         refused = closing.code in _REFUSALS
         if refused and self._updated:
             log.warning("A model of Gemini Live refused contextUpdate: its session is gone on with by its handle")
-            self.learn()
+            self._learn()
             self._model, refused = self._model.without_update(), False
         turns = self._turns
         if refused or turns.owes or not turns.fresh or not self._line.whole:
@@ -209,21 +211,9 @@ class ToolSwitch:
         why = TOO_MUCH if self._turns.fresh else NO_HANDLE
         self._metrics.tier_waits[self._engine, why] += 1
         log.info("The tier of a speech session waits for the end of the next turn: %s", why)
-        await self.tell_waiting(why)
+        await self._notices.waits(why)
 
     async def _tell_leaving(self) -> None:
         if self._leaving is not None and self._clock() >= self._leaving[0]:
             (_, frame), self._leaving = self._leaving, None
-            await self.tell_client(frame)
-
-
-async def _nobody(_: bytes) -> None:
-    """Tell nobody."""
-
-
-async def _to_nobody(_: str) -> None:
-    """Tell nobody."""
-
-
-def _nothing() -> None:
-    """Remember nothing."""
+            await self._notices.passed_on(frame)

@@ -18,6 +18,11 @@ from fairlead_speech.sockets import Closing
 ADD = b'{"name":"add","description":"Add","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}'
 
 
+def never(_: Closing) -> bool:
+    """No other connection takes the place of one that was closed."""
+    return False
+
+
 class Recorded:
     """Connection of a provider that keeps what it gets, and says nothing."""
 
@@ -113,7 +118,7 @@ def test_messages_are_read_in_both_spellings_and_nothing_breaks_on_others() -> N
 
 async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() -> None:
     first, second = Recorded(), Recorded()
-    line = ProviderLine(first)
+    line = ProviderLine(first, never)
     await line.send(b"before")
     line.handed()
     await line.send(b"behind")
@@ -134,7 +139,7 @@ async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() ->
 
 
 async def test_a_line_keeps_no_more_than_its_bound() -> None:
-    line, frame = ProviderLine(Recorded(), kept_bytes=10), b"12345"
+    line, frame = ProviderLine(Recorded(), never, kept_bytes=10), b"12345"
     for _ in range(2):
         await line.send(frame)
     kept = [line.whole]
@@ -160,7 +165,7 @@ async def test_a_line_keeps_no_more_than_its_bound() -> None:
 
 
 async def test_a_line_that_cannot_be_replaced_ends_as_its_last_attempt_did() -> None:
-    line = ProviderLine(Recorded())
+    line = ProviderLine(Recorded(), never)
     line.hold()
 
     async def connect() -> Closing:
