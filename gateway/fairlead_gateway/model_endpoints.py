@@ -59,10 +59,14 @@ def speech_front(
     if models.changes is None and not models.current.providers:
         return None
     from fairlead_models.request_record import RequestRecords
-    from fairlead_speech.front import SpeechFront, SpeechSettings
+    from fairlead_speech.front import SpeechFront
+    from fairlead_speech.services import SpeechSettings
 
     records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
-    allowed = SpeechSettings(settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets)
+    allowed = SpeechSettings(
+        settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets,
+        settings.session_key.encode(),
+    )  # fmt: skip
     return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics)

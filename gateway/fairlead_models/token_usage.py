@@ -40,13 +40,15 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 
 def token_usage(usage: _Figures) -> TokenUsage:
-    """The figures of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages or of Gemini;
-    nothing where it holds none. Anthropic counts cached input apart, all others within the input.
+    """The figures of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages, or of Gemini
+    and its Live API; nothing where it holds none. Anthropic counts cached input apart, all others within the input.
     """
     if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
         return TokenUsage(
             _figure(usage, "promptTokenCount") + _figure(usage, "toolUsePromptTokenCount"),
-            _figure(usage, "candidatesTokenCount") + _figure(usage, "thoughtsTokenCount"),
+            _figure(usage, "candidatesTokenCount")
+            + _figure(usage, "responseTokenCount")  # of Live
+            + _figure(usage, "thoughtsTokenCount"),
             _figure(usage, "cachedContentTokenCount"),
         )
     if "prompt_tokens" in usage or "completion_tokens" in usage:

@@ -10,7 +10,7 @@ from typing import Final
 from fairlead_gateway.telemetry import Histogram
 from fairlead_speech.metrics import TO_CLIENT, TO_PROVIDER, SpeechMetrics
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.sockets import GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER, Closing, SessionSocket
+from fairlead_speech.sockets import GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER, Closing, SessionSide
 
 STALLED_SECONDS: Final = 10.0
 """Time for which a side may read nothing; the other side is held up meanwhile."""
@@ -31,8 +31,8 @@ class SpeechBridge:
 
     def __init__(
         self,
-        client: SessionSocket,
-        provider: SessionSocket,
+        client: SessionSide,
+        provider: SessionSide,
         session: BridgedSession,
         engine: str,
         metrics: SpeechMetrics,
@@ -93,8 +93,8 @@ class SpeechBridge:
 
     async def _pump(
         self,
-        source: SessionSocket,
-        sink: SessionSocket,
+        source: SessionSide,
+        sink: SessionSide,
         passing: tuple[bytes, ...],
         look: Callable[[bytes], Awaitable[bytes | None]],
         direction: str,
@@ -107,6 +107,7 @@ class SpeechBridge:
             if isinstance(frame, Closing):
                 return OK if frame.clean else CUT, frame.passed_on()
             began = clock()
+            sink.binary = source.received_binary
             passed = frame if frame.startswith(passing) else await look(frame)
             if passed is not None:
                 await sink.send(passed)
@@ -115,6 +116,7 @@ class SpeechBridge:
 
     async def _watch(self) -> tuple[str, Closing]:
         """Look for what ends a session from outside."""
+        told = False
         while True:
             if self._retiring is not None:
                 await asyncio.sleep(LOOK_SECONDS / 10)
@@ -122,6 +124,9 @@ class SpeechBridge:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_SECONDS):
                         await self._retired.wait()
+            if self._retiring is not None and not told:
+                told = True
+                await self._session.retire(max(self._retiring - self._clock(), 0.0))
             if self._client.stalled_seconds > STALLED_SECONDS:
                 return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model said")
             if self._provider.stalled_seconds > STALLED_SECONDS:

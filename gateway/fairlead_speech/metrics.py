@@ -12,6 +12,7 @@ ERROR: Final = "error"
 CANCELLED: Final = "cancelled"
 DUPLICATE: Final = "duplicate"
 """Outcome of a call whose id came before: it was not run."""
+FAILED_RESUMPTION: Final = "failed"
 TO_PROVIDER: Final = "to_provider"
 TO_CLIENT: Final = "to_client"
 
@@ -32,6 +33,10 @@ class SpeechMetrics:
         """By engine and outcome."""
         self.tier_changes: Counter[tuple[str, str]] = Counter()
         """By engine and new tier."""
+        self.tier_waits: Counter[tuple[str, str]] = Counter()
+        """By engine and reason."""
+        self.resumptions: Counter[tuple[str, str]] = Counter()
+        """By engine and outcome."""
 
     def begun(self, engine: str) -> None:
         """A session begins."""

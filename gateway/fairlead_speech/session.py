@@ -16,7 +16,7 @@ class FrameSink(Protocol):
     """One side of a bridged session, as far as frames are sent to it."""
 
     async def send(self, frame: bytes) -> None:
-        """Send a message as text. Returns once there is room for more. No-op where the side is gone."""
+        """Send a message. Returns once there is room for more. No-op where the side is gone."""
         ...
 
 
@@ -51,6 +51,12 @@ class BridgedSession(SpeechSession, Protocol):
 
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
+        ...
+
+    async def retire(self, seconds: float) -> None:
+        """Tell the client that the session is closed once the model has answered, at the latest in so many seconds,
+        where its wire format can say so.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import aiohttp
 import msgspec
@@ -16,7 +16,7 @@ CLIENT_PING_SECONDS: Final = 20.0
 """Time between two pings for clients: hops in front of the gateway close connections that are silent for a minute."""
 CLOSE_SECONDS: Final = 2.0
 """For a peer to answer a close."""
-GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER = 1001, 1011, 1013
+GOING_AWAY, BAD_ARGUMENT, POLICY_VIOLATION, INTERNAL_ERROR, TRY_AGAIN_LATER = 1001, 1007, 1008, 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
@@ -38,8 +38,37 @@ class Closing(msgspec.Struct, frozen=True):
         return Closing(code, self.reason)
 
 
-class SessionSocket:
+class SessionSide(Protocol):
     """One side of a session."""
+
+    binary: bool
+    """Whether messages go out as binary ones, else as text. Gemini's servers send JSON in the former."""
+
+    @property
+    def received_binary(self) -> bool:
+        """Whether the last message came as a binary one."""
+        ...
+
+    @property
+    def stalled_seconds(self) -> float:
+        """Seconds for which the peer has not read what was sent."""
+        ...
+
+    async def receive(self) -> bytes | Closing:
+        """The next message, or how the side ended."""
+        ...
+
+    async def send(self, frame: bytes) -> None:
+        """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
+        ...
+
+    async def close(self, closing: Closing) -> None:
+        """Close this side; one that does not answer is cut off."""
+        ...
+
+
+class SessionSocket:
+    """One side of a session: a WebSocket."""
 
     def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
         """`transport` is that of the socket; None where it is gone already."""
@@ -49,6 +78,8 @@ class SessionSocket:
         self._senders = 0
         self._since = 0.0
         self.closed = False
+        self.binary = False
+        self.received_binary = False
 
     @property
     def stalled_seconds(self) -> float:
@@ -59,19 +90,20 @@ class SessionSocket:
         """The next message, or how the side ended."""
         message = await self._socket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
+            self.received_binary = message.type is WSMsgType.BINARY
             data: bytes = message.data
             return data
         return self._ended(message)
 
     async def send(self, frame: bytes) -> None:
-        """Send a message as text; what does not fit into buffers waits for the peer."""
+        """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
         if self.closed:
             return
         if not self._senders:
             self._since = self._clock()
         self._senders += 1
         try:
-            await self._socket.send_frame(frame, WSMsgType.TEXT)
+            await self._socket.send_frame(frame, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
         except (aiohttp.ClientError, ConnectionError, RuntimeError):
             self.closed = True  # its own `receive` says how it ended
         finally:

@@ -48,6 +48,8 @@ class ToolCallHandler:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         self._interrupted: set[str] = set()
+        self._unwanted: set[str] = set()
+        """Ids of calls that run on, and whose results nobody waits for."""
 
     @property
     def running(self) -> Collection[str]:
@@ -78,11 +80,16 @@ class ToolCallHandler:
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """The provider takes these calls back: they get no result."""
+        """The provider takes these calls back: they get no result. Those that may change something run to their end."""
         for ident in ids:
             found = self._running.get(ident)
-            if found is not None:
-                found[1].cancel()
+            if found is None:
+                continue
+            call, task = found
+            if self._interruptible(call.wire_name):
+                task.cancel()
+            else:
+                self._unwanted.add(ident)
 
     async def aclose(self) -> None:
         """Cancel all calls: the session is over."""
@@ -104,7 +111,10 @@ class ToolCallHandler:
         finally:
             self._running.pop(call.id, None)
             self._interrupted.discard(call.id)
-        await self._session.send_result(call, result)
+            unwanted = call.id in self._unwanted
+            self._unwanted.discard(call.id)
+        if not unwanted:
+            await self._session.send_result(call, result)
 
     async def _result(self, call: ModelCall, others: int) -> Mapping[str, Any]:
         if others >= MOST_RUNNING:

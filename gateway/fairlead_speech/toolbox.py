@@ -19,10 +19,25 @@ from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_rest.context import RestContext
+from fairlead_rest.prediction import guess
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 NO_TOOLS: Final = ToolOffer(0)
 _EMPTY: Final = ConversationTokens(0, 0)
+
+
+class ToolTraits(msgspec.Struct, frozen=True):
+    """Traits of a tool that matter while a model speaks."""
+
+    only_reads: bool = False
+    """Whether its trusted annotations say so: a call changes nothing."""
+    usual_ms: float | None = None
+    """Median duration of a call, measured or else declared."""
+    speech: str | None = None
+    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by the duration."""
+
+
+UNKNOWN: Final = ToolTraits()
 
 
 class ToolShelf:
@@ -54,7 +69,7 @@ class SessionToolbox:
         self._route = route
         self._format = format_name
         self._record = record
-        self._read_only: frozenset[str] = frozenset()
+        self._traits: Mapping[str, ToolTraits] = {}
         self.offer = NO_TOOLS
         """Tools that may be called now."""
 
@@ -83,13 +98,17 @@ class SessionToolbox:
 
         offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
         assert offer is not None, "an exact offer is always made"
-        self._read_only = await context.worker.do(lambda: self._only_reading(catalog, tier, offer))
+        self._traits = await context.worker.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes, self.offer = wishes, offer
         return offer
 
+    def traits(self, wire_name: str) -> ToolTraits:
+        """Traits of a tool that is shown; UNKNOWN of others."""
+        return self._traits.get(wire_name, UNKNOWN)
+
     def interruptible(self, wire_name: str) -> bool:
-        """Whether a tool's trusted annotations say that it only reads, so that a call may be given up at any time."""
-        return wire_name in self._read_only
+        """Whether a call of a tool may be given up at any time."""
+        return self.traits(wire_name).only_reads
 
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
         """The result of a call, by what tier and policies allow now. Raises Problem."""
@@ -100,11 +119,12 @@ class SessionToolbox:
             self._record.tool_called(runs[0].tool, runs[0].result_tokens)
         return runs[0].result or {}
 
-    def _only_reading(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> frozenset[str]:
+    def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
         shelf = self._shelf.context.shelf(catalog, tier)
-        found = set()
+        found = {}
         for name in offer.names:
             entry = shelf.find(shelf.names.original(name) or name)
-            if entry is not None and (entry.decoded.get("annotations") or {}).get("readOnlyHint"):
-                found.add(name)
-        return frozenset(found)
+            if entry is not None:
+                reads = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
+                found[name] = ToolTraits(reads, guess(entry).usual_ms, entry.tool.speech)
+        return found

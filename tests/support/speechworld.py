@@ -118,7 +118,7 @@ class SpeechWorld:
     def metrics(self) -> SpeechMetrics:
         """Figures of the gateway."""
         assert self.gateway._speech is not None
-        return self.gateway._speech._metrics
+        return self.gateway._speech._services.metrics
 
     def url(self, query: str = f"model={MODEL}") -> str:
         return f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"
@@ -142,21 +142,21 @@ class SpeechWorld:
 
 
 @contextlib.asynccontextmanager
-async def speech_world(
+async def spoken_gateway(
     folder: Path,
-    *replies: SpokenReply,
-    heard: Sequence[str] = (),
+    model: str,
+    provider: Mapping[str, Any],
+    *,
     tools: Sequence[dict[str, Any]] = (),
     slow: Sequence[dict[str, Any]] = (),
+    listed: Sequence[ToolEntry] = (),
     answer: Call | None = None,
     policies: Sequence[Policy] = (),
     tiers: Sequence[Tier] = (),
-    provider: Mapping[str, Any] | None = None,
-    key: str = "",
     **settings: Any,
-) -> AsyncIterator[SpeechWorld]:
-    """`answer` answers calls of `tools` and of `slow` ones, of the tier `deep`, which the server has beside its own.
-    With a `key` the provider wants it.
+) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
+    """A gateway in front of a provider, with an MCP server, and the parameters of the calls that this gets. `answer`
+    answers calls of `tools`, of `slow` ones, which are of the tier `deep`, and of `listed` ones.
     """
     seen: list[dict[str, Any]] = []
 
@@ -171,25 +171,32 @@ async def speech_world(
 
     async def handle(request: Request, reply: Reply) -> None:
         result = await call(request) if request.method == "tools/call" else {}
-        answer_modern(request, reply, [ADDS, FAILS, *tools, *slow], None, lambda _: result)
+        answer_modern(request, reply, [ADDS, FAILS, *tools, *slow, *theirs], None, lambda _: result)
 
-    scripted = ScriptedRealtime(SpeechScript(*replies, heard=tuple(heard)), key)
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(scripted.serving())
-        server = await stack.enter_async_context(raw_server(handle))
-        routes = read_routes({"speech": {"models": [MODEL], "reservedOutputTokens": 0}})
-        base = {"baseUrl": f"http://127.0.0.1:{scripted.port}/v1", "models": [MODEL]}
-        providers = read_providers({"scripted": {**base, **(provider or {})}}, routes)
-        configured = Models(routes, ContextWindows({MODEL: 128000}), None, providers, {})
-        listed: list[dict[str, Any] | ToolEntry] = [
-            ADDS,
-            FAILS,
-            *tools,
-            *(entry(each, min_tier="deep") for each in slow),
-        ]
-        demo = catalog("demo", server.url, listed, trust_annotations=True)
+    theirs = [json.loads(bytes(each.definition)) for each in listed]
+    async with raw_server(handle) as server:
+        routes = read_routes({"speech": {"models": [model], "reservedOutputTokens": 0}})
+        providers = read_providers({"scripted": {"models": [model], **provider}}, routes)
+        configured = Models(routes, ContextWindows({model: 128000}), None, providers, {})
+        entries = [*(entry(each, min_tier="deep") for each in slow), *listed]
+        demo = catalog("demo", server.url, [ADDS, FAILS, *tools, *entries], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
-        gateway = await stack.enter_async_context(
-            running(folder, demo, rules, models=configured, **{"rest_processes": 0, **settings})
-        )
-        yield SpeechWorld(gateway, scripted, seen)
+        async with running(folder, demo, rules, models=configured, **{"rest_processes": 0, **settings}) as gateway:
+            yield gateway, seen
+
+
+@contextlib.asynccontextmanager
+async def speech_world(
+    folder: Path,
+    *replies: SpokenReply,
+    heard: Sequence[str] = (),
+    provider: Mapping[str, Any] | None = None,
+    key: str = "",
+    **more: Any,
+) -> AsyncIterator[SpeechWorld]:
+    """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
+    scripted = ScriptedRealtime(SpeechScript(*replies, heard=tuple(heard)), key)
+    async with scripted.serving():
+        base = {"baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}
+        async with spoken_gateway(folder, MODEL, base, **more) as (gateway, seen):
+            yield SpeechWorld(gateway, scripted, seen)

@@ -124,6 +124,8 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """Calls in flight of all agents together, at each gateway replica; None = no limit."""
     result_tokens: int | None = None
     """Tokens of a result; None = no limit."""
+    speech: str | None = None
+    """When a speech model says a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by how long calls take."""
     requires: tuple[str, ...] = ()
     """Client capabilities without which the server neither lists nor knows it, such as `sampling`."""
 

@@ -192,6 +192,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface) -> 
         authored_min_tier=entry.authored_min_tier,
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
         result_tokens=entry.result_tokens,
+        speech=entry.speech,
         tags=entry.tags,
         categories=entry.categories,
         requires=entry.requires,

@@ -73,6 +73,8 @@ class Tool(msgspec.Struct, frozen=True):
     """How often it may be called, by all agents together; None for as often as one likes."""
     result_tokens: int | None = None
     """Tokens of a result; None for any number."""
+    speech: str | None = None
+    """When a speech model says a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by how long calls take."""
     tags: tuple[str, ...] = ()
     """As given in the McpServer; policies name them."""
     categories: tuple[str, ...] = ()

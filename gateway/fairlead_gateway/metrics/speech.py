@@ -32,12 +32,21 @@ class SpeechCollector(Collector):
         calls = CounterMetricFamily("fairlead_speech_tool_calls", text, labels=["engine", "outcome"])
         text = "Changes of the tier of a speech session, by the tier that it has from then on"
         tiers = CounterMetricFamily("fairlead_speech_tier_changes", text, labels=["engine", "tier"])
+        text = "Tiers that waited because a session's connection could not be replaced: no_handle, too_much (since it)"
+        waits = CounterMetricFamily("fairlead_speech_tier_waits", text, labels=["engine", "reason"])
+        text = "Connections of speech sessions that were replaced by another by a handle of the provider: ok, failed"
+        resumed = CounterMetricFamily("fairlead_speech_resumptions", text, labels=["engine", "outcome"])
         counted = ((sessions, metrics.sessions), (frames, metrics.frames), (calls, metrics.calls))
-        for family, counts in (*counted, (tiers, metrics.tier_changes)):
+        for family, counts in (
+            *counted,
+            (tiers, metrics.tier_changes),
+            (waits, metrics.tier_waits),
+            (resumed, metrics.resumptions),
+        ):
             for labels, count in [*counts.items()]:
                 family.add_metric([*labels], count)
         text = "Time that a frame of a speech session spends in the gateway, waits for a slow peer included, in seconds"
         delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
         for direction, histogram in metrics.delays.items():
             delays.add_metric([direction], *cumulated(histogram))
-        yield from (active, sessions, frames, calls, tiers, delays)
+        yield from (active, sessions, frames, calls, tiers, waits, resumed, delays)

@@ -14,13 +14,14 @@ from fairlead_formats.registry import GEMINI
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
-from fairlead_llm.gemini.errors import error_body, error_in
+from fairlead_llm.gemini.errors import error_in
 from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
 from fairlead_llm.gemini.signatures import without_thoughts
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.wire import BadRequest, CallPlace, KeptTurn, WireRequest
 from fairlead_models.errors import LlmError
+from fairlead_models.gemini_errors import error_body
 from fairlead_models.media_types import EVENT_STREAM
 
 

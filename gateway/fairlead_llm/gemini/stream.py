@@ -18,12 +18,13 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.gemini.answer import joined
-from fairlead_llm.gemini.errors import error_in, error_object
+from fairlead_llm.gemini.errors import error_in
 from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_models.errors import LlmError
+from fairlead_models.gemini_errors import error_object
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""

@@ -18,17 +18,17 @@ from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
-from fairlead_rest.problems import Problem
+from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, members, text
-from fairlead_speech.realtime.hearing import HeardText, Hearing
 from fairlead_speech.realtime.hidden_items import HiddenItems
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
 from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
 from fairlead_speech.results import unspoken
 from fairlead_speech.session import FrameSink
+from fairlead_speech.shown_tools import ShownTools, TierWish
 from fairlead_speech.tiers import SpokenTier, UnknownTier
 from fairlead_speech.tool_calls import ToolCallHandler
 from fairlead_speech.toolbox import SessionToolbox
@@ -51,13 +51,6 @@ _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _WATCHED: Final = frozenset({f"{_TRANSCRIPT}delta", f"{_TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
-
-
-class _Wish(msgspec.Struct):
-    """Members of a SESSION_UPDATE."""
-
-    tier: str | None = None
-    queue_depth: int | None = None
 
 
 class RealtimeSession:
@@ -83,13 +76,12 @@ class RealtimeSession:
         self._toolbox = toolbox
         self._tier = tier
         self._record = record
-        self._metrics = metrics
         self._provider_mcp = provider_mcp
         self._tools = SessionTools()
         self._turns = ResponseTurns()
         self._hidden = HiddenItems()
         self._rounds = CallRounds()
-        self._hearing = Hearing(self._heard)
+        self._shown = ShownTools(self, ENGINE, toolbox, tier, metrics, lambda: self._tools.client_names)
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
         self._outputs: list[tuple[str, Event]] = []
         """Results that wait for the end of a response, with the ids of their calls."""
@@ -121,9 +113,12 @@ class RealtimeSession:
         self._outputs += [(call.id, each) for each in created]
         await self._settle()
 
+    async def retire(self, seconds: float) -> None:
+        """Do nothing: the format has no word for it."""
+
     async def aclose(self) -> None:
         """Cancel the calls that run, and drop what is not looked through."""
-        await self._hearing.aclose()
+        await self._shown.aclose()
         await self._calls.aclose()
 
     # Frames of the client
@@ -148,11 +143,13 @@ class RealtimeSession:
         if not await self._allowed(event, session, "session.tools"):
             return None
         if session.get("type") == "transcription":
-            self._takes_tools = False
+            self._takes_tools = self._shown.open = False
         if "tools" in session and self._takes_tools and self._began:
             # a tool of the client's may have the name of one of ours: the offer is made anew beside them
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
-            self._tools.show(await self._toolbox.show(self._tier.current, names))
+            offer = await self._shown.offer_beside(names)
+            if offer is not None:
+                self._tools.show(offer)
         # no wait from here to its sending: updates are answered in the order in which they are sent
         return _encode(self._tools.client_update(event))
 
@@ -175,7 +172,7 @@ class RealtimeSession:
         words = [text(part, "text") for part in members(item, "content") if part.get("type") == "input_text"]
         if item.get("type") == "message" and item.get("role") == "user" and words:
             turn = text(item, "id") or events.own_id()
-            await self._heard(HeardText(turn, " ".join(words), final=True, grows=False))
+            await self._shown.heard(HeardText(turn, " ".join(words), final=True, grows=False))
 
     async def _allowed(self, event: Event, place: Event, param: str) -> bool:
         """Whether the tools at a place of a client's event are allowed; the client is told where they are not."""
@@ -187,17 +184,10 @@ class RealtimeSession:
 
     async def _wish(self, frame: bytes) -> None:
         try:
-            wish = msgspec.json.decode(frame, type=_Wish)
-            before = self._tier.current
-            if wish.queue_depth is not None:
-                self._tier.queue(wish.queue_depth)
-            if wish.tier is not None:
-                self._tier.name(wish.tier)
+            await self._shown.wish(msgspec.json.decode(frame, type=TierWish))
         except (msgspec.MsgspecError, UnknownTier) as error:
             event_id = events.read(frame).get("event_id")
             await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
-        else:
-            await self._in_tier(before)
 
     # Frames of the provider
 
@@ -244,9 +234,10 @@ class RealtimeSession:
             self._began = True
             self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
             await self._client.send(_encode(event))
+            self._shown.open = self._takes_tools
             if self._takes_tools and self._toolbox.wanted:
                 await self._tier.begin()
-                await self._show()
+                await self._shown.show()
             return None
         return self._tools.updated(event) if kind == "session.updated" else event
 
@@ -313,7 +304,7 @@ class RealtimeSession:
         if kind in _WATCHED:
             final = kind.endswith("completed")
             said = text(event, "transcript" if final else "delta")
-            self._hearing.add(HeardText(text(event, "item_id"), said, final, grows=not final))
+            self._shown.hear(HeardText(text(event, "item_id"), said, final, grows=not final))
         return self._hidden.shown(kind, event)
 
     # Inside
@@ -329,29 +320,6 @@ class RealtimeSession:
         call = ModelCall(ident, name, read_arguments(item.get("arguments")))
         if self._calls.begin(call):
             self._rounds.calls(response, ident)
-
-    async def _heard(self, heard: HeardText) -> None:
-        """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
-        before = self._tier.current
-        changed = await self._tier.heard(heard.turn, heard.text, final=heard.final, grows=heard.grows)
-        if changed or heard.final:
-            await self._in_tier(before)
-
-    async def _in_tier(self, before: str | None) -> None:
-        """Show the tools of the tier as it is now."""
-        now = self._tier.current
-        if now != before and now is not None:
-            self._metrics.tier_changed(ENGINE, now)
-        if self._began and self._takes_tools:
-            await self._show()
-
-    async def _show(self) -> None:
-        try:
-            offer = await self._toolbox.show(self._tier.current, self._tools.client_names)
-        except Problem as problem:  # its tier is gone from the installation, or its policies are
-            log.info("A speech session keeps its tools: %s", problem.document.code)
-        else:
-            await self.set_tools(offer)
 
     async def _settle(self) -> None:
         """Send what waited for the end of a response: tools, results, and the wish for the next response."""

@@ -13,14 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.offers import ToolOffer
+from fairlead_speech.own_names import OwnNames
 from fairlead_speech.realtime.events import Event, member, members, own_id, text
 
 MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members of a tool; with any other the provider refuses the whole update."""
 MOST_DESCRIPTION: Final = 1024
 """Characters of a description that every model takes."""
-MOST_NAMES: Final = 4096
-"""Names of tools of the gateway that are remembered."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -40,7 +39,7 @@ class SessionTools:
     def __init__(self) -> None:
         self.client_tools: list[Event] = []
         self._own: list[Event] = []
-        self._names: dict[str, None] = {}
+        self._names = OwnNames()
         self._sent: list[Event] | None = None
         self._updates: deque[_Update] = deque()
 
@@ -56,14 +55,7 @@ class SessionTools:
     def show(self, offer: ToolOffer) -> None:
         """Take the gateway's tools from an offer. Calls that may not run by themselves are the client's."""
         self._own = [written(each) for each in offer.definitions]
-        for tool in self._own:
-            if text(tool, "name") in offer.client_run:
-                self._names.pop(text(tool, "name"), None)
-                continue
-            self._names.pop(text(tool, "name"), None)
-            self._names[text(tool, "name")] = None
-        while len(self._names) > MOST_NAMES:
-            del self._names[next(iter(self._names))]
+        self._names.show(offer)
 
     def own_update(self) -> Event | None:
         """An update with the tools as they are now; None where the provider has them."""
@@ -80,6 +72,8 @@ class SessionTools:
         session, given = member(event, "session"), text(event, "event_id")
         update = _Update(given or own_id(), own=False, unnamed=not given, before=self.client_tools)
         self._updates.append(update)
+        if "model" in session:  # it cannot be changed, and a route's name, as clients repeat it, would be refused
+            session = {name: value for name, value in session.items() if name != "model"}
         if "tools" in session:
             self.client_tools = members(session, "tools")
             self._sent = self._merged()

@@ -164,6 +164,7 @@ def _tool(
         calls_per_minute=limits.calls_per_minute,
         concurrency=limits.concurrency,
         result_tokens=authored.result_tokens if limits.result_tokens is None else limits.result_tokens,
+        speech=override.speech if override else None,
     )
 
 

@@ -128,7 +128,7 @@ async def test_a_gateway_that_stops_lets_the_model_finish_and_says_where_to_go(t
 
 
 async def test_sessions_are_bounded(tmp_path: Path) -> None:
-    async with speech_world(tmp_path, speech_sessions=1) as world, world.client():
+    async with speech_world(tmp_path, speech_sessions=2) as world, world.client(), world.client():
         status, error = await refused(world.url())
         assert (status, error["code"]) == (503, "unavailable")
 

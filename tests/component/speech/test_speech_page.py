@@ -1,4 +1,4 @@
-"""The example of docs/connect/speech.md does what the page says."""
+"""The examples of docs/connect/speech.md do what the page says."""
 
 from __future__ import annotations
 
@@ -8,18 +8,38 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Authority
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from liveworld import live_world
 from speechworld import speech_world
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect" / "speech.md"
 
 
+def examples() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = re.search(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert found
     replies = SpokenReply("", (SpokenCall("demo__add", {"a": 2, "b": 3}),)), SpokenReply("It is five.")
     async with speech_world(tmp_path, *replies) as world:
-        code = found[1].replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
+        code = examples()[0].replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
         await asyncio.to_thread(exec, code, {})
         assert len(world.called) == 1
     assert capsys.readouterr().out == "It is five.\n"
+
+
+async def test_the_client_of_gemini_live_gets_its_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority()
+    cert, bundle = tmp_path / "tls.pem", tmp_path / "bundle.pem"
+    cert.write_text(authority.issued())
+    bundle.write_text(authority.bundle)
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    replies = SpokenReply("", (SpokenCall("demo__add", {"a": 2, "b": 3}),)), SpokenReply("Five.")
+    async with live_world(tmp_path, *replies, tls_cert=cert) as world:
+        code = examples()[1].replace("https://GATEWAY", f"https://127.0.0.1:{world.gateway.port}")
+        await asyncio.to_thread(exec, code, {})
+        assert len(world.called) == 1
+    assert capsys.readouterr().out == "Five. \n"

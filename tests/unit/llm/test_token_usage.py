@@ -37,6 +37,9 @@ STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
          "cachedContentTokenCount": 64, "totalTokenCount": 120},
         TokenUsage(100, 20, 64),
     ),
+    "Gemini Live": (
+        {"promptTokenCount": 100, "responseTokenCount": 20, "totalTokenCount": 120}, TokenUsage(100, 20),
+    ),
     "nothing": ({}, TokenUsage()),
     "an answer without a text": ({"prompt_tokens": 100}, TokenUsage(100)),
     "what is no number": (

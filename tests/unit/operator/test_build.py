@@ -211,8 +211,10 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
 
 
 def test_limits_of_a_tool_are_published_with_it() -> None:
-    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "limits": {"callsPerMinute": 60}}])
+    said = {"name": "a", "limits": {"callsPerMinute": 60}, "speech": "Silent"}
+    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[said])
     assert [(tool.calls_per_minute, tool.concurrency) for tool in catalog.tools] == [(60, None), (None, None)]
+    assert [tool.speech for tool in catalog.tools] == ["Silent", None]
 
 
 def test_the_length_of_results_is_the_mcpservers_else_its_authors() -> None:

@@ -76,3 +76,8 @@ def test_items_in_front_are_the_last_ones_that_were_seen() -> None:
     shown = hidden.shown("conversation.item.added", following)
     assert shown is not None
     assert shown["previous_item_id"] == "a"
+
+
+def test_the_name_of_a_route_in_an_update_reaches_no_provider() -> None:
+    sent = SessionTools().client_update({"session": {"type": "realtime", "model": "fairlead/speech", "tools": []}})
+    assert sent["session"] == {"type": "realtime", "tools": []}

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Tag = Annotated[str, Field(min_length=1, max_length=63)]
+SpokenResult = Literal["Wait", "WhenIdle", "Interrupt", "Silent"]
 ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -93,6 +94,10 @@ class ToolOverride(Model):
     Absent: what its definition says as `fairlead.dev/min_tier`, if anything. The slower of both counts."""
     limits: ToolLimits | None = None
     """How often it may be called, by all agents together, and how long its results may be."""
+    speech: SpokenResult | None = None
+    """When a speech model that can go on during a call (Gemini Live) says its result. `Wait`: it is silent until then;
+    `WhenIdle`: once it has finished; `Interrupt`: at once, in the middle of a sentence; `Silent`: it knows of it, and
+    says nothing. Absent: `Wait` for calls that usually take up to a second, else `WhenIdle`."""
     probe: Probe | None = None
     """How Fairlead may call it by itself, in order to measure it.
     Absent: not at all, except with `calibration.probe: ReadOnly`."""

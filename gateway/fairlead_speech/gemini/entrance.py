@@ -1,0 +1,188 @@
+"""Endpoint for sessions of Gemini Live, whose model is named by the first message of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Final
+
+from aiohttp import web
+
+from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.gemini_errors import error_body
+from fairlead_models.providers import ModelTarget
+from fairlead_models.request_record import RequestRecord
+from fairlead_models.upstream import ProviderSocket
+from fairlead_rest.problems import Problem
+from fairlead_speech.admission import SessionRequest
+from fairlead_speech.gemini.calls import CallModes
+from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
+from fairlead_speech.gemini.line import ProviderLine
+from fairlead_speech.gemini.messages import Message, member, members, read, text
+from fairlead_speech.gemini.models import live_model
+from fairlead_speech.gemini.notices import ClientNotices
+from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
+from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
+from fairlead_speech.gemini.switch import ToolSwitch
+from fairlead_speech.gemini.turns import LiveTurns
+from fairlead_speech.services import OpenedModel, SpeechServices
+from fairlead_speech.sockets import (
+    BAD_ARGUMENT,
+    INTERNAL_ERROR,
+    MAX_MESSAGE,
+    POLICY_VIOLATION,
+    TRY_AGAIN_LATER,
+    Closing,
+    SessionSide,
+)
+
+SETUP_SECONDS: Final = 10.0
+"""For a client to send its first message."""
+MOST_FIXED: Final = 256
+"""Models that are remembered for having refused `contextUpdate`."""
+PASSED_ON: Final = ("x-goog-api-client",)
+"""Headers of a client that its provider gets."""
+_PATH: Final = re.compile(
+    r"/ws/google\.ai\.generativelanguage\.v1[a-z0-9]{0,8}\.GenerativeService\.BidiGenerateContent"
+)
+_PROVIDER_PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+_API: Final = "Gemini's Live API"
+_RESOURCE: Final = "models/"
+_NO_SETUP: Final = "the first message must be a setup with the name of a model"
+log = logging.getLogger(__name__)
+
+
+class LiveEntrance:
+    """Takes sessions of Gemini Live."""
+
+    engine = ENGINE
+
+    def __init__(self, services: SpeechServices) -> None:
+        self._services = services
+        self._handles = HandleSealer(services.settings.key)
+        self._fixed: set[str] = set()
+        """Models that refused `contextUpdate`."""
+
+    def takes(self, path: str) -> bool:
+        """Whether a WebSocket to that path is a session of this engine."""
+        return _PATH.fullmatch(path) is not None
+
+    def refusal(self, error: LlmError) -> web.Response:
+        """An answer before the upgrade."""
+        return web.Response(
+            status=error.status, body=error_body(error), headers=error.headers, content_type="application/json"
+        )
+
+    async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
+        """Run a session to its end. What is refused after the upgrade is a close, as the provider has it."""
+        socket, client = await self._services.accepted(request)
+        try:
+            await self._served(client, asked, record)
+        except LlmError as error:
+            found = error
+        except Problem as problem:
+            found = of_problem(problem)
+        except Exception:
+            log.exception("A speech session failed")
+            found = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
+        else:
+            return socket
+        self._services.metrics.refused(ENGINE, found.code)
+        record.end(found.code)
+        await client.close(closing_of(found))
+        return socket
+
+    async def _served(self, client: SessionSide, asked: SessionRequest, record: RequestRecord) -> None:
+        """Run a session whose client is there. Raises LlmError and Problem while it is not begun."""
+        services = self._services
+        setup = await _first_message(client)
+        if setup is None:
+            record.end("client_closed")
+            return
+        if not services.settings.provider_mcp and has_provider_mcp(members(setup, "tools")):
+            raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
+        identity, resumption = asked.origin.identity, member(setup, "sessionResumption")
+        try:
+            if text(resumption, "handle"):
+                resumption["handle"] = self._handles.read(text(resumption, "handle"), identity)
+        except ForeignHandle as error:
+            raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
+        wanted = text(setup, "model").removeprefix(_RESOURCE)
+        route, targets = services.targets(wanted, asked, "gemini", _API)
+
+        async def dial(target: ModelTarget) -> ProviderSocket:
+            return await self._dialled(asked, target)
+
+        async def again() -> SessionSide:
+            _, socket = await services.connected(asked, [opened.target], dial)
+            return services.side(socket)
+
+        opened = await services.opened(asked, route, targets, ENGINE, record, dial)
+        name, turns = opened.target.model, LiveTurns()
+        model = live_model(name)
+        if name in self._fixed:
+            model = model.without_update()
+        modes = CallModes(model, opened.toolbox.traits)
+        described = SessionSetup(setup, name, modes.behavior)
+        notices = ClientNotices(client, opened.tier)
+        switch = ToolSwitch(
+            ENGINE, services.side(opened.socket), described, model, turns, services.metrics, again, services.clock,
+            notices, lambda: self._learn(name),
+        )  # fmt: skip
+        session = LiveSession(
+            client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
+            services.clock, lambda handle: self._handles.shown(handle, identity),
+            provider_mcp=services.settings.provider_mcp,
+        )  # fmt: skip
+        try:
+            await _begin(opened, described, switch.line)
+            await services.run(client, switch.line, session, ENGINE, record)
+        finally:
+            await switch.line.close(Closing(1000))
+
+    def _learn(self, model: str) -> None:
+        if len(self._fixed) < MOST_FIXED:
+            self._fixed.add(model)
+
+    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> ProviderSocket:
+        services = self._services
+        provider = services.providers().by_name[target.provider]
+        headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
+        return await services.client.connect(
+            provider, _PROVIDER_PATH, headers, asked.provider_key, max_message=MAX_MESSAGE
+        )
+
+
+def closing_of(error: LlmError) -> Closing:
+    """A refusal as a close, by the codes that the provider has for the like."""
+    if error.status in (429, 503):
+        return Closing(TRY_AGAIN_LATER, str(error))
+    if error.status >= 500:
+        return Closing(INTERNAL_ERROR, str(error))
+    return Closing(BAD_ARGUMENT if error.status == 400 else POLICY_VIOLATION, str(error))
+
+
+async def _begin(opened: OpenedModel, setup: SessionSetup, line: ProviderLine) -> None:
+    """Send the setup, with the tools of the first turn. Raises Problem."""
+    if opened.toolbox.wanted:
+        await opened.tier.begin()
+    setup.show(await opened.toolbox.show(opened.tier.current, setup.client_names))
+    await line.send_once(setup.message())
+
+
+async def _first_message(client: SessionSide) -> Message | None:
+    """The setup; None where the client is gone before it. Raises LlmError."""
+    try:
+        async with asyncio.timeout(SETUP_SECONDS):
+            frame = await client.receive()
+    except TimeoutError as error:
+        raise LlmError(400, _NO_SETUP, "invalid_request") from error
+    if isinstance(frame, Closing):
+        return None
+    if len(frame) > MAX_SETUP:  # it is kept as long as the session
+        raise LlmError(400, f"a setup may have {MAX_SETUP >> 20} MiB", "invalid_request", param="setup")
+    setup = member(read(frame), "setup")
+    if not text(setup, "model"):
+        raise LlmError(400, _NO_SETUP, "invalid_request", param="setup.model")
+    return setup

@@ -1,0 +1,178 @@
+"""Messages of Gemini Live as bytes and as objects. Pure module.
+
+A message is an object with one or more members that say what it is; servers put several into one. Members are written
+in camel case, and by Google's SDK for Python in part in snake case. Source: Live API reference, BidiGenerateContent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+Message: TypeAlias = dict[str, Any]
+IDLE: Final = "IDLE"
+CLIENT_MEDIA: Final = tuple(
+    f'{{"{outer}":{space}{{"{inner}"'.encode()
+    for outer, inner, space in itertools.product(
+        ("realtimeInput", "realtime_input"), ("audio", "video", "mediaChunks", "media_chunks"), ("", " ")
+    )
+)
+"""Beginnings of messages with audio or video. A message of a client may hold one thing alone: none is behind it."""
+_SECONDS: Final = re.compile(r"(\d{1,6})(\.\d{1,9})?s")
+_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_NOTHING: Final[Message] = {}
+ABSENT: Final = Raw()
+
+
+def is_there(value: Raw) -> bool:
+    """Whether a member was there, and not null."""
+    size = memoryview(value).nbytes
+    return size > 0 and (size != len(b"null") or bytes(value) != b"null")
+
+
+class Transcript(msgspec.Struct, rename="camel"):
+    """Piece of a transcript."""
+
+    text: str | None = None
+    finished: bool | None = None
+
+
+class ServerContent(msgspec.Struct, rename="camel"):
+    """Speech of the model and of the user, as far as it is looked at."""
+
+    model_turn: Raw = ABSENT
+    output_transcription: Raw = ABSENT
+    input_transcription: Transcript | None = None
+    turn_complete: bool | None = None
+    interrupted: bool | None = None
+    interaction_status: str | None = None
+
+    @property
+    def says(self) -> bool:
+        """Whether it holds output of the model."""
+        return is_there(self.model_turn) or is_there(self.output_transcription)
+
+    @property
+    def over(self) -> bool:
+        """Whether the model's turn is over."""
+        return bool(self.turn_complete) or self.interaction_status == IDLE
+
+
+class Cancelled(msgspec.Struct, rename="camel"):
+    """Calls that the provider takes back."""
+
+    ids: list[str] = []
+
+
+class GoAway(msgspec.Struct, rename="camel"):
+    """Notice that the provider closes the connection soon."""
+
+    time_left: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that are left; 0 where it does not say so."""
+        found = _SECONDS.fullmatch(self.time_left or "")
+        return float(found[0][:-1]) if found is not None else 0.0
+
+
+class Resumption(msgspec.Struct, rename="camel"):
+    """Handle by which the session may be gone on with over another connection."""
+
+    new_handle: str | None = None
+    resumable: bool | None = None
+
+
+class ServerMessage(msgspec.Struct, rename="camel"):
+    """One message of a server, as far as it is looked at."""
+
+    setup_complete: Raw = ABSENT
+    server_content: ServerContent | None = None
+    tool_call: Raw = ABSENT
+    tool_call_cancellation: Cancelled | None = None
+    go_away: GoAway | None = None
+    session_resumption_update: Resumption | None = None
+    usage_metadata: dict[str, Any] | None = None
+
+
+_server: Final = msgspec.json.Decoder(ServerMessage).decode
+UNREADABLE: Final = ServerMessage()
+
+
+def read_server(frame: bytes) -> ServerMessage:
+    """A server's message; UNREADABLE for what is none."""
+    try:
+        return _server(frame)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return UNREADABLE
+
+
+def read(frame: bytes) -> Message:
+    """A message as an object; empty for what is none."""
+    try:
+        return _object(frame)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+@lru_cache(maxsize=64)
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def key(message: Mapping[str, Any], name: str) -> str:
+    """A member's name, in camel case, as the message spells it; as it is where there is none."""
+    return _snake(name) if name not in message and _snake(name) in message else name
+
+
+def member(message: Mapping[str, Any], name: str) -> Message:
+    """An object within a message; empty where there is none."""
+    found = message.get(key(message, name))
+    return found if isinstance(found, dict) else _NOTHING
+
+
+def members(message: Mapping[str, Any], name: str) -> list[Message]:
+    """The objects of a list within a message; a single object counts as a list of one."""
+    found = message.get(key(message, name))
+    entries = [found] if isinstance(found, dict) else found
+    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+
+
+def text(message: Mapping[str, Any], name: str) -> str:
+    """A text within a message; empty where there is none."""
+    found = message.get(key(message, name))
+    return found if isinstance(found, str) else ""
+
+
+def has(message: Mapping[str, Any], name: str) -> bool:
+    """Whether a message has a member."""
+    return key(message, name) in message
+
+
+def written_text(message: Message) -> str:
+    """All that a client's message has the user say in writing."""
+    words = [text(member(message, "realtimeInput"), "text")]
+    for turn in members(member(message, "clientContent"), "turns"):
+        if text(turn, "role") in ("", "user"):
+            words += [text(part, "text") for part in members(turn, "parts")]
+    return " ".join(word for word in words if word)
+
+
+def without(message: Message, *names: str) -> Message | None:
+    """A message without these members; None where nothing is left of it."""
+    gone = {key(message, name) for name in names}
+    left = {name: value for name, value in message.items() if name not in gone}
+    return left or None
+
+
+def side_note(name: str, value: Mapping[str, Any]) -> bytes:
+    """A message of the gateway's own to a client. SDKs drop the member that they do not know, and raise an error where
+    there is no other one: an empty `serverContent` is beside it.
+    """
+    return msgspec.json.encode({"serverContent": {}, name: value})

@@ -1,0 +1,103 @@
+"""Setup of a Gemini Live session: the client's, with the tools of the gateway behind its own. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_models.offers import ToolOffer
+from fairlead_speech.gemini.messages import Message, has, key, member, members, text
+from fairlead_speech.own_names import OwnNames
+
+_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_encode: Final = msgspec.json.encode
+
+
+class SessionSetup:
+    """Setup of one session as it is now, and the tools that the provider was told of."""
+
+    def __init__(self, setup: Message, model: str, behavior_of: Callable[[str], str]) -> None:
+        """`model` is its name at the provider. `behavior_of`: what the declaration of one of our tools says of calls;
+        empty: nothing.
+        """
+        self._setup = setup
+        self._model = model
+        self._behavior_of = behavior_of
+        self._own: list[Message] = []
+        self._names = OwnNames()
+        self._sent: list[Message] | None = None
+        self.client_tools = members(setup, "tools")
+        self.client_resumes = has(setup, "sessionResumption")
+        """Whether the client asked for handles, to go on with the session by itself."""
+
+    @property
+    def client_names(self) -> frozenset[str]:
+        """Names of the client's own functions."""
+        return function_names(self.client_tools)
+
+    @property
+    def pending(self) -> bool:
+        """Whether the provider has other tools than those that are to be shown."""
+        return self._merged() != self._sent
+
+    def is_own(self, name: str) -> bool:
+        """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
+        return name in self._names and name not in self.client_names
+
+    def show(self, offer: ToolOffer) -> None:
+        """Take the gateway's tools from an offer."""
+        self._own = [self._declared(each) for each in offer.definitions]
+        self._names.show(offer)
+
+    def message(self, handle: str = "") -> bytes:
+        """The first message of a connection, with the tools as they are now; with a `handle` the session goes on."""
+        self._sent = self._merged()
+        setup = {**self._setup, "model": f"models/{self._model}"}
+        setup.pop("tools", None)
+        if self._sent:
+            setup["tools"] = self._sent
+        name = key(setup, "sessionResumption")
+        resumption = {**member(setup, "sessionResumption")}
+        if handle:
+            resumption["handle"] = handle
+        return _encode({"setup": {**setup, name: resumption}})
+
+    def update(self) -> bytes:
+        """A message that replaces the tools by those that are to be shown."""
+        self._sent = self._merged()
+        return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
+
+    def client_update(self, message: Message) -> Message:
+        """A client's `contextUpdate` as the provider gets it: with the gateway's tools, where it has tools."""
+        name = key(message, "contextUpdate")
+        update = member(message, "contextUpdate")
+        if has(update, "systemInstruction"):
+            self._setup.pop(key(self._setup, "systemInstruction"), None)
+            self._setup["systemInstruction"] = update[key(update, "systemInstruction")]
+        if not has(update, "tools"):
+            return message
+        self.client_tools = members(member(update, "tools"), "tools")
+        self._sent = self._merged()
+        return {**message, name: {**update, "tools": {"tools": self._sent}}}
+
+    def _merged(self) -> list[Message]:
+        taken = self.client_names
+        own = [function for function in self._own if text(function, "name") not in taken]
+        return [*self.client_tools, {"functionDeclarations": own}] if own else [*self.client_tools]
+
+    def _declared(self, definition: bytes) -> Message:
+        function = _tool(definition)
+        behavior = self._behavior_of(text(function, "name"))
+        return {**function, "behavior": behavior} if behavior else function
+
+
+def function_names(tools: list[Message]) -> frozenset[str]:
+    """Names of all functions among tools."""
+    return frozenset(text(function, "name") for tool in tools for function in members(tool, "functionDeclarations"))
+
+
+def has_provider_mcp(tools: list[Message]) -> bool:
+    """Whether the provider itself would call MCP servers."""
+    return any(has(tool, "mcpServers") for tool in tools)

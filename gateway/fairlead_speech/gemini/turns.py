@@ -1,0 +1,76 @@
+"""Turns, calls and handle of a Gemini Live session: when it may go on over another connection. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+MOST_CALLS: Final = 1024
+"""Calls without an answer that are remembered."""
+PAUSE_SECONDS: Final = 1.5
+"""Time after a piece of a transcript for which the user counts as speaking. It may come later than what it is of."""
+
+
+class LiveTurns:
+    """State of one session. Times are seconds of any clock."""
+
+    def __init__(self) -> None:
+        self.answering = False
+        """Whether the model says something, or is asked to."""
+        self.handle = ""
+        """The newest handle that is good; empty before the first."""
+        self.fresh = False
+        """Whether the session was left unchanged since the handle, but for input that came behind it."""
+        self._heard_at: float | None = None
+        self._unanswered: dict[str, None] = {}
+
+    @property
+    def owes(self) -> bool:
+        """Whether the model is answering, or waits for a result."""
+        return self.answering or bool(self._unanswered)
+
+    def idle(self, now: float) -> bool:
+        """Whether nobody speaks, and nothing is awaited."""
+        return not self.owes and (self._heard_at is None or now - self._heard_at >= PAUSE_SECONDS)
+
+    def resumable(self, now: float) -> bool:
+        """Whether another connection that begins with the handle misses nothing but input that came behind it."""
+        return self.idle(now) and self.fresh
+
+    def asked(self) -> None:
+        """The client asks for an answer."""
+        self.answering = True
+
+    def heard(self, now: float) -> None:
+        """A piece of what the user says was heard."""
+        self._heard_at = now
+
+    def says(self) -> bool:
+        """The model says something. Whether it begins to."""
+        self._heard_at = None
+        self.fresh = False
+        begins, self.answering = not self.answering, True
+        return begins
+
+    def over(self) -> None:
+        """The model's turn is over."""
+        self.answering = False
+
+    def called(self, ids: Iterable[str]) -> None:
+        """The model made calls, ours or the client's."""
+        self.fresh = False
+        self._unanswered |= dict.fromkeys(ids)
+        while len(self._unanswered) > MOST_CALLS:
+            del self._unanswered[next(iter(self._unanswered))]
+
+    def answered(self, ids: Iterable[str]) -> None:
+        """Calls were answered, or taken back."""
+        self.fresh = False
+        for ident in ids:
+            self._unanswered.pop(ident, None)
+
+    def handed(self, handle: str, *, good: bool) -> None:
+        """A handle came; it is not `good` in the middle of something."""
+        if good and handle:
+            self.handle = handle
+        self.fresh = good and bool(handle)

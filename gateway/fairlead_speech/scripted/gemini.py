@@ -1,0 +1,327 @@
+"""Server of Gemini Live that follows a script, by WebSocket.
+
+It keeps the rules that clients trip over: a setup first, tools that are refused as a whole, one answer for each call,
+behaviors of calls by model, handles that are good between two turns alone and refused while the old connection is open,
+and voice activity: audio that is not zero is speech, zeros end it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import re
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from fairlead_speech.scripted.gemini_turn import LiveTurn
+from fairlead_speech.scripted.script import SpeechScript
+
+BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
+_PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.GenerativeService\.BidiGenerateContent")
+_FUNCTION: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"})
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+_OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"})
+"""Members whose values are the tools' own."""
+
+
+class RefusedMessage(Exception):
+    """A message for which the connection is closed."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class ScriptedLive:
+    """The server. Its sessions share one script."""
+
+    def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False) -> None:
+        """With a `key`, sessions without it are refused. `binary`: JSON comes in binary messages."""
+        self.script = script
+        self.binary = binary
+        self._key = key
+        self.sessions: list[LiveScriptSession] = []
+        """One for each connection."""
+        self.handles: dict[str, tuple[LiveScriptSession, int]] = {}
+        """Sessions that may be gone on with, and how many messages of audio each handle stands for."""
+        self.hands_out = True
+        """Whether sessions that ask for handles get them."""
+        self.admits = asyncio.Event()
+        """Setups are answered while it is set."""
+        self.admits.set()
+        self.port = 0
+        self.numbers = itertools.count(1)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedLive]:
+        """Serve at a free port of the loopback address; `port` says which."""
+        runner = web.ServerRunner(web.Server(self._answer))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            yield self
+        finally:
+            for session in self.sessions:
+                session.cut()
+            await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if _PATH.fullmatch(request.path) is None:
+            return web.json_response({"error": {"message": "not found"}}, status=404)
+        if self._key and request.headers.get("x-goog-api-key") != self._key:
+            return web.json_response({"error": {"message": "bad key", "code": 403}}, status=403)
+        socket = web.WebSocketResponse(compress=False, max_msg_size=16 << 20)
+        await socket.prepare(request)
+        session = LiveScriptSession(socket, request, self)
+        self.sessions.append(session)
+        await session.run()
+        return socket
+
+
+class LiveScriptSession:
+    """One connection, with all that it was sent."""
+
+    def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, server: ScriptedLive) -> None:
+        self._socket = socket
+        self._request = request
+        self.server = server
+        self.headers = {name.lower(): value for name, value in request.headers.items()}
+        self.query = dict(request.query)
+        self.received: list[dict[str, Any]] = []
+        """Messages of the client in their order, in camel case; of audio, too."""
+        self.setup: dict[str, Any] = {}
+        self.heard: list[bytes] = []
+        """Audio of the session, over all its connections."""
+        self.tools: list[dict[str, Any]] = []
+        self.calls: dict[str, str] = {}
+        """Ids of calls that were made and have no result, with their behaviors."""
+        self.turn: LiveTurn | None = None
+        self._speaking = False
+        self.changed = asyncio.Condition()
+
+    @property
+    def functions(self) -> dict[str, dict[str, Any]]:
+        """Functions that the model has, by name."""
+        return {each["name"]: each for tool in self.tools for each in tool.get("functionDeclarations", ())}
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the functions that the model has."""
+        return [*self.functions]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the other side closed it, or is gone."""
+        transport = self._request.transport
+        return self._socket.closed or transport is None or transport.is_closing()
+
+    @property
+    def close_code(self) -> int | None:
+        """Code that the connection was closed with; None while it is open."""
+        return self._socket.close_code
+
+    def of_type(self, name: str) -> list[dict[str, Any]]:
+        """Members of that name in all that the client sent."""
+        return [message[name] for message in self.received if name in message]
+
+    def results(self) -> list[dict[str, Any]]:
+        """Results of calls that the client sent."""
+        return [each for answer in self.of_type("toolResponse") for each in answer["functionResponses"]]
+
+    async def until(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for so many messages with a member of that name."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: len(self.of_type(name)) >= count)
+        return self.of_type(name)
+
+    async def send(self, **message: Any) -> None:
+        """Send a message."""
+        text = msgspec.json.encode(message)
+        with contextlib.suppress(ConnectionError):
+            await (self._socket.send_bytes(text) if self.server.binary else self._socket.send_str(text.decode()))
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection from the provider's side."""
+        await self._socket.close(code=code, message=reason.encode())
+
+    def cut(self) -> None:
+        """Cut the connection without a close."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    async def hand_out(self, *, resumable: bool = True) -> None:
+        """Send a handle where the client asked for some; without one in the middle of a turn."""
+        if "sessionResumption" not in self.setup or not self.server.hands_out:
+            return
+        handle = f"handle_{next(self.server.numbers)}" if resumable else ""
+        if resumable:
+            self.server.handles[handle] = self, len(self.heard)
+        await self.send(sessionResumptionUpdate={"newHandle": handle, "resumable": resumable})
+
+    async def run(self) -> None:
+        """Answer messages until the client is gone."""
+        try:
+            async for message in self._socket:
+                if message.type is not WSMsgType.TEXT and message.type is not WSMsgType.BINARY:
+                    continue
+                said = camel(msgspec.json.decode(message.data))
+                async with self.changed:
+                    self.received.append(said)
+                    self.changed.notify_all()
+                await self._taken(said)
+        except RefusedMessage as refused:
+            await self.close(refused.code, str(refused))
+        finally:
+            if self.turn is not None:
+                await self.turn.cancel()
+
+    async def _taken(self, message: dict[str, Any]) -> None:
+        if not self.setup:
+            await self._set_up(message.get("setup"))
+        elif "realtimeInput" in message:
+            await self._live(message["realtimeInput"])
+        elif "clientContent" in message:
+            if message["clientContent"].get("turnComplete"):
+                await self.begin()
+        elif "toolResponse" in message:
+            for response in message["toolResponse"]["functionResponses"]:
+                await self._result(response)
+        elif "contextUpdate" in message:
+            if not self._updates:
+                raise RefusedMessage(1008, "contextUpdate is not supported for this model")
+            if "tools" in message["contextUpdate"]:
+                self._take_tools(message["contextUpdate"]["tools"].get("tools", []))
+        else:
+            raise RefusedMessage(1007, f"Invalid JSON payload received. Unknown name {', '.join(message)[:60]!r}")
+
+    async def _set_up(self, setup: dict[str, Any] | None) -> None:
+        if not isinstance(setup, dict):
+            raise RefusedMessage(1007, "the first message must be setup")
+        await self.server.admits.wait()
+        self.setup = setup
+        if not str(setup.get("model", "")).startswith("models/gemini"):
+            raise RefusedMessage(1008, f"{setup.get('model')} is not supported for bidiGenerateContent")
+        self._take_tools(setup.get("tools", []))
+        handle = (setup.get("sessionResumption") or {}).get("handle")
+        if handle:
+            before, heard = self.server.handles.get(handle, (None, 0))
+            if before is None:
+                raise RefusedMessage(1007, "unknown session handle")
+            if not before.closed:
+                raise RefusedMessage(1011, "the session is open over another connection")
+            self.heard = before.heard[:heard]
+        await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
+
+    def _take_tools(self, tools: list[dict[str, Any]]) -> None:
+        names: set[str] = set()
+        for function in (each for tool in tools for each in tool.get("functionDeclarations", ())):
+            unknown = sorted(set(function) - _FUNCTION)
+            if unknown or _NAME.fullmatch(function.get("name", "")) is None or function["name"] in names:
+                raise RefusedMessage(1007, f"bad function declaration {function.get('name')!r} {unknown}")
+            if function.get("behavior", self._behaviors[0]) not in self._behaviors or (
+                "behavior" in function and "3.1" in self.setup["model"]
+            ):
+                raise RefusedMessage(1007, "behavior is not supported for this model")
+            names.add(function["name"])
+        self.tools = tools
+
+    @property
+    def _updates(self) -> bool:
+        return "3.8" in self.setup["model"]
+
+    @property
+    def _behaviors(self) -> tuple[str, ...]:
+        """Those that there are, the default one first."""
+        model = self.setup["model"]
+        if "extended-thinking" in model:
+            return (NON_BLOCKING,)
+        if "3.8" in model:
+            return NON_BLOCKING, BLOCKING
+        return (BLOCKING,) if "3.1" in model else (BLOCKING, NON_BLOCKING)
+
+    def behavior(self, name: str) -> str:
+        """How the model calls a function."""
+        return str(self.functions.get(name, {}).get("behavior", self._behaviors[0]))
+
+    async def _live(self, live: dict[str, Any]) -> None:
+        if "text" in live:
+            await self.begin()
+        if "audio" not in live:
+            return
+        data = live["audio"]["data"]
+        audio = base64.b64decode(data, altchars=b"-_" if "-" in data or "_" in data else None)
+        async with self.changed:
+            self.heard.append(audio)
+            self.changed.notify_all()
+        speech = any(audio)
+        if speech and not self._speaking:
+            self._speaking = True
+            await self.interrupt(calls=True)
+        elif not speech and self._speaking:
+            self._speaking = False
+            if "inputAudioTranscription" in self.setup:
+                for word in self.server.script.next_heard().split(" "):
+                    await self.send(serverContent={"inputTranscription": {"text": f"{word} "}})
+            await self.begin()
+
+    async def begin(self) -> None:
+        """Begin a turn of the model; one in progress is interrupted."""
+        await self.interrupt(calls=False)
+        await self.hand_out(resumable=False)
+        self.turn = LiveTurn(self, self.server.script)
+        self.turn.start()
+
+    async def interrupt(self, *, calls: bool) -> None:
+        """Interrupt the turn in progress; `calls`: and take back the calls that it waits for."""
+        turn, self.turn = self.turn, None
+        if turn is None or turn.over:
+            return
+        await turn.cancel()
+        await self.send(serverContent={"interrupted": True})
+        ids = [ident for ident, behavior in self.calls.items() if behavior == BLOCKING] if calls else []
+        for ident in ids:
+            del self.calls[ident]
+        if ids:
+            await self.send(toolCallCancellation={"ids": ids})
+        await self.send(serverContent={"turnComplete": True})
+        await self.hand_out()
+
+    async def _result(self, response: dict[str, Any]) -> None:
+        behavior = self.calls.pop(response.get("id", ""), None)
+        if behavior is None or not isinstance(response.get("response"), dict):
+            raise RefusedMessage(1007, f"no call {response.get('id')!r} waits for a response")
+        if behavior == BLOCKING:
+            if self.turn is not None:
+                self.turn.answered.set()
+            return
+        scheduling = response.get("scheduling", "WHEN_IDLE")
+        if scheduling == "SILENT":
+            await self.hand_out()
+        elif scheduling == "INTERRUPT" or self.turn is None or self.turn.over:
+            await self.begin()
+        else:
+            self.turn.again = True
+
+    async def go_away(self, seconds: int) -> None:
+        """Say that the connection is closed soon."""
+        await self.send(goAway={"timeLeft": f"{seconds}s"})
+
+
+def camel(value: Any) -> Any:
+    """JSON with names in camel case, but for what is the tools' own."""
+    if isinstance(value, list):
+        return [camel(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        re.sub("_([a-z])", lambda found: found[1].upper(), name): each if name in _OPAQUE else camel(each)
+        for name, each in value.items()
+    }

@@ -1,0 +1,202 @@
+"""Opens and runs speech sessions of every engine: models in the order of their route, tools of the tier, the record."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from aiohttp import web
+
+from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_models.breakers import ModelBreakers, ModelClosed
+from fairlead_models.errors import LlmError, over_budget, unavailable
+from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
+from fairlead_models.request_record import RequestRecord
+from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
+from fairlead_rest.context import RestContext
+from fairlead_speech.admission import SessionRequest
+from fairlead_speech.bridge import FAILED, SpeechBridge
+from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.session import BridgedSession
+from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
+from fairlead_speech.tiers import SpokenTier
+from fairlead_speech.toolbox import SessionToolbox, ToolShelf
+
+_NEXT: Final = frozenset({401, 403, 404, 408, 429})
+"""Statuses of a provider, beside those from 500 on, after which the route's next model is asked."""
+Dial = Callable[[ModelTarget], Awaitable[ProviderSocket]]
+"""Opens a WebSocket to one model. Raises ProviderUnavailable, ProviderRefused."""
+
+
+class SpeechSettings(msgspec.Struct, frozen=True):
+    """Bounds and permissions of speech sessions."""
+
+    sessions: int
+    """Sessions at the same time."""
+    provider_mcp: bool
+    """Whether clients may have providers call MCP servers by themselves."""
+    client_secrets: bool
+    """Whether clients get secrets with which they speak to providers themselves."""
+    key: bytes
+    """Key that binds handles of sessions to principals; replicas share it. Empty: one of this process."""
+
+
+class OpenedModel(msgspec.Struct, frozen=True):
+    """A model that took a session, with what the session has of the gateway."""
+
+    target: ModelTarget
+    socket: ProviderSocket
+    toolbox: SessionToolbox
+    tier: SpokenTier
+
+
+class Entrance(Protocol):
+    """Endpoint of one engine."""
+
+    engine: str
+
+    def takes(self, path: str) -> bool:
+        """Whether a WebSocket to that path is a session of this engine."""
+        ...
+
+    def refusal(self, error: LlmError) -> web.Response:
+        """An answer before the upgrade, in the form of the engine's API."""
+        ...
+
+    async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
+        """Run a session to its end. Raises LlmError and Problem before the upgrade."""
+        ...
+
+
+class SpeechServices:
+    """Parts that all sessions of one gateway share."""
+
+    def __init__(
+        self,
+        context: RestContext,
+        providers: Callable[[], Providers],
+        settings: SpeechSettings,
+        breakers: ModelBreakers,
+        metrics: SpeechMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        """`clock` times frames, in seconds."""
+        self.context = context
+        self.providers = providers
+        self.settings = settings
+        self.metrics = metrics
+        self.clock = clock
+        self.client = ProviderClient()
+        self.running: set[SpeechBridge] = set()
+        self.over = asyncio.Event()
+        """Set when the last session that runs has ended."""
+        self._breakers = breakers
+        self._shelf = ToolShelf(context)
+
+    def targets(
+        self, wanted: str, asked: SessionRequest, kind: str, api: str
+    ) -> tuple[ModelRoute, Sequence[ModelTarget]]:
+        """The route that a model's name means, and those of its models whose provider is of a kind, which has `api`.
+        Raises LlmError.
+        """
+        providers = self.providers()
+        try:
+            route, targets = providers.targets(wanted, keyed=bool(asked.provider_key))
+        except UnknownModel as error:
+            raise LlmError(404, str(error), "model_not_found", param="model") from error
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
+        found = [target for target in targets if providers.by_name[target.provider].kind == kind]
+        if not found:
+            raise LlmError(404, f"no provider of {wanted[:128]!r} has {api}", "model_not_found")
+        return route, found
+
+    async def opened(
+        self,
+        asked: SessionRequest,
+        route: ModelRoute,
+        targets: Sequence[ModelTarget],
+        format_name: str,
+        record: RequestRecord,
+        dial: Dial,
+    ) -> OpenedModel:
+        """The first model that takes the session, where the agent's tokens of the day allow it. Raises LlmError and
+        Problem.
+        """
+        make = functools.partial(SessionToolbox, self._shelf, asked.origin, asked.wishes, route, format_name, record)
+        toolbox = make(targets[0])
+        tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
+        offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here
+        record.open_budget(targets[0], offer.quotas)
+        if (refused := record.refusal()) is not None:
+            raise over_budget(refused)
+        target, socket = await self.connected(asked, targets, dial)
+        if target != targets[0]:
+            toolbox = make(target)
+            record.open_budget(target, offer.quotas)
+            tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
+        return OpenedModel(target, socket, toolbox, tier)
+
+    async def connected(
+        self, asked: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
+    ) -> tuple[ModelTarget, ProviderSocket]:
+        """The first model that takes a connection. Raises LlmError."""
+        failure = LlmError(502, "no model takes the session", "provider_unavailable")
+        for target in targets:
+            try:
+                attempt = self._breakers.attempt(target)
+            except ModelClosed as closed:
+                failure = unavailable(closed, {})
+                continue
+            try:
+                socket = await dial(target)
+            except ProviderRefused as error:
+                attempt.answered(error.status, None if asked.provider_key else error.retry_after)
+                status = error.status if 400 <= error.status < 500 else 502
+                failure = LlmError(status, f"{target.provider}: {error}", "provider_refused")
+                if error.status < 500 and error.status not in _NEXT:
+                    raise failure from error
+            except ProviderUnavailable as error:
+                attempt.failed(error)
+                failure = LlmError(502, f"{target.provider}: {error}", "provider_unavailable")
+            except BaseException:
+                attempt.given_up()
+                raise
+            else:
+                attempt.answered(200, None)
+                attempt.over()
+                return target, socket
+        raise failure
+
+    async def accepted(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
+        """The client's WebSocket, and it as a side of a session. Subprotocols are those that are agreed on."""
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_SECONDS, heartbeat=CLIENT_PING_SECONDS, protocols=protocols, compress=False,
+            max_msg_size=MAX_MESSAGE, decode_text=False,
+        )  # fmt: skip
+        await socket.prepare(request)
+        return socket, SessionSocket(socket, request.transport, self.clock)
+
+    def side(self, socket: ProviderSocket) -> SessionSocket:
+        """A provider's WebSocket as a side of a session."""
+        return SessionSocket(socket, transport_of(socket), self.clock)
+
+    async def run(
+        self, client: SessionSide, provider: SessionSide, session: BridgedSession, engine: str, record: RequestRecord
+    ) -> None:
+        """Carry a session to its end, and record it."""
+        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock)
+        self.running.add(bridge)
+        self.metrics.begun(engine)
+        outcome = FAILED
+        try:
+            outcome = await bridge.run()
+        finally:
+            self.running.discard(bridge)
+            if not self.running:
+                self.over.set()
+            self.metrics.ended(engine, outcome)
+            record.end(outcome)

@@ -1,0 +1,101 @@
+"""Google's SDK as the client: through the gateway it sees what it sees without one."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+from google import genai
+from google.genai import types
+
+from certificates import Authority
+from fairlead_speech.scripted.gemini import ScriptedLive
+from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+from liveworld import LOUD, NEW, QUIET, live_world
+
+THEIRS = SpokenReply(
+    "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
+)
+REPLIES = (THEIRS, SpokenReply("Here you are: it is done."), SpokenReply("Beside."))
+HEARD = ("what is it",)
+THEIR_TOOL = types.Tool(
+    function_declarations=[
+        types.FunctionDeclaration(name="theirs", description="The client's", behavior=types.Behavior.BLOCKING)
+    ]
+)
+OTHER_TOOL = types.Tool(function_declarations=[types.FunctionDeclaration(name="other")])
+CONFIG = types.LiveConnectConfig(
+    response_modalities=[types.Modality.AUDIO], input_audio_transcription=types.AudioTranscriptionConfig(),
+    output_audio_transcription=types.AudioTranscriptionConfig(), tools=[THEIR_TOOL],
+)  # fmt: skip
+
+
+def client(port: int, authority: Authority) -> genai.Client:
+    """The SDK speaks TLS alone."""
+    trust = ssl.create_default_context(cadata=authority.bundle)
+    options = types.HttpOptions(base_url=f"https://127.0.0.1:{port}", async_client_args={"ssl": trust})
+    return genai.Client(api_key="any", http_options=options)
+
+
+async def turn(session: Any) -> list[dict[str, Any]]:
+    """Messages of one turn of the model; the client's own calls are answered."""
+    found: list[dict[str, Any]] = []
+    async with asyncio.timeout(20):
+        async for message in session.receive():
+            found.append(message.model_dump(mode="json", exclude_none=True))
+            if message.tool_call is not None:
+                answers = [
+                    types.FunctionResponse(id=call.id, name=call.name, response={"output": "yes"})
+                    for call in message.tool_call.function_calls
+                ]
+                await session.send_tool_response(function_responses=answers)
+    return found
+
+
+async def conversation(port: int, authority: Authority) -> list[dict[str, Any]]:
+    """All messages of a scripted conversation."""
+    async with client(port, authority).aio.live.connect(model=NEW, config=CONFIG) as session:
+        assert session.setup_complete is not None
+        for audio in (LOUD, QUIET):
+            blob = types.Blob(data=audio, mime_type="audio/pcm;rate=16000")
+            await session.send_realtime_input(audio=blob)
+        events = await turn(session)
+        await session.send_context_update(tools=[OTHER_TOOL])
+        turns = types.Content(role="user", parts=[types.Part(text="And now?")])
+        await session.send_client_content(turns=turns, turn_complete=True)
+        return events + await turn(session)
+
+
+async def test_the_sdk_sees_the_same_messages_with_and_without_the_gateway(tmp_path: Path) -> None:
+    authority = Authority()
+    cert = tmp_path / "tls.pem"
+    cert.write_text(authority.issued())
+    async with live_world(tmp_path, *REPLIES, heard=HEARD, tls_cert=cert) as world:
+        through = await conversation(world.gateway.port, authority)
+        assert world.session.tool_names == ["other", "demo__add", "demo__fail"]
+        heard = world.session.heard
+    provider = ScriptedLive(SpeechScript(*REPLIES, heard=HEARD))
+    async with provider.serving(authority.server_context(tmp_path)):
+        direct = await conversation(provider.port, authority)
+    assert len(direct) > 20
+    assert through == direct
+    assert heard == provider.sessions[0].heard == [LOUD, QUIET]
+
+
+async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path: Path) -> None:
+    authority = Authority()
+    cert = tmp_path / "tls.pem"
+    cert.write_text(authority.issued())
+    call = SpokenCall("demo__add", {"a": 20, "b": 22}, "call_1")
+    async with (
+        live_world(tmp_path, SpokenReply("", (call,)), SpokenReply("Forty two."), tls_cert=cert) as world,
+        client(world.gateway.port, authority).aio.live.connect(model="fairlead/speech", config=CONFIG) as session,
+    ):
+        await session.send_realtime_input(text="How much?")
+        said = await turn(session)
+        words = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in said]
+        assert "".join(words) == "Forty two. "
+        assert not [each for each in said if "tool_call" in each]
+        assert world.session.results()[0]["response"] == {"output": "42"}

@@ -1,0 +1,292 @@
+"""Conversations over any speech engine, so that one suite of tests says what all of them have in common.
+
+async with engine.world(tmp_path, SpokenReply("Hello")) as world, engine.talk(world) as talk:
+    await talk.ask("Hello?")
+    await talk.answers(1)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from fairlead_gateway.app import Gateway
+from fairlead_speech.gemini.session import LiveSession
+from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.scripted.script import SpokenReply
+from liveworld import LOUD, QUIET, LiveClient, LiveWorld, live_world, own_function
+from speechworld import SILENCE, SPEECH, RealtimeClient, SpeechWorld, own_tool, speech_world
+from waiting import eventually
+
+
+class SpokenWorld(Protocol):
+    """Gateway, provider and MCP server."""
+
+    gateway: Gateway
+    called: list[dict[str, Any]]
+
+    @property
+    def metrics(self) -> SpeechMetrics:
+        """Figures of the gateway."""
+        ...
+
+
+class Conversation(Protocol):
+    """One session, as its client and its provider see it."""
+
+    @property
+    def provider_tools(self) -> list[str]:
+        """Names of the functions that the model has."""
+        ...
+
+    @property
+    def results(self) -> dict[str, str]:
+        """Results that the model got of the gateway, by call: text, also of errors."""
+        ...
+
+    @property
+    def client_calls(self) -> list[str]:
+        """Ids of calls that reached the client."""
+        ...
+
+    @property
+    def unspoken(self) -> list[tuple[str, Any]]:
+        """Ids of calls, with what of their results came to the client as an event."""
+        ...
+
+    def frames(self) -> str:
+        """All that the client got."""
+        ...
+
+    async def ask(self, text: str = "Go on") -> None:
+        """Have the model answer what the user writes."""
+        ...
+
+    async def speak(self) -> None:
+        """Have the model answer what the user says."""
+        ...
+
+    async def begin_to_speak(self) -> None:
+        """The user speaks, into an answer perhaps."""
+        ...
+
+    async def stop_speaking(self) -> None:
+        """The user has spoken."""
+        ...
+
+    async def spoken(self, text: str) -> None:
+        """Wait until the model has said a text."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until nothing keeps the gateway from showing other tools."""
+        ...
+
+    async def called(self, count: int) -> None:
+        """Wait for calls that reach the client."""
+        ...
+
+    async def answer(self, ident: str, name: str) -> None:
+        """Answer a call as the client, and have the model go on."""
+        ...
+
+    async def wish(self, **members: Any) -> None:
+        """Say something that is for the gateway."""
+        ...
+
+    async def refusal(self) -> str:
+        """Wait for the gateway's refusal of a wish."""
+        ...
+
+
+class RealtimeTalk:
+    """Session of OpenAI Realtime."""
+
+    def __init__(self, world: SpeechWorld, client: RealtimeClient) -> None:
+        self._world, self._client = world, client
+
+    @property
+    def provider_tools(self) -> list[str]:
+        return self._world.session.tool_names
+
+    @property
+    def results(self) -> dict[str, str]:
+        items = [each["item"] for each in self._world.session.of_type("conversation.item.create")]
+        return {
+            item["call_id"]: item["output"]
+            for item in items
+            if item["type"] == "function_call_output" and item.get("id", "").startswith("fairlead_")
+        }
+
+    @property
+    def client_calls(self) -> list[str]:
+        outputs = [item for done in self._client.of_type("response.done") for item in done["response"]["output"]]
+        return [item["call_id"] for item in outputs if item["type"] == "function_call"]
+
+    @property
+    def unspoken(self) -> list[tuple[str, Any]]:
+        return [(each["call_id"], each["content"]) for each in self._client.of_type("fairlead.tool_result")]
+
+    def frames(self) -> str:
+        return "\n".join(self._client.frames)
+
+    async def ask(self, text: str = "Go on") -> None:
+        content = [{"type": "input_text", "text": text}]
+        item = {"type": "message", "role": "user", "content": content}
+        await self._client.send("conversation.item.create", item=item)
+        await self._client.send("response.create")
+
+    async def speak(self) -> None:
+        await self._client.speak()
+
+    async def begin_to_speak(self) -> None:
+        await self._client.send("input_audio_buffer.append", audio=SPEECH)
+
+    async def stop_speaking(self) -> None:
+        await self._client.send("input_audio_buffer.append", audio=SILENCE)
+
+    async def spoken(self, text: str) -> None:
+        kind, count = "response.output_audio_transcript.done", 0
+        while text not in [each["transcript"] for each in self._client.of_type(kind)]:
+            count += 1
+            await self._client.until("response.done", count)
+
+    async def settled(self) -> None:
+        """Wait for nothing: tools are sent between any two responses."""
+
+    async def called(self, count: int) -> None:
+        seen = 0
+        while len(self.client_calls) < count:
+            seen += 1
+            await self._client.until("response.done", seen)
+
+    async def answer(self, ident: str, name: str) -> None:
+        item = {"type": "function_call_output", "call_id": ident, "output": "ok"}
+        await self._client.send("conversation.item.create", item=item)
+        await self._client.send("response.create")
+
+    async def wish(self, **members: Any) -> None:
+        await self._client.send("fairlead.session.update", **members)
+
+    async def refusal(self) -> str:
+        return str((await self._client.until("error"))[0]["error"]["message"])
+
+
+class LiveTalk:
+    """Session of Gemini Live."""
+
+    def __init__(self, world: LiveWorld, client: LiveClient) -> None:
+        self._world, self._client = world, client
+        self._theirs: set[str] = set()
+
+    @property
+    def provider_tools(self) -> list[str]:
+        return self._world.session.tool_names
+
+    @property
+    def results(self) -> dict[str, str]:
+        found = {}
+        for each in self._world.session.results():
+            if each["id"] not in self._theirs:
+                found[each["id"]] = str(each["response"].get("output", each["response"].get("error")))
+        return found
+
+    @property
+    def client_calls(self) -> list[str]:
+        return [call["id"] for made in self._client.of_type("toolCall") for call in made["functionCalls"]]
+
+    @property
+    def unspoken(self) -> list[tuple[str, Any]]:
+        return [(each["callId"], each["content"]) for each in self._client.of_type("fairleadToolResult")]
+
+    def frames(self) -> str:
+        return b"\n".join(self._client.frames).decode()
+
+    async def ask(self, text: str = "Go on") -> None:
+        await self._client.ask(text)
+
+    async def speak(self) -> None:
+        await self._client.speak()
+
+    async def begin_to_speak(self) -> None:
+        await self._client.hear(LOUD)
+
+    async def stop_speaking(self) -> None:
+        await self._client.hear(QUIET)
+
+    async def spoken(self, text: str) -> None:
+        while text not in self._client.said():
+            await self._client.until("serverContent", len(self._client.of_type("serverContent")) + 1)
+        await self._client.turns(1)
+
+    async def settled(self) -> None:
+        assert self._world.gateway._speech is not None
+        (bridge,) = self._world.gateway._speech._services.running
+        session = bridge._session
+        assert isinstance(session, LiveSession)
+        await eventually(lambda: session._turns.fresh)
+
+    async def called(self, count: int) -> None:
+        while len(self.client_calls) < count:
+            await self._client.until("toolCall", len(self._client.of_type("toolCall")) + 1)
+
+    async def answer(self, ident: str, name: str) -> None:
+        self._theirs.add(ident)
+        response = {"id": ident, "name": name, "response": {"output": "ok"}}
+        await self._client.send(toolResponse={"functionResponses": [response]})
+
+    async def wish(self, **members: Any) -> None:
+        await self._client.send(fairleadSessionUpdate=members)
+
+    async def refusal(self) -> str:
+        return str((await self._client.until("fairleadError"))[0]["message"])
+
+
+class RealtimeEngine:
+    """OpenAI Realtime."""
+
+    name = "openai-realtime"
+
+    @contextlib.asynccontextmanager
+    async def talk(
+        self,
+        folder: Path,
+        *replies: SpokenReply,
+        own_tools: Sequence[str] = (),
+        query: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
+        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        parameters = "&".join(["model=gpt-realtime", *(f"{name}={value}" for name, value in (query or {}).items())])
+        async with speech_world(folder, *replies, **more) as world, world.client(parameters) as client:
+            audio = {"input": {"transcription": {"model": "gpt-4o-transcribe"}}}
+            await client.update(audio=audio, tools=[own_tool(name) for name in own_tools])
+            await client.until("session.updated")
+            yield world, RealtimeTalk(world, client)
+
+
+class LiveEngine:
+    """Gemini Live, by one of its models."""
+
+    def __init__(self, model: str) -> None:
+        self.name = model
+
+    @contextlib.asynccontextmanager
+    async def talk(
+        self,
+        folder: Path,
+        *replies: SpokenReply,
+        own_tools: Sequence[str] = (),
+        query: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
+        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        parameters = "&".join(f"{name}={value}" for name, value in (query or {}).items())
+        setup = {"tools": [own_function(name) for name in own_tools]}
+        async with (
+            live_world(folder, *replies, model=self.name, **more) as world,
+            world.client(parameters, setup=setup) as client,
+        ):
+            yield world, LiveTalk(world, client)
