@@ -77,6 +77,10 @@ class Settings(EnvironmentSettings):
     """Groups of those who may ask what others may do (`/v1/access`). With several issuers, each with its own:
     `corp#admins`, by the issuer's name in the `identity` file or its URL.
     """
+    gateway_approvals: bool = False
+    """Whether those may approve definitions of servers with `pin: true` over REST and in the console. As for the
+    operator, which puts them in force.
+    """
     public_url: str = ""
     """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
     tls_cert: Path | None = None

@@ -26,6 +26,7 @@ from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.startup import StartupWait, refusal_of
+from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
@@ -88,6 +89,10 @@ class Requests(Protocol):
         """Have the server asked for its lists now."""
         ...
 
+    def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
+        """Have definitions approved that are held back."""
+        ...
+
 
 class RestContext:
     """Gives resources what is served, how a call is made and where heavy work is done."""
@@ -115,6 +120,8 @@ class RestContext:
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
         outputs: ProcessOutputs | None = None,
+        pins: PinReader | None = None,
+        approvals: bool = False,
         recorder: ContextRecorder,
         embedding: EmbeddingConfig | None = None,
         compression: CompressorConfig | None = None,
@@ -129,6 +136,8 @@ class RestContext:
         """Who may give the names of agents and groups."""
         self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
+        self.pins, self.approvals = NoPins() if pins is None else pins, approvals
+        """Definitions that are held back, and whether administrators may approve them here."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard
@@ -167,8 +176,7 @@ class RestContext:
         self._windows = (windows(), windows())
         self._live_models = live_models
         self._live: LiveModels | None = None
-        self._routes = routes
-        self._prices = prices
+        self._routes, self._prices = routes, prices
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""

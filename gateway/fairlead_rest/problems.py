@@ -36,6 +36,8 @@ UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
 NOT_KEPT: Final = "NOT_KEPT"
 METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
+NOT_HELD: Final = "NOT_HELD"
+UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
 FORBIDDEN_HOST: Final = "FORBIDDEN_HOST"
@@ -59,6 +61,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
     NOT_DISCOVERED: (409, "This server is not asked for its tools"),
     NOT_KEPT: (409, "This gateway does not keep it"),
+    NOT_HELD: (409, "It is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
@@ -69,6 +72,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     BUSY: (503, "The credential cannot be checked now"),
     STARTING: (503, "The server starts"),
     CONNECTION_LOST: (503, "The server cannot be reached"),
+    UNREADABLE: (503, "It cannot be read now"),
     OVERLOADED: (503, "Too many answers are not read"),
 }
 """Code to status and title."""

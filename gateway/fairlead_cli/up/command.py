@@ -39,6 +39,7 @@ from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
@@ -253,6 +254,7 @@ def _gateway(
             tools=options.tools or None,
             routes=options.routes,
             environment="local",
+            gateway_approvals=True,
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
         custom = load(settings.tools)
@@ -267,6 +269,7 @@ def _gateway(
             outputs=outputs,
             heap=Heap(),
             console_token=console_token,
+            pins=DirectoryPins(where.documents),
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

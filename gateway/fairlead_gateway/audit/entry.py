@@ -66,6 +66,8 @@ class AuditEntry(msgspec.Struct, gc=False):
     """HTTP status, where the request was turned away before it became an operation."""
     model: ModelUse | None = None
     """Where a model was asked."""
+    administers: bool = False
+    """Whether it changes something of the installation: `method` says what, `tool` of which name."""
 
     @property
     def weight(self) -> int:

@@ -31,7 +31,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     identity = entry.identity
     members: dict[str, Any] = {
         "time": when(entry.at),
-        "event": "request" if entry.status else "model" if entry.model is not None else "call",
+        "event": _event(entry),
         "decision": entry.decision,
         "principal": identity.principal,
         "agent": identity.agent,
@@ -49,9 +49,9 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["reason"] = entry.reason
     if entry.status:
         members["status"] = entry.status
-    else:
+    elif not entry.administers:
         members["durationMs"] = round(entry.seconds * 1000, 3)
-    if entry.model is None and not entry.status:
+    if entry.model is None and not entry.status and not entry.administers:
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
     trace = trace_id(entry.traceparent, entry.meta)
@@ -60,6 +60,12 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     if entry.arguments is not None:
         members.update(tell(entry.arguments))
     return written(members)
+
+
+def _event(entry: AuditEntry) -> str:
+    if entry.administers:
+        return "admin"
+    return "request" if entry.status else "model" if entry.model is not None else "call"
 
 
 def _model(use: ModelUse) -> dict[str, Any]:

@@ -16,7 +16,7 @@
   value: {{ .Values.gateway.drain.graceSeconds | quote }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_SESSION_KEY" "secret" (include "fairlead.secret" .) "key" "sessionKey") | nindent 0 }}
-{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined" "gatewayApprovals") | nindent 0 }}
 - name: FAIRLEAD_ENVIRONMENT
   value: {{ .Values.environment }}
 - name: FAIRLEAD_LOG_LEVEL

@@ -53,6 +53,8 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     restarts: int | None
     memory: int | None
     last_words: str | None
+    held: int
+    """Definitions that wait for an approval, for administrators."""
     breaker: str | None
     sums: CallSums
 
@@ -92,6 +94,7 @@ def server_row(server: ServerDocument, scores: Sequence[Score], rates: Mapping[s
         restarts=None if server.restarts is UNSET else server.restarts,
         memory=None if server.rss_bytes is UNSET else server.rss_bytes,
         last_words=server.last_words or None,
+        held=server.held or 0,
         breaker=server.breaker or None,
         sums=call_sums(scores, rates),
     )
