@@ -372,6 +372,7 @@ def build(
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
         pins=pins,
+        moves=activation.moves,
         approvals=settings.gateway_approvals,
         live_models=models.live,
         recorder=recorder,

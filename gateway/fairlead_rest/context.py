@@ -34,6 +34,7 @@ from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
@@ -121,6 +122,7 @@ class RestContext:
         issuers: Issuers = UNISSUED,
         outputs: ProcessOutputs | None = None,
         pins: PinReader | None = None,
+        moves: TierMoves | None = None,
         approvals: bool = False,
         recorder: ContextRecorder,
         embedding: EmbeddingConfig | None = None,
@@ -136,6 +138,8 @@ class RestContext:
         """Who may give the names of agents and groups."""
         self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
+        self.moves = TierMoves() if moves is None else moves
+        """Moves of tools between tiers."""
         self.pins, self.approvals = NoPins() if pins is None else pins, approvals
         """Definitions that are held back, and whether administrators may approve them here."""
         self._sizes: Sizes | None = None
@@ -145,10 +149,8 @@ class RestContext:
         self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
-        self.patience = StartupWait(selection) if patience is None else patience
-        """For servers that start."""
-        self.children = children
-        """Processes of servers, where this process runs them."""
+        self.patience, self.children = StartupWait(selection) if patience is None else patience, children
+        """Wait for servers that start, and their processes where this process runs them."""
         self.worker = WorkerThread()
         self.throttle = throttle
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
@@ -167,9 +169,8 @@ class RestContext:
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
-        self.conversions = Conversions()
-        self.choosers = choosers or Choosers()
-        """Choosers of the tier of an answer, for the worker only."""
+        self.conversions, self.choosers = Conversions(), choosers or Choosers()
+        """Converted definitions, and choosers of the tier of an answer, for the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
         self._configured_windows = windows

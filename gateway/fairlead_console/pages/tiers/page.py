@@ -10,7 +10,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.pages.tiers.picture import MovesPicture, moves_picture
 from fairlead_rest.resources.scores import Score, Scores
+from fairlead_rest.resources.tiermoves import TierMoveList
 from fairlead_rest.resources.tiers import TierDocument, TierList
 
 PATH: Final = "/console/tiers"
@@ -19,6 +21,12 @@ NEAR: Final = 0.8
 """Part of a limit from which a tool that is shown counts as near it."""
 MOST: Final = 50
 """Rows of one list; the others are counted."""
+
+
+DRAWN: Final = 200
+"""Moves of the picture."""
+TOLD: Final = 25
+"""Moves of the list."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -46,11 +54,22 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def show(request: Request) -> Response:
         visit = console.visit(request)
-        tiers, scores = await asyncio.gather(visit.api.get("/v1/tiers", TierList), visit.api.get("/v1/scores", Scores))
-        shown = await console.rest.worker.do(lambda: [tier_row(tier, scores.tools) for tier in tiers.tiers])
-        return await visit.page(
-            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, most=MOST, all=len(scores.tools)
+        tiers, scores, moves = await asyncio.gather(
+            visit.api.get("/v1/tiers", TierList),
+            visit.api.get("/v1/scores", Scores),
+            visit.api.get("/v1/tier-moves", TierMoveList, {"limit": str(DRAWN)}),
         )
+        names = [tier.name for tier in tiers.tiers]
+
+        def pictured() -> tuple[list[ConsoleTier], MovesPicture | None]:
+            rows = [tier_row(tier, scores.tools) for tier in tiers.tiers]
+            return rows, moves_picture(names, moves.moves, moves.since, moves.until)
+
+        shown, picture = await console.rest.worker.do(pictured)
+        return await visit.page(
+            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, most=MOST, all=len(scores.tools),
+            moves=moves, told=TOLD, drawn=DRAWN, picture=picture,
+        )  # fmt: skip
 
     return routes
 
