@@ -371,6 +371,7 @@ def build(
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
+        keys=trust.made,
         pins=pins,
         moves=activation.moves,
         approvals=settings.gateway_approvals,

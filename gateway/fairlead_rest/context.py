@@ -31,6 +31,7 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import EventLog
+from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.selection import Selection
@@ -121,6 +122,7 @@ class RestContext:
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
         outputs: ProcessOutputs | None = None,
+        keys: MadeKeys | None = None,
         pins: PinReader | None = None,
         moves: TierMoves | None = None,
         approvals: bool = False,
@@ -138,8 +140,8 @@ class RestContext:
         """Who may give the names of agents and groups."""
         self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
-        self.moves = TierMoves() if moves is None else moves
-        """Moves of tools between tiers."""
+        self.moves, self.keys = TierMoves() if moves is None else moves, keys
+        """Moves of tools between tiers, and the keys that people make for themselves; None where nobody may."""
         self.pins, self.approvals = NoPins() if pins is None else pins, approvals
         """Definitions that are held back, and whether administrators may approve them here."""
         self._sizes: Sizes | None = None
@@ -189,8 +191,14 @@ class RestContext:
 
     def administers(self, identity: Identity) -> bool:
         """Whether the principal may see what others may do: an administrator, or anyone without authentication."""
+        if identity.made:
+            return False
         known = (key for key in subjects_of(identity) if key not in identity.doubtful)
         return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
+
+    def makes_keys(self, identity: Identity) -> bool:
+        """Whether the principal may make keys for itself."""
+        return self.keys is not None and self.keys.may(identity, subjects_of(identity))
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:

@@ -37,6 +37,8 @@ NOT_FOUND: Final = "NOT_FOUND"
 NOT_KEPT: Final = "NOT_KEPT"
 METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
 NOT_HELD: Final = "NOT_HELD"
+REFUSED: Final = "REFUSED"
+UNKNOWN_KEY: Final = "UNKNOWN_KEY"
 UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
@@ -61,6 +63,8 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
     NOT_DISCOVERED: (409, "This server is not asked for its tools"),
     NOT_KEPT: (409, "This gateway does not keep it"),
+    UNKNOWN_KEY: (404, "There is no such key"),
+    REFUSED: (409, "No key was made"),
     NOT_HELD: (409, "It is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),

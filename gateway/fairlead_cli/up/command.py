@@ -45,6 +45,7 @@ from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
+from fairlead_gateway.identity.made_keys import EVERYBODY
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
@@ -255,6 +256,7 @@ def _gateway(
             routes=options.routes,
             environment="local",
             gateway_approvals=True,
+            **_made_keys(os.environ, where),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
         custom = load(settings.tools)
@@ -274,6 +276,13 @@ def _gateway(
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     return made, custom
+
+
+def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
+    """Settings of keys that people make for themselves: here everybody may who shows a key, unless it is set."""
+    if "FAIRLEAD_KEY_MAKERS" in environ or not {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys():
+        return {}
+    return {"key_makers": (EVERYBODY,), "made_keys": where.documents.parent / "made-keys.json"}
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:

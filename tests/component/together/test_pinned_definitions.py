@@ -19,7 +19,7 @@ import pytest
 from controlplane import ControlPlane
 from fairlead_api.meta import ANNOTATION_APPROVE
 from fairlead_gateway.app import Gateway
-from gatewayworld import ask, calling, modern
+from gatewayworld import Reachable, ask, calling, modern
 from operatorworld import World, release_namespace, running
 from rawserver import raw_server
 from restworld import get, post
@@ -225,6 +225,11 @@ async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_pat
         assert [one["description"] for one in json.loads(listed.stdout)] == [HONEST + " Or more."]
 
 
+async def _in_force(gateway: Reachable) -> bool:
+    held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
+    return bool(held["total"] == 0)
+
+
 @dataclass(frozen=True)
 class _Printed:
     """Address of a process's gateway."""
@@ -248,8 +253,9 @@ async def test_on_a_laptop_a_change_is_approved_over_rest_and_stays_so(tmp_path:
         gateway = _Printed(int(up.url.rpartition(":")[2].partition("/")[0]))
         held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
         assert f"+{POISONED}" in held["definitions"][0]["lines"]
-        await post(gateway, "/v1/servers/demo/approve", {"hash": held["definitions"][0]["hash"]})
-        await up.event(lambda event: event.get("reason") == "ChangesApproved")
+        answer = await post(gateway, "/v1/servers/demo/approve", {"hash": held["definitions"][0]["hash"]})
+        assert answer.status == 202
+        await until_async("the approval", lambda: _in_force(gateway))
     async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
         await up.ready("default/demo")
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")

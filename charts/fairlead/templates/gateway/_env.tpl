@@ -62,6 +62,12 @@
 - name: FAIRLEAD_API_KEY_SECRETS
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with .Values.identity.keyMakers }}
+- name: FAIRLEAD_KEY_MAKERS
+  value: {{ join "," . | quote }}
+- name: FAIRLEAD_MADE_KEYS_SECRET
+  value: {{ include "fairlead.fullname" $ }}-made-keys
+{{- end }}
 {{- if include "fairlead.identity" . }}
 - name: FAIRLEAD_IDENTITY
   value: /etc/fairlead/identity.yaml
