@@ -54,6 +54,17 @@ class Doubt(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
 
 
+class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
+    """An administrator of the gateway approves definitions of a server with `pin: true` that are held back."""
+
+    namespace: str
+    server: str
+    hash: str
+    """Hash over everything that was held back, or of one definition, as the administrator was shown it."""
+    by: str
+    """Who it was; empty where nobody is asked who they are."""
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Everything since a cursor."""
 
@@ -66,6 +77,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     refresh: tuple[tuple[str, str], ...] = ()
     """Namespace and name of servers whose lists somebody wants to have asked for now."""
     doubts: tuple[Doubt, ...] = ()
+    approvals: tuple[AskedApproval, ...] = ()
+    """Heeded where the installation lets administrators of gateways approve."""
     own: tuple[Catalog, ...] = ()
     """Catalogs of the gateway's own servers (custom tools), which no operator publishes; told where the cursor is none
     of this replica's.

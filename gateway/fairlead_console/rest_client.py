@@ -50,6 +50,10 @@ class RestClient:
         """The decoded answer to a POST of `body` as JSON. Raises RestProblem."""
         return await self._ask("POST", path, "", msgspec.json.encode(body), kind)
 
+    async def delete(self, path: str, kind: type[Answer]) -> Answer:
+        """The decoded answer to a DELETE. `path` is not escaped yet. Raises RestProblem."""
+        return await self._ask("DELETE", path, "", b"", kind)
+
     async def _ask(self, method: str, path: str, query: str, body: bytes, kind: type[Answer]) -> Answer:
         status, media, answer = await exchange(self._app, scope_of(self._scope, method, path, query), body)
         if media.startswith(MEDIA_TYPE) or status >= 400:

@@ -21,6 +21,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_api.logs import set_up
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.pins import DirectoryPins, PinReader
 from fairlead_gateway.catalog.source import Source
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.core.credentials import Credentials
@@ -71,7 +72,7 @@ async def _run(settings: Settings) -> None:
         models = ConfiguredModels.of_file(settings.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
-    async with _feeds(settings) as (source, credentials, children, kube):
+    async with _feeds(settings) as (source, credentials, children, kube, pins):
         if kube is not None and settings.anonymous is None:
             settings = settings.model_copy(update={"anonymous": "deny"})
         try:
@@ -86,6 +87,7 @@ async def _run(settings: Settings) -> None:
                 trust=trusted(settings, kube),
                 closed=kube is not None,
                 heap=Heap(),
+                pins=pins,
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error
@@ -122,9 +124,9 @@ def _custom_tools(settings: Settings) -> CustomTools:
 @asynccontextmanager
 async def _feeds(
     settings: Settings,
-) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None]]:
-    """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
-    cluster. Raises CannotStart.
+) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None, PinReader]]:
+    """Where the gateway gets its documents and credentials, what runs its child processes, the API server of a
+    cluster, and what is held back. Raises CannotStart.
     """
     if settings.documents is not None:
         directory = settings.documents
@@ -134,12 +136,12 @@ async def _feeds(
         children = ChildHost()
         try:
             credentials = DirectoryCredentials(settings.credentials or directory / "credentials")
-            yield DirectorySource(directory), credentials, children, None
+            yield DirectorySource(directory), credentials, children, None, DirectoryPins(directory)
         finally:
             await children.aclose()
         return
     try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
-        from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+        from fairlead_gateway.catalog.kube import KubeCredentials, KubePins, KubeSource
         from fairlead_kube.client import Kube
         from fairlead_kube.connection import NoCluster, load_configuration
     except ModuleNotFoundError as error:
@@ -160,7 +162,8 @@ async def _feeds(
     kube = Kube.connect(configuration)
     try:
         await _probe(kube, namespace)
-        yield KubeSource(kube, namespace), KubeCredentials(kube, namespace, settings.credentials), None, kube
+        secrets = KubeCredentials(kube, namespace, settings.credentials)
+        yield KubeSource(kube, namespace), secrets, None, kube, KubePins(kube, namespace)
     finally:
         await kube.aclose()
 

@@ -25,6 +25,7 @@ from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.selection import Selection, select_in_slices
+from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import Settings
@@ -68,6 +69,8 @@ class Activation:
         self._own_info = own_info
         self._clock = clock
         self._issuers = issuers
+        self.moves = TierMoves()
+        """Moves of tools between tiers, of the snapshots that were served."""
         self._left: list[object] = []
         """Selections that are no longer served, to be freed in slices."""
 
@@ -89,6 +92,7 @@ class Activation:
             self._warn_of(snapshot.rules.policies)
         await endpoint.streams.swapped(before, endpoint.selection)
         await self._news.swapped(before.snapshot, snapshot)
+        await in_turns(self.moves.swapped(before.snapshot, snapshot))
         return not self._registry.incomplete
 
     async def let_go(self) -> None:

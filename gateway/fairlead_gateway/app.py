@@ -37,15 +37,15 @@ from fairlead_gateway.calls.task_ids import TaskIds
 from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import certificates, compression, embedding, vector_folder
+from fairlead_gateway.configuration import certificates, client_limits, compression, embedding, vector_folder
 from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
-from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
@@ -263,6 +263,7 @@ def build(
     outputs: ProcessOutputs | None = None,
     heap: Heap | None = None,
     console_token: str = "",
+    pins: PinReader | None = None,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
@@ -272,8 +273,8 @@ def build(
     request without a credential is refused unless `settings.anonymous` allows it. `clock` times calls, in seconds. With
     `closed` nobody sees a tool before the operator's rules were read. `outputs` has the printed lines of servers, also
     of those that never answered. `heap` takes over the garbage collector of a process that is its own. With
-    `console_token` the console is for browsers of this machine that showed it once. Raises BadSetting for certificates
-    and other settings that cannot be used.
+    `console_token` the console is for browsers of this machine that showed it once. `pins` has what is held back.
+    Raises BadSetting for certificates and other settings that cannot be used.
     """
     heap = heap or Heap(owner=False)
     models = models or ConfiguredModels(NO_MODELS)
@@ -325,16 +326,7 @@ def build(
         dispatcher,
         BuiltinMethods(own_info, sessions, server_requests.set_level),
         book,
-        ClientLimits(
-            head=settings.max_header_bytes,
-            body=settings.max_request_bytes,
-            keep_alive=settings.client_idle,
-            head_seconds=settings.client_header_seconds,
-            body_seconds=settings.client_body_seconds,
-            silent_seconds=settings.client_silence,
-            connections=settings.client_connections,
-            connections_each=settings.client_connections_each,
-        ),
+        client_limits(settings),
         identities,
         resource,
         streams,
@@ -378,6 +370,10 @@ def build(
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
         outputs=outputs or ProcessOutputs(children),
+        keys=trust.made,
+        pins=pins,
+        moves=activation.moves,
+        approvals=settings.gateway_approvals,
         live_models=models.live,
         recorder=recorder,
         embedding=embedding(settings),

@@ -17,6 +17,7 @@ from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
+from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import Settings
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
@@ -196,3 +197,17 @@ def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | 
     if said.max_input is not None or said.price is None:
         raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
     return None
+
+
+def client_limits(settings: Settings) -> ClientLimits:
+    """Limits on the requests and connections of clients."""
+    return ClientLimits(
+        head=settings.max_header_bytes,
+        body=settings.max_request_bytes,
+        keep_alive=settings.client_idle,
+        head_seconds=settings.client_header_seconds,
+        body_seconds=settings.client_body_seconds,
+        silent_seconds=settings.client_silence,
+        connections=settings.client_connections,
+        connections_each=settings.client_connections_each,
+    )

@@ -77,6 +77,24 @@ class Settings(EnvironmentSettings):
     """Groups of those who may ask what others may do (`/v1/access`). With several issuers, each with its own:
     `corp#admins`, by the issuer's name in the `identity` file or its URL.
     """
+    key_makers: CommaSeparated = ()
+    """Groups whose members may make API keys for themselves, over REST and in the console, written as those of
+    `admin_groups`; `*` is everybody with an API key or a token of an issuer. Nobody by default.
+    """
+    made_keys: Path | None = None
+    """File that such keys are kept in, off a cluster. One gateway alone writes it."""
+    made_keys_secret: str = ""
+    """Secret of the release's namespace that such keys are kept in, labelled `fairlead.dev/api-keys: "true"`. It has to
+    be there, and the gateway to have the rights to get, list, watch and patch it.
+    """
+    made_key_days: Annotated[int, Field(ge=1, le=3650)] = 90
+    """Longest life of such a key, in days."""
+    made_keys_each: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Such keys that one principal may have."""
+    gateway_approvals: bool = False
+    """Whether those may approve definitions of servers with `pin: true` over REST and in the console. As for the
+    operator, which puts them in force.
+    """
     public_url: str = ""
     """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
     tls_cert: Path | None = None

@@ -26,13 +26,16 @@ from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.startup import StartupWait, refusal_of
+from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import EventLog
+from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_mcp.host import ChildHost
@@ -89,6 +92,10 @@ class Requests(Protocol):
         """Have the server asked for its lists now."""
         ...
 
+    def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
+        """Have definitions approved that are held back."""
+        ...
+
 
 class RestContext:
     """Gives resources what is served, how a call is made and where heavy work is done."""
@@ -116,6 +123,10 @@ class RestContext:
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
         outputs: ProcessOutputs | None = None,
+        keys: MadeKeys | None = None,
+        pins: PinReader | None = None,
+        moves: TierMoves | None = None,
+        approvals: bool = False,
         recorder: ContextRecorder,
         embedding: EmbeddingConfig | None = None,
         compression: CompressorConfig | None = None,
@@ -131,6 +142,10 @@ class RestContext:
         """Who may give the names of agents and groups."""
         self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
+        self.moves, self.keys = TierMoves() if moves is None else moves, keys
+        """Moves of tools between tiers, and the keys that people make for themselves; None where nobody may."""
+        self.pins, self.approvals = NoPins() if pins is None else pins, approvals
+        """Definitions that are held back, and whether administrators may approve them here."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard
@@ -138,10 +153,8 @@ class RestContext:
         self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
-        self.patience = StartupWait(selection) if patience is None else patience
-        """For servers that start."""
-        self.children = children
-        """Processes of servers, where this process runs them."""
+        self.patience, self.children = StartupWait(selection) if patience is None else patience, children
+        """Wait for servers that start, and their processes where this process runs them."""
         self.worker = WorkerThread()
         self.throttle = throttle
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
@@ -160,17 +173,15 @@ class RestContext:
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
-        self.conversions = Conversions()
-        self.choosers = choosers or Choosers()
-        """Choosers of the tier of an answer, for the worker only."""
+        self.conversions, self.choosers = Conversions(), choosers or Choosers()
+        """Converted definitions, and choosers of the tier of an answer, for the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
         self._configured_windows = windows
         self._windows = (windows(), windows())
         self._live_models = live_models
         self._live: LiveModels | None = None
-        self._routes = routes
-        self._prices = prices
+        self._routes, self._prices = routes, prices
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
@@ -182,8 +193,14 @@ class RestContext:
 
     def administers(self, identity: Identity) -> bool:
         """Whether the principal may see what others may do: an administrator, or anyone without authentication."""
+        if identity.made:
+            return False
         known = (key for key in subjects_of(identity) if key not in identity.doubtful)
         return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
+
+    def makes_keys(self, identity: Identity) -> bool:
+        """Whether the principal may make keys for itself."""
+        return self.keys is not None and self.keys.may(identity, subjects_of(identity))
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:

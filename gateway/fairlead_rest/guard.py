@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.exchange import agent_name
@@ -167,6 +168,12 @@ class RequestGuard:
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Counts unread bytes of a client."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
+
+    def administered(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
+        """Have the audit log say what an admitted request changed of the installation."""
+        if self._auditor is not None:
+            origin = Origin(scope["client"][0], _headers(scope), scope[IDENTITY])
+            self._auditor.administered(origin, action, name, server, what)
 
     def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """The refusal of a request while too many bytes of answers are not read."""

@@ -1,4 +1,6 @@
-"""Decides who may read what servers print: administrators, or programs on this machine without authentication."""
+"""Decides who may read what servers print, and what of them is held back: administrators, or programs on this machine
+without authentication.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from fairlead_rest.problems import FORBIDDEN, Problem
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
-def admit(context: RestContext, request: Request, identity: Identity) -> None:
-    """Raises Problem for those who may not read what servers print."""
+def admit(context: RestContext, request: Request, identity: Identity, what: str = "what servers print is") -> None:
+    """Raises Problem for those who may not read what servers print, or `what` else administrators are shown."""
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, "what servers print is shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+        raise Problem(FORBIDDEN, f"{what} shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
     if context.guard.identities.open and not is_here(request):
         raise Problem(
             FORBIDDEN,
-            "what servers print is shown to programs on the gateway's own machine, unless it asks who somebody is and "
-            "they are in FAIRLEAD_ADMIN_GROUPS",
+            f"{what} shown to programs on the gateway's own machine, unless it asks who somebody is and they are in "
+            "FAIRLEAD_ADMIN_GROUPS",
         )
 
 

@@ -36,6 +36,10 @@ UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
 NOT_KEPT: Final = "NOT_KEPT"
 METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
+NOT_HELD: Final = "NOT_HELD"
+REFUSED: Final = "REFUSED"
+UNKNOWN_KEY: Final = "UNKNOWN_KEY"
+UNREADABLE: Final = "UNREADABLE"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
 FORBIDDEN_HOST: Final = "FORBIDDEN_HOST"
@@ -59,6 +63,9 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
     NOT_DISCOVERED: (409, "This server is not asked for its tools"),
     NOT_KEPT: (409, "This gateway does not keep it"),
+    UNKNOWN_KEY: (404, "There is no such key"),
+    REFUSED: (409, "No key was made"),
+    NOT_HELD: (409, "It is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
@@ -69,6 +76,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     BUSY: (503, "The credential cannot be checked now"),
     STARTING: (503, "The server starts"),
     CONNECTION_LOST: (503, "The server cannot be reached"),
+    UNREADABLE: (503, "It cannot be read now"),
     OVERLOADED: (503, "Too many answers are not read"),
 }
 """Code to status and title."""

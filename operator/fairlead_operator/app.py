@@ -181,6 +181,7 @@ class _Leadership:
             ControllerOptions(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
             default_action=settings.default_action,
             default_tier=settings.default_tier,
+            gateway_approvals=settings.gateway_approvals,
             environment=settings.environment,
             now=wiring.now,
             monotonic=wiring.monotonic,

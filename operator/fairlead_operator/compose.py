@@ -21,6 +21,8 @@ from fairlead_operator.controller import Controller, ControllerOptions, Controll
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.timekeeper import Timekeeper
+from fairlead_operator.pinning.asked import AskedApprovals
+from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.publish.servers import ServerEntries
@@ -37,6 +39,8 @@ class InstallationOptions:
     rhythm: ControllerOptions = field(default_factory=ControllerOptions)
     default_action: str = "Allow"
     default_tier: str = ""
+    gateway_approvals: bool = False
+    """Whether administrators of gateways may approve definitions that are held back."""
     environment: str = ""
     """Name that figures of probes are kept under; empty: that of the platform."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -98,6 +102,7 @@ def composed(
         reconciler.floors.exist([tier.name for tier in rules.tiers])
         policies.compiled(rules)
 
+    approvals = AskedApprovals()
     reconciler = Reconciler(
         world.platform,
         world.documents,
@@ -108,7 +113,7 @@ def composed(
         entered=entries.put,
         prober=prober,
         figures=timekeeper.figures,
-        held_back=telemetry.hold_back,
+        definitions=PinnedDefinitions(world.documents, telemetry.hold_back, it.now, approvals),
         tools_changed=telemetry.tools_changed,
         options=it.options,
         now=it.now,
@@ -121,6 +126,8 @@ def composed(
         timekeeper.take(report)
         for namespace, name in report.refresh:
             reconciler.refresh(ServerKey(namespace, name))
+        for key in approvals.take(report.approvals) if it.gateway_approvals else ():
+            queue.add(key)
         for doubt in report.doubts:
             reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
 

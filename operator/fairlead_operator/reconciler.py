@@ -35,7 +35,7 @@ from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, unti
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
-from fairlead_operator.pinning.definitions import Counted, PinnedDefinitions, uncounted
+from fairlead_operator.pinning.definitions import PinnedDefinitions, uncounted
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
     ConditionVerdict,
@@ -116,7 +116,7 @@ class Reconciler:
         entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
-        held_back: Counted = uncounted,
+        definitions: PinnedDefinitions | None = None,
         tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
         options: ReconcilerOptions | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -141,7 +141,7 @@ class Reconciler:
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now, tools_changed)
-        self._definitions = PinnedDefinitions(documents, held_back, now)
+        self._definitions = definitions or PinnedDefinitions(documents, uncounted, now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:

@@ -72,6 +72,9 @@ class Settings(EnvironmentSettings):
     Pod Security Standard "restricted", or `Any`, which allows `spec.unrestrictedPodTemplate` too."""
     any_pod_templates_in: CommaSeparated = ()
     """Namespaces whose servers may set any field all the same."""
+    gateway_approvals: bool = False
+    """Whether administrators of gateways may approve definitions that are held back, over REST and in the console. As
+    for the gateways."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
     interval_floor: float = 10.0

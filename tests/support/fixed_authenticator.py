@@ -13,8 +13,9 @@ class Names:
     kind: Kind = "apiKey"
     keeps = float("inf")
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, groups: frozenset[str] = frozenset()) -> None:
         self.names = set(names)
+        self._groups = groups
         self._revoked: Revoked = lambda concerns: None
 
     def wants(self, token: str) -> bool:
@@ -25,7 +26,7 @@ class Names:
 
     async def look_up(self, token: str) -> Verdict:
         if token in self.names:
-            return Identity(kind="apiKey", principal=f"name:{token}", agent=token)
+            return Identity(kind="apiKey", principal=f"name:{token}", agent=token, groups=self._groups)
         return UNKNOWN_TOKEN
 
     async def start(self, revoked: Revoked) -> None:

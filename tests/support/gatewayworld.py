@@ -19,11 +19,13 @@ from typing import Any, Protocol, Self, cast
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Endpoint, HttpEndpoint, Limits, ToolEntry
-from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, catalog_name, encode, state_name
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, catalog_name, encode, pins_name, state_name
+from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.settings import Settings
@@ -81,6 +83,8 @@ def publish(directory: Path, *documents: Document) -> None:
 def _name(document: Document) -> str:
     if isinstance(document, Catalog):
         return catalog_name(document.key)
+    if isinstance(document, Pins):
+        return pins_name(document.key)
     if isinstance(document, State):
         return state_name(document.shard)
     return SERVERS_NAME if isinstance(document, Servers) else RULES_NAME
@@ -126,6 +130,7 @@ async def running(
         Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
         source=DirectorySource(directory, nudge=nudge),
         credentials=DirectoryCredentials(folder / "credentials"),
+        pins=DirectoryPins(directory),
         **wiring,
     )
     await gateway.start()

@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubePins, KubeSource
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.identity.setup import trusted
@@ -44,6 +44,7 @@ async def gateway_on(
             trust=trusted(set_up, kube),
             source=KubeSource(kube, namespace, hold=hold),
             credentials=KubeCredentials(kube, namespace, set_up.credentials),
+            pins=KubePins(kube, namespace),
             resolve=resolve_by_dns if resolve is None else resolve,
             models=models if isinstance(models, ConfiguredModels) else ConfiguredModels(models),
         )

@@ -193,6 +193,8 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     """Entries of `skills/list` by the URI of their `SKILL.md` (SEP-2640)."""
     pinned: bool = False
     """Whether only what was approved may be served: files of skills are compared with the digests in their entries."""
+    held: int = 0
+    """Definitions that are held back until they are approved. Not part of the content: nobody is shown them."""
     announced: dict[str, str] = msgspec.field(default_factory=dict)
     """Lists ("tools", "prompts", "resources") to the time, RFC 3339, when the server last announced that they have
     changed: its clients are notified then, whether or not the definitions are others.
@@ -251,7 +253,10 @@ def list_hash(catalog: Catalog) -> str:
 
 
 def same_content(one: Catalog, other: Catalog) -> bool:
-    """Whether two catalogs say the same, the times of their making and of their last refresh aside."""
-    return msgspec.structs.replace(one, updated_at="", refreshed=None) == msgspec.structs.replace(
-        other, updated_at="", refreshed=None
-    )
+    """Whether two catalogs say the same, aside from when they were made and last refreshed, and what is held back."""
+    return content(one) == content(other)
+
+
+def content(catalog: Catalog) -> Catalog:
+    """The catalog without what does not count as a change of it."""
+    return msgspec.structs.replace(catalog, updated_at="", refreshed=None, held=0)

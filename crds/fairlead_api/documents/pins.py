@@ -1,7 +1,7 @@
 """The pins document: what of a server with `pin: true` is approved, and what is held back until it is.
 
-Written by the operator, one per pinned McpServer, beside its catalog; read by the operator after a restart and by
-`fairlead diff`. A gateway never reads it: what is held back is in no document that it serves from.
+Written by the operator, one per pinned McpServer, beside its catalog; read by the operator after a restart, by
+`fairlead diff`, and by a gateway for administrators who ask what is held back. No gateway serves tools from it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
     def place(self) -> tuple[Sort, str]:
         """Sort and name; a definition replaces the approved one of the same place."""
         return self.sort, self.name
+
+    @property
+    def approval(self) -> str:
+        """Hash that lets through this definition in these bytes, whatever else is held back; never a `held_hash`."""
+        return sha256_of_set((f"alone {self.sort} {definition_hash(self.definition)} {self.name}",))
 
 
 class GivenApproval(DocumentStruct, kw_only=True, frozen=True):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, printable
 from fairlead_cli.pinning.holding import PinLocation
+from fairlead_tools.definitions.difference import decoded, unified
+from fairlead_tools.definitions.scan import scan
 
 LOOK_SECONDS: Final = 0.25
 
@@ -38,10 +37,17 @@ def run_diff(place: PinLocation, server: str, output: Output) -> None:
     print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
 
 
-def run_approve(place: PinLocation, server: str, yes: bool, wait: float, output: Output) -> None:
-    """Approve what is held back now, after asking. Raises Failure."""
+def run_approve(
+    place: PinLocation, server: str, yes: bool, wait: float, output: Output, wanted: str | None = None
+) -> None:
+    """Approve what is held back now, after asking; with the hash `wanted` that alone: everything, or one definition, as
+    it was when somebody was shown it. Raises Failure.
+    """
     pins = _of(place, server)
     as_json = output is Output.json
+    if wanted is not None:
+        _approve_exactly(place, pins, wanted, wait, output)
+        return
     if as_json and not yes:
         raise Failure(
             "nobody is asked where JSON is printed: look at `fairlead diff`, then give --yes", code=USED_WRONGLY
@@ -58,22 +64,33 @@ def run_approve(place: PinLocation, server: str, yes: bool, wait: float, output:
             raise Failure("nobody can be asked here: look at the changes above, then give --yes", code=USED_WRONGLY)
         if input(f"\nPut these {len(pins.held)} definitions in force ({pins.held_hash[:12]}…)? [y/N] ").lower() != "y":
             raise Failure("nothing was approved")
-    place.approve(pins.key, pins.held_hash)
-    if as_json:
-        outcome = _outcome(place, pins, wait)
-        print_json({"server": str(pins.key), "approved": pins.held_hash, "outcome": outcome})
+    _approve(place, pins, pins.held_hash, wait, output)
+
+
+def _approve_exactly(place: PinLocation, pins: Pins, wanted: str, wait: float, output: Output) -> None:
+    """Approve without a question: a user who names a hash has seen what it stands for. Raises Failure."""
+    if wanted not in {pins.held_hash, *(one.approval for one in pins.held)} - {""}:
+        raise Failure(f"nothing of {pins.key} that is held back now has that hash: see `fairlead diff {pins.key}`")
+    _approve(place, pins, wanted, wait, output)
+
+
+def _approve(place: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
+    place.approve(pins.key, approval)
+    if output is Output.json:
+        outcome = _outcome(place, pins, approval, wait)
+        print_json({"server": str(pins.key), "approved": approval, "outcome": outcome})
     else:
-        print(f"{pins.key}: approved {pins.held_hash}")
-        print(_outcome(place, pins, wait))
+        print(f"{pins.key}: approved {approval}")
+        print(_outcome(place, pins, approval, wait))
 
 
-def _outcome(place: PinLocation, before: Pins, seconds: float) -> str:
+def _outcome(place: PinLocation, before: Pins, approval: str, seconds: float) -> str:
     end = time.monotonic() + seconds
     while (now := place.pins().get(before.key)) is not None and now.held_hash == before.held_hash:
         if time.monotonic() > end:
             return "The operator has not seen it yet; it takes effect with the server's next answer."
         time.sleep(LOOK_SECONDS)
-    if now is not None and now.held:
+    if now is not None and now.held and approval == before.held_hash:
         return "Meanwhile the server has changed again; what came after is still held back: fairlead diff shows it."
     return "In force."
 
@@ -102,15 +119,14 @@ def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
             "kind": one.sort,
             "name": one.name,
             "change": "changed" if old else "new",
-            "before": _decoded(old.definition) if old else None,
-            "after": _decoded(one.definition),
+            "hash": one.approval,
+            "before": decoded(old.definition) if old else None,
+            "after": decoded(one.definition),
             "suspicious": _findings(one),
         }
 
 
 def _findings(one: Pinned) -> list[str]:
-    with needs("operator"):
-        from fairlead_operator.pinning.scan import scan
     return [str(finding) for finding in scan([one])]
 
 
@@ -131,49 +147,3 @@ def _show_history(pins: Pins) -> None:
         by = f" by {printable(one.by)}" if one.by else ""
         what = "1 definition" if one.definitions == 1 else f"{one.definitions} definitions"
         print(f"  approved {one.at}{by}: {what} ({one.hash[:12]}…)")
-
-
-def unified(before: Raw | None, after: Raw) -> list[str]:
-    """The members that differ, as a unified diff of their JSON; whatever cannot be seen is shown as an escape."""
-    old, new = _members(before), _members(after)
-    lines: list[str] = []
-    for member in [*new, *(member for member in old if member not in new)]:
-        if (said := old.get(member, [])) != (says := new.get(member, [])):
-            lines.append(f"@@ {member} @@" if member else "@@")
-            lines += [*difflib.unified_diff(said, says, lineterm="", n=2)][3:] if said and says else [
-                *(f"-{line}" for line in said), *(f"+{line}" for line in says)
-            ]  # fmt: skip
-    if not lines and before is not None:
-        lines = ["@@ the same members, written otherwise @@", f"-{_raw(before)}", f"+{_raw(after)}"]
-    return lines
-
-
-def _members(definition: Raw | None) -> dict[str, list[str]]:
-    if definition is None:
-        return {}
-    value = _decoded(definition)
-    if isinstance(value, dict):
-        return {str(member): _lines(inside) for member, inside in value.items()}
-    return {"": _lines(value)}
-
-
-def _lines(value: Any) -> list[str]:
-    """A text line by line, anything else as JSON."""
-    if isinstance(value, str):
-        return [_visible(line) for line in value.split("\n")]
-    return [_visible(line) for line in json.dumps(value, indent=2, ensure_ascii=False).split("\n")]
-
-
-def _visible(line: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def _raw(definition: Raw) -> str:
-    return _visible(bytes(definition).decode("utf-8", "backslashreplace"))
-
-
-def _decoded(definition: Raw) -> Any:
-    try:
-        return msgspec.json.decode(definition)
-    except (msgspec.MsgspecError, RecursionError):
-        return _raw(definition)

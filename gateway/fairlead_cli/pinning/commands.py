@@ -41,6 +41,10 @@ def diff(
 def approve(
     server: ServerArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    exactly: Annotated[
+        str | None,
+        typer.Option("--hash", metavar="HASH", help="Approve what has this hash, as the console or --json shows it."),
+    ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is in force.")] = 15.0,
     state_dir: _StateDir = None,
     kubeconfig: _Kubeconfig = None,
@@ -58,4 +62,4 @@ def approve(
     from fairlead_cli.pinning.approving import run_approve
     from fairlead_cli.pinning.holding import place_for
 
-    run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait, output)
+    run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait, output, exactly)

@@ -39,11 +39,13 @@ from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
+from fairlead_gateway.identity.made_keys import EVERYBODY
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
@@ -253,6 +255,8 @@ def _gateway(
             tools=options.tools or None,
             routes=options.routes,
             environment="local",
+            gateway_approvals=True,
+            **_made_keys(os.environ, where),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
         custom = load(settings.tools)
@@ -267,10 +271,18 @@ def _gateway(
             outputs=outputs,
             heap=Heap(),
             console_token=console_token,
+            pins=DirectoryPins(where.documents),
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     return made, custom
+
+
+def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
+    """Settings of keys that people make for themselves: here everybody may who shows a key, unless it is set."""
+    if "FAIRLEAD_KEY_MAKERS" in environ or not {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys():
+        return {}
+    return {"key_makers": (EVERYBODY,), "made_keys": where.documents.parent / "made-keys.json"}
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:

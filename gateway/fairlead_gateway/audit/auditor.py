@@ -122,6 +122,17 @@ class Auditor:
             )
         )  # fmt: skip
 
+    def administered(self, asked: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str) -> None:
+        """Somebody changed something of the installation: a line at every level. `name` is the name or the hash of what
+        is changed, `what` describes it.
+        """
+        self.writer.put(
+            AuditEntry(
+                self._now(), ALLOWED, asked.identity, asked.address, action, name[:MAX_NAME], server,
+                reason=what[:MAX_NAME], traceparent=asked.headers.get(TRACEPARENT, b""), administers=True,
+            )
+        )  # fmt: skip
+
     def turned_away(self, asked: AuditedRequest, status: int, reason: str) -> None:
         """A request without a credential, or with one that does not do."""
         self.writer.put(

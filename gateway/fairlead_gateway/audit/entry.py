@@ -67,12 +67,16 @@ class AuditEntry(msgspec.Struct, gc=False):
     """HTTP status, where the request was turned away before it became an operation."""
     model: ModelUse | None = None
     """Where a model was asked."""
+    administers: bool = False
+    """Whether it changes something of the installation: `method` says what, `tool` of which name."""
     span: SpanIds | None = None
     """Span of the call, where it is exported."""
 
     @property
-    def event(self) -> Literal["call", "model", "request"]:
-        """Kind of the entry: a call, a request to models, or a request that was turned away."""
+    def event(self) -> Literal["call", "model", "request", "admin"]:
+        """Kind of the entry: a call, a request to models, one that was turned away, or a change of the installation."""
+        if self.administers:
+            return "admin"
         return "request" if self.status else "call" if self.model is None else "model"
 
     @property

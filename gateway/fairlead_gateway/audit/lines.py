@@ -49,9 +49,9 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["reason"] = entry.reason
     if entry.status:
         members["status"] = entry.status
-    else:
+    elif not entry.administers:
         members["durationMs"] = round(entry.seconds * 1000, 3)
-    if entry.model is None and not entry.status:
+    if entry.model is None and not entry.status and not entry.administers:
         members["argumentsBytes"] = entry.arguments_bytes
         members["resultBytes"] = entry.result_bytes
     trace = place_of(entry)

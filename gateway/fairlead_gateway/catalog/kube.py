@@ -20,9 +20,18 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
-from fairlead_api.documents.codec import RULES_NAME, SERVED
+from fairlead_api.documents.codec import RULES_NAME, SERVED, pins_name
+from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.store import Blob, Change, DocumentAssembler
-from fairlead_api.meta import ANNOTATION_WITHDRAWN, LABEL_DOCUMENT
+from fairlead_api.meta import (
+    ANNOTATION_WITHDRAWN,
+    LABEL_DOCUMENT,
+    LABEL_NAME,
+    LABEL_NAMESPACE,
+    ServerKey,
+    label_value,
+)
+from fairlead_gateway.catalog.pins import PinsUnreadable, pins_in
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.core.credentials import CredentialUnreadable
 from fairlead_kube.client import Kube
@@ -40,6 +49,8 @@ HOLD_SECONDS: Final = 30.0
 """How long a document is served that is gone and was not withdrawn: longer than another operator needs to take over."""
 API_SECONDS: Final = 1.5
 """Bound on reading a credential from the API server; the registry gives up half a second later."""
+PINS_SECONDS: Final = 5.0
+"""Bound on reading what is pinned of a server."""
 IN_THREAD: Final = 64 << 10
 """Blobs above this many bytes are unpacked in a thread."""
 
@@ -143,6 +154,28 @@ class _DocumentStore:
         if size <= IN_THREAD:
             return self._assembler.put(blob)
         return await asyncio.to_thread(self._assembler.put, blob)
+
+
+class KubePins:
+    """Pins in the ConfigMaps of a release, listed for one server when somebody asks. A `PinReader`."""
+
+    def __init__(self, kube: Kube, namespace: str) -> None:
+        self._kube = kube
+        self._namespace = namespace
+
+    async def read(self, key: ServerKey) -> Pins | None:
+        """Implements PinReader."""
+        labels = {LABEL_DOCUMENT: PINS, LABEL_NAMESPACE: label_value(key.namespace), LABEL_NAME: label_value(key.name)}
+        selector = ",".join(f"{name}={value}" for name, value in labels.items())
+        try:
+            async with asyncio.timeout(PINS_SECONDS):
+                items, _ = await self._kube.list(Scope(CONFIG_MAPS, ConfigMap, self._namespace, selector))
+        except (ApiError, TimeoutError) as error:
+            raise PinsUnreadable(str(error) or f"{self._kube.host} does not answer") from error
+        assembler = DocumentAssembler()
+        await asyncio.to_thread(assembler.replace, [blob_of(item) for item in items])
+        data = assembler.documents.get(pins_name(key))
+        return None if data is None else await asyncio.to_thread(pins_in, data, key)
 
 
 class KubeCredentials:

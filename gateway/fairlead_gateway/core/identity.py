@@ -48,6 +48,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     service_account: ServiceAccount | None = None
     claims: Mapping[str, Any] = MappingProxyType({})
     """Claims of a JWT, unchanged."""
+    made: bool = False
+    """Whether the credential is a key that the principal made at a gateway: it administers nothing."""
     credential: str = ""
     """Which one it was, for logs and revocations; no secret. Of an API key its id, of a JWT issuer and key."""
     expires_at: float = float("inf")

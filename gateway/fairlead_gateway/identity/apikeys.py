@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from fairlead_api.policies.subjects import API_KEYS, Key
 from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyRecord, digest, id_of
+from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyMaker, KeyRecord, digest, id_of
 from fairlead_gateway.identity.names import Issuers, keys_of_names
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 
@@ -65,6 +65,8 @@ class ApiKeys:
             return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
+        if record.maker is not None:
+            return self._made(record, record.maker)
         return Identity(
             kind=self.kind,
             principal=f"key:{record.agent}",
@@ -75,6 +77,28 @@ class ApiKeys:
             credential=record.id,
             expires_at=record.expires_at,
         )
+
+    def _made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
+        """The maker under another credential, as long as the one that it made the key with is good."""
+        agent = record.agent or None
+        if maker.kind == "jwt":
+            doubtful = self._known.of_token(agent, record.groups)
+        else:
+            parent = self._records.get(maker.credential)
+            if parent is None:
+                return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
+            if parent.maker is not None or not _is_same(parent, record) or parent.expires_at <= self._now():
+                return UNKNOWN_KEY
+            doubtful = self._known.of_api_key(record.groups)
+        return Identity(
+            kind=self.kind, principal=maker.principal, agent=agent, groups=frozenset(record.groups),
+            issuers=maker.issuers, doubtful=doubtful, scopes=frozenset(maker.scopes), claims=maker.claims, made=True,
+            credential=record.id, expires_at=self._end(record, maker),
+        )  # fmt: skip
+
+    def _end(self, record: KeyRecord, maker: KeyMaker) -> float:
+        parent = self._records.get(maker.credential)
+        return record.expires_at if parent is None else min(record.expires_at, parent.expires_at)
 
     async def look_up(self, token: str) -> Verdict:
         return self.check(token) or UNKNOWN_KEY
@@ -111,14 +135,29 @@ class ApiKeys:
                     log.error("The API key %s of %s has the id of another and is not taken", record.id, place.name)
         self._records = records
         self._names = frozenset(
-            key for record in records.values() for key in keys_of_names(record.agent, record.groups)
+            key
+            for record in records.values()
+            if record.maker is None  # a made one has its maker's names, by the maker's issuer
+            for key in keys_of_names(record.agent, record.groups)
         )
         gone = {ident for ident, record in before.items() if records.get(ident) != record}
+        made = [(record.id, record.maker.credential) for record in before.values() if record.maker is not None]
+        gone |= {ident for ident, parent in made if parent in gone}
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
         moved = names ^ self._names
         if moved or not complete:  # such a name in a token is another's now, or its own again
-            self._revoke(lambda identity: identity.kind == "jwt" and (not complete or _has(identity, moved)))
+            self._revoke(lambda identity: _of_token(identity) and (not complete or _has(identity, moved)))
+
+
+def _is_same(parent: KeyRecord, made: KeyRecord) -> bool:
+    """Whether a key still gives the names that one made with it has."""
+    return parent.agent == made.agent and frozenset(parent.groups) == frozenset(made.groups)
+
+
+def _of_token(identity: Identity) -> bool:
+    """Whether its names may be an issuer's of tokens: a key that was made with one has them too."""
+    return identity.kind == "jwt" or identity.made
 
 
 def _has(identity: Identity, names: frozenset[Key]) -> bool:

@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -25,6 +25,21 @@ MEMBER: Final = "keys.json"
 LABEL: Final = "fairlead.dev/api-keys"
 """With the value `true`, of such a Secret."""
 _KEY: Final = re.compile(r"flk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+
+
+class KeyMaker(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """Principal that made a key for itself, as it was then. The key stands for it."""
+
+    principal: str
+    kind: Literal["apiKey", "jwt"]
+    """Kind of the credential that it made the key with."""
+    issuers: tuple[str, ...]
+    name: str
+    """Name that it gave the key."""
+    scopes: tuple[str, ...] = ()
+    claims: dict[str, Any] = {}
+    credential: str = ""
+    """Id of the API key that it made this with: this one ends with it."""
 
 
 class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -38,6 +53,8 @@ class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     created: str = ""
     """RFC 3339; so is `expires`, after which it is refused."""
     expires: str = ""
+    maker: KeyMaker | None = None
+    """Principal that made it at a gateway; None for a key that an operator made."""
 
     @property
     def expires_at(self) -> float:

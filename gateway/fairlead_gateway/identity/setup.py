@@ -15,6 +15,7 @@ from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.console_client import ConsoleSignIn, console_client
 from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument
+from fairlead_gateway.identity.made_keys import EVERYBODY, FileKeyStore, KeyStore, MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.settings import Settings
 
@@ -38,6 +39,8 @@ class Trust(msgspec.Struct, frozen=True):
     """Who may give the names of agents and groups."""
     sign_in: ConsoleSignIn | None = None
     """How people sign in to the console by OpenID Connect."""
+    made: MadeKeys | None = None
+    """Keys that people make for themselves; None where nobody may."""
 
 
 def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
@@ -63,7 +66,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
-    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in)
+    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in, _made_keys(settings, kube, names))
 
 
 def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | None:
@@ -86,12 +89,39 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
         from fairlead_gateway.identity.keysecret import KeySecret
 
         places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
+    if settings.key_makers and settings.made_keys is not None:
+        places.append(KeyFile(settings.made_keys))
+    elif settings.key_makers and settings.made_keys_secret and kube is not None:
+        from fairlead_gateway.identity.keysecret import KeySecret
+
+        places.append(KeySecret(kube, settings.release_namespace, settings.made_keys_secret))
     if not places:
         return None
     keys = ApiKeys(places, time.time, names)
     for name, document in loaded.items():
         keys.told(name, document)  # the first request may come before the file is read again
     return keys
+
+
+def _made_keys(settings: Settings, kube: Kube | None, names: Issuers) -> MadeKeys | None:
+    """Raises BadSetting."""
+    if not settings.key_makers:
+        return None
+    store: KeyStore
+    if settings.made_keys is not None:
+        store = FileKeyStore(settings.made_keys)
+    elif settings.made_keys_secret and kube is not None:
+        from fairlead_gateway.identity.keysecret import SecretKeyStore
+
+        store = SecretKeyStore(kube, settings.release_namespace, settings.made_keys_secret)
+    else:
+        raise BadSetting(
+            "FAIRLEAD_KEY_MAKERS: there is no place for keys: name a file with FAIRLEAD_MADE_KEYS, or on a cluster a "
+            "Secret with FAIRLEAD_MADE_KEYS_SECRET"
+        )
+    groups = names.groups("FAIRLEAD_KEY_MAKERS", (name for name in settings.key_makers if name != EVERYBODY))
+    everybody = EVERYBODY in settings.key_makers
+    return MadeKeys(store, groups, everybody=everybody, days=settings.made_key_days, each=settings.made_keys_each)
 
 
 def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Tokens | None:

@@ -14,12 +14,12 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
-from fairlead_api.reports import Doubt, Report, ToolAttempts
+from fairlead_api.reports import AskedApproval, Doubt, Report, ToolAttempts
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import happened
 
 MOST_KEPT: Final = 1000
-"""Requests and doubts that wait to be fetched."""
+"""Requests, doubts and approvals that wait to be fetched."""
 DOUBT_SECONDS: Final = 1.0
 """Between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05
@@ -46,7 +46,7 @@ class Outbox:
         self._clock = clock
         self._wall = wall
         self._replica = secrets.token_hex(8)
-        self._news: deque[tuple[int, ServerKey | Doubt]] = deque(maxlen=MOST_KEPT)
+        self._news: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
         self._number = 0
         self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
@@ -57,6 +57,10 @@ class Outbox:
     def ask_refresh(self, server: ServerKey) -> None:
         """Somebody wants the lists of a server asked for now."""
         self._tell(server)
+
+    def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
+        """An administrator approves what has that hash of a server's definitions that are held back."""
+        self._tell(AskedApproval(server.namespace, server.name, approval, by))
 
     def server_lost(self, server: ServerKey, reason: str) -> None:
         """A call could not reach a server; the operator has a look. Many calls at once are one doubt."""
@@ -102,10 +106,11 @@ class Outbox:
             tools=tools,
             refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
             doubts=tuple(item for item in fresh if isinstance(item, Doubt)),
+            approvals=tuple(item for item in fresh if isinstance(item, AskedApproval)),
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
         )
 
-    def _tell(self, item: ServerKey | Doubt) -> None:
+    def _tell(self, item: ServerKey | Doubt | AskedApproval) -> None:
         self._number += 1
         self._news.append((self._number, item))
         self._wake()

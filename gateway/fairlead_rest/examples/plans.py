@@ -6,6 +6,35 @@ from typing import Any, Final
 
 from fairlead_rest.examples.tools import OFFER
 
+TIER_MOVES: Final[dict[str, Any]] = {
+    "a tool that became slow, and fast again": {
+        "since": "2026-01-31T08:00:00.000+00:00",
+        "until": "2026-01-31T09:10:00.000+00:00",
+        "total": 2,
+        "moves": [
+            {
+                "at": "2026-01-31T09:04:11.250+00:00",
+                "tool": "demo__forecast",
+                "server": "default/demo",
+                "left": [],
+                "entered": ["fast"],
+                "before": "standard",
+                "after": "fast",
+                "reason": "fits p95=212ms tier=500ms late=0/5 hides-at=5 points=0/30",
+            },
+            {
+                "at": "2026-01-31T09:00:00.120+00:00",
+                "tool": "demo__forecast",
+                "server": "default/demo",
+                "left": ["fast"],
+                "entered": [],
+                "before": "fast",
+                "after": "standard",
+                "reason": "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time",
+            },
+        ],
+    }
+}
 TIERS: Final[dict[str, Any]] = {
     "the first tiers": {
         "tiers": [

@@ -19,7 +19,6 @@ from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
 from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_formats.names import did_you_mean
 from fairlead_gateway.core.ports import CLOSED
 from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.compiled_catalog import server_info
@@ -28,15 +27,14 @@ from fairlead_mcp.capabilities import extensions
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
+from fairlead_rest.known_servers import existing, server_called
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
+from fairlead_rest.problems import NOT_DISCOVERED, Problem
 from fairlead_rest.process_facts import ProcessFacts, resident, running
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 
-MOST_KNOWN: Final = 100
-"""Servers that a problem names."""
 _UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
 """In place of a failure, which may quote the server's standard error."""
 _OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
@@ -105,6 +103,8 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """The line of its standard error that says most."""
     rss_bytes: int | UnsetType = UNSET
     """Resident memory of its process and of all that this started."""
+    held: int | UnsetType = UNSET
+    """Definitions of a server with `pin: true` that wait for an approval; absent for none."""
 
 
 class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
@@ -164,13 +164,6 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-class KnownServer(msgspec.Struct, frozen=True):
-    """Server that a subject may see, whether it ever answered or not."""
-
-    key: ServerKey
-    prefix: str | None
-
-
 class AdminFacts(msgspec.Struct, frozen=True):
     """Facts about servers that only administrators read."""
 
@@ -185,37 +178,10 @@ def _inside(context: RestContext, request: Request, seen: SubjectCatalog, server
     return AdminFacts(True, running(context.children, servers))
 
 
-def existing(seen: SubjectCatalog) -> list[KnownServer]:
-    """Servers that a subject may see, by namespace and name."""
-    ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
-    return sorted(
-        [*ready, *(KnownServer(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key")
-    )
-
-
 def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:
     """The documents of all of them. Not in the loop."""
     sizes = resident(inside.running)
     return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))])
-
-
-def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
-    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
-    servers = existing(seen)
-    for server in servers:
-        if str(server.key) == name:
-            return server
-    plain = name.removeprefix("mcp.")
-    found = [each for each in servers if plain in (each.key.name, each.prefix)]
-    if len(found) == 1:
-        return found[0]
-    known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
-    if found:
-        detail = f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
-        raise Problem(UNKNOWN_SERVER, detail, known=known)
-    near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
-    hint = "" if near is None else f". Did you mean {near}?"
-    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
 
 
 def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:
@@ -252,7 +218,10 @@ def _document(
         last_words=UNSET if process is None or not process.last_words else process.last_words,
         rss_bytes=sizes.get(key, UNSET),
     )
-    return shown if server is None else _with_tools(shown, server, seen)
+    if server is None:
+        return shown
+    held = server.catalog.held if inside.told else 0
+    return msgspec.structs.replace(_with_tools(shown, server, seen), held=held or UNSET)
 
 
 def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> ServerDocument:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
+from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
 """Characters of a name: what `spec.tools[].name` takes, so that every tool can be configured."""
@@ -29,8 +30,6 @@ DEFINITION_LIMIT: Final = 256 << 10
 of a merged endpoint would have to take it in with each list."""
 SHOWN_NAMES: Final = 5
 """Definitions that a message names for each thing that is wrong."""
-_SHOWN: Final = 60
-"""Characters of a foreign name in a message."""
 _USUAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """MCP 2026-07-28, tools, names (SEP-986): what a name SHOULD be."""
 
@@ -260,12 +259,6 @@ def _called(raw: Raw, number: int) -> str:
 
 def _numbered(number: int) -> str:
     return f"no. {number}"
-
-
-def fit(text: str, limit: int = _SHOWN) -> str:
-    """A foreign text on one line of a message: what cannot be printed is written as an escape."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _words(error: Exception) -> str:

@@ -109,7 +109,7 @@ class LocalOperator:
         world = World(
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
-        decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier)
+        decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier, gateway_approvals=True)
         self.controller = composed(world, decided, telemetry=telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)

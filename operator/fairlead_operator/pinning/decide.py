@@ -13,9 +13,9 @@ from msgspec import Raw
 from fairlead_api.documents.pins import Pinned, Sort, held_hash
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_operator.discovery.judging import fit
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Announcement, ConditionVerdict
+from fairlead_tools.definitions.printable import fit
 
 SHOWN: Final = 5
 """Definitions that a message names."""
@@ -32,20 +32,31 @@ class PinDecision:
     in_force: tuple[Pinned, ...]
     newly_approved: int = 0
     approval: str = ""
-    """Hash of what was just let through."""
+    """Hash of what was just let through: of everything that was held back, or of the definitions that were named."""
+    used: tuple[str, ...] = ()
+    """Approvals that let something through."""
 
 
 def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
     """`now` is what the server lists, `approvals` are the hashes that somebody approves.
 
-    An approval lets through what was held back when its hash was shown, to the byte, or nothing at all.
+    An approval lets through what was held back when its hash was shown, to the byte, or nothing at all: everything, or
+    one definition alone.
     """
     known = {one.place: one for one in approved}
     held = tuple(one for one in now if not _same(one, known.get(one.place)))
-    if held and (hash_ := held_hash(held)) in approvals:
-        return PinDecision(now, (), now, len(held), hash_)
+    given = {approval for approval in approvals if approval}
+    if held and given and (hash_ := held_hash(held)) in given:
+        return PinDecision(now, (), now, len(held), hash_, (hash_,))
+    named = tuple(one for one in held if one.approval in given) if given else ()
+    if named:
+        known.update((one.place, one) for one in named)
+        held = tuple(one for one in held if one not in named)
     in_force = tuple(known[one.place] for one in now if one.place in known)
-    return PinDecision(approved, held, in_force)
+    used = tuple(one.approval for one in named)
+    return PinDecision(
+        tuple(known.values()), held, in_force, len(named), used[0] if len(used) == 1 else held_hash(named), used
+    )
 
 
 def _same(one: Pinned, other: Pinned | None) -> bool:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, pins_name
 from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, listed
@@ -24,10 +26,12 @@ from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.discovery.looking import remembered
-from fairlead_operator.pinning import decide, scan
+from fairlead_operator.pinning import cleanness, decide
+from fairlead_operator.pinning.asked import AskedApprovals
 from fairlead_operator.pinning.decide import PinDecision
 from fairlead_operator.ports import Announcement, ConditionVerdict, Documents
 from fairlead_operator.publish.catalogs import labels_for
+from fairlead_tools.definitions.scan import Finding, scan
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +59,18 @@ class _Scanned:
     """Findings in a listing of that hash."""
 
     hash: str
-    findings: tuple[scan.Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class PinnedDefinitions:
     """Pinned and served definitions of all servers."""
 
-    def __init__(self, documents: Documents, counted: Counted, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, documents: Documents, counted: Counted, now: Callable[[], datetime], asked: AskedApprovals | None = None
+    ) -> None:
+        """`asked` has the approvals of administrators of gateways, where these count."""
         self._documents = documents
+        self._asked = AskedApprovals() if asked is None else asked
         self._now = now
         self._counted = counted
         self._pins: dict[ServerKey, Pins] = {}
@@ -94,18 +102,20 @@ class PinnedDefinitions:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
                 catalog, _ = build_catalog(server, decide.restored(found, decision.in_force), reached)
+            catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
             approved = decide.verdict(decision, sum(1 for one in decision.held if one.place in doubtful))
             news += told
         else:
             await self._forget_pins(key)
-        self._verdicts[key] = approved, scan.verdict(suspicious)
+        self._verdicts[key] = approved, cleanness.verdict(suspicious)
         return PinnedOffer(catalog, remarks, news)
 
     async def drop(self, key: ServerKey) -> None:
         """The server is gone. Raises PLATFORM_ERRORS."""
         self._scanned.pop(key, None)
         self._verdicts.pop(key, None)
+        self._asked.forget(key)
         await self._forget_pins(key)
 
     async def _forget_pins(self, key: ServerKey) -> None:
@@ -116,18 +126,18 @@ class PinnedDefinitions:
 
     async def _scan(
         self, key: ServerKey, now: tuple[Pinned, ...]
-    ) -> tuple[tuple[scan.Finding, ...], tuple[Announcement, ...]]:
+    ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
         """Suspicious texts of a listing; an unchanged one is not searched again."""
         of = held_hash(now)
         known = self._scanned.get(key)
         if known is not None and known.hash == of:
             return known.findings, ()
         size = sum(memoryview(one.definition).nbytes for one in now)
-        findings = scan.scan(now) if size <= IN_THREAD else await asyncio.to_thread(scan.scan, now)
+        findings = scan(now) if size <= IN_THREAD else await asyncio.to_thread(scan, now)
         self._scanned[key] = _Scanned(of, findings)
         if not findings or (known is not None and known.findings == findings):
             return findings, ()
-        verdict = scan.verdict(findings)
+        verdict = cleanness.verdict(findings)
         return findings, (Announcement("Warning", verdict.reason, verdict.message),)
 
     async def _decide(
@@ -136,18 +146,20 @@ class PinnedDefinitions:
         known = await self._known(server)
         before = now if published is None else listed(published)
         approved = before if known is None else known.approved
-        given = server.spec.approval
-        annotated = server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip()
-        decision = decide.decide(now, approved, {annotated, given.hash if given is not None else ""})
+        approvals = {server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "", **self._asked.of(server.key)}
+        if (given := server.spec.approval) is not None:
+            approvals[given.hash] = given.by
+        decision = decide.decide(now, approved, approvals)
         history = () if known is None else known.approvals
+        by = ", ".join(sorted({approvals[used] for used in decision.used} - {""}))
         if decision.newly_approved:
-            by = given.by if given is not None and given.hash == decision.approval else ""
             at = self._now().isoformat(timespec="seconds")
             approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
             history = (approval, *history)[:APPROVALS]
         await self._keep(server, decision, history)
+        self._asked.forget(server.key)
         self._counted(server.key, len(decision.held))
-        return decision, _news(known, decision)
+        return decision, _news(known, decision, by)
 
     async def _known(self, server: McpServer) -> Pins | None:
         """Pins of this very server; this process's own knowledge counts more than the stored document."""
@@ -186,10 +198,11 @@ def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     return tuple(sorted(some, key=lambda one: one.place))
 
 
-def _news(before: Pins | None, decision: PinDecision) -> tuple[Announcement, ...]:
+def _news(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
     """Told once per change of what is held back, and per approval."""
     if decision.newly_approved:
-        note = f"{decision.newly_approved} definitions approved, now in force"
+        whose = f" by {by}" if by else ""
+        note = f"{decision.newly_approved} definitions approved{whose}, now in force"
         return (Announcement("Normal", "ChangesApproved", note),)
     shown = before.held_hash if before is not None else ""
     told = bool(decision.held) and held_hash(decision.held) != shown

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead_api.documents.base import sha256
-from fairlead_api.documents.catalog import CATALOG, Catalog, same_content
+from fairlead_api.documents.catalog import CATALOG, Catalog, content, same_content
 from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode, encode
 from fairlead_api.documents.pins import PINS
 from fairlead_api.documents.store import pack
@@ -133,4 +133,4 @@ class Catalogs:
 
 def _digest(catalog: Catalog) -> str:
     """Equal for catalogs of the same content."""
-    return sha256(encode(msgspec.structs.replace(catalog, updated_at="", refreshed=None)))
+    return sha256(encode(content(catalog)))

@@ -18,7 +18,7 @@ from fairlead_api.documents.pins import Pinned
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.tools.format import Options
 from fairlead_operator.local.installers import PackageVersion, explain
-from fairlead_operator.pinning.scan import scan
+from fairlead_tools.definitions.scan import scan
 from foreignvalidators import VARIABLE, judge
 from formatrules import violations
 from formatschemas import ODDITIES

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ import pytest
 from controlplane import ControlPlane
 from fairlead_api.meta import ANNOTATION_APPROVE
 from fairlead_gateway.app import Gateway
-from gatewayworld import ask, calling, modern
+from gatewayworld import Reachable, ask, calling, modern
 from operatorworld import World, release_namespace, running
 from rawserver import raw_server
+from restworld import get, post
 from togetherworld import serving, shows
 from toolservers import Reply, Request, answer_modern, tool
 from upprocess import fairlead_up
@@ -120,6 +122,55 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
             assert f"by {given['by']}: 1 definition (" in shown.stdout
 
 
+@pytest.mark.timeout(180)
+async def test_an_administrator_of_the_gateway_approves_one_definition_without_a_right_at_the_cluster(
+    world: World,
+) -> None:
+    server = Turncoat()
+    async with (
+        raw_server(server) as raw,
+        serving(world, gateway_approvals=True, anonymous="allow") as gateway,
+        running(world, gateways=(f"http://127.0.0.1:{gateway.metrics_port}",), gateway_approvals=True),
+    ):
+        world.create("demo", {"url": raw.url, "pin": True})
+        await until_async("the tool", shows(gateway, "demo__add"))
+        server.tools = [tool("add", description=POISONED), tool("mail", description="Sends mail.")]
+        await world.until("held", lambda: world.is_("demo", "Approved", "False", "ChangesHeldBack"))
+        held = json.loads((await get(gateway, f"/v1/servers/{world.namespace}/demo/held")).body)
+        (mail,) = [one["hash"] for one in held["definitions"] if one["name"] == "mail"]
+        answer = await post(gateway, "/v1/servers/demo/approve", {"hash": mail})
+        await until_async("the approved tool", shows(gateway, "demo__add", "demo__mail"))
+        told_of = (await descriptions(gateway))["demo__add"]
+        await world.until("the rest", lambda: "add" in world.condition("demo", "Approved")["message"])
+
+    assert answer.status == 202
+    assert told_of == HONEST
+    assert "approval" not in world.server("demo")["spec"]
+
+
+async def test_an_operator_that_takes_no_approvals_from_gateways_lets_nothing_through(world: World) -> None:
+    server = Turncoat()
+    async with (
+        raw_server(server) as raw,
+        serving(world, gateway_approvals=True, anonymous="allow") as gateway,
+        running(world, gateways=(f"http://127.0.0.1:{gateway.metrics_port}",)),
+    ):
+        world.create("demo", {"url": raw.url, "pin": True})
+        await until_async("the tool", shows(gateway, "demo__add"))
+        server.tools = [tool("add", description=POISONED)]
+        await world.until("held", lambda: world.is_("demo", "Approved", "False", "ChangesHeldBack"))
+        held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
+        await post(gateway, "/v1/servers/demo/approve", {"hash": held["hash"]})
+        fetched = gateway.outbox.asked_at
+        await until_async("another pull", lambda: _pulled(gateway, fetched))
+
+        assert await descriptions(gateway) == {"demo__add": HONEST}
+
+
+async def _pulled(gateway: Gateway, since: float | None) -> bool:
+    return gateway.outbox.asked_at != since
+
+
 async def describes(gateway: Gateway, text: str) -> bool:
     return await descriptions(gateway) == {"demo__add": text}
 
@@ -172,3 +223,40 @@ async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_pat
         assert done.stdout.endswith("In force.\n"), (done.stdout, done.stderr)
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
         assert [one["description"] for one in json.loads(listed.stdout)] == [HONEST + " Or more."]
+
+
+async def _in_force(gateway: Reachable) -> bool:
+    held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
+    return bool(held["total"] == 0)
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """Address of a process's gateway."""
+
+    port: int
+
+
+@pytest.mark.timeout(180)
+async def test_on_a_laptop_a_change_is_approved_over_rest_and_stays_so(tmp_path: Path) -> None:
+    script, said, state = tmp_path / "server.py", tmp_path / "said", tmp_path / "state"
+    script.write_text(CHANGING)
+    said.write_text(HONEST)
+    entry = {"command": sys.executable, "args": [str(script), str(said)], "fairlead": {"pin": True}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": entry}}))
+    where = ("--state-dir", str(state))
+    async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+    said.write_text(POISONED)
+    async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
+        await up.event(lambda event: event.get("reason") == "ChangesHeldBack")
+        gateway = _Printed(int(up.url.rpartition(":")[2].partition("/")[0]))
+        held = json.loads((await get(gateway, "/v1/servers/demo/held")).body)
+        assert f"+{POISONED}" in held["definitions"][0]["lines"]
+        answer = await post(gateway, "/v1/servers/demo/approve", {"hash": held["definitions"][0]["hash"]})
+        assert answer.status == 202
+        await until_async("the approval", lambda: _in_force(gateway))
+    async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
+        assert [one["description"] for one in json.loads(listed.stdout)] == [POISONED]

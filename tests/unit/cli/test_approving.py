@@ -14,8 +14,9 @@ from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
-from fairlead_cli.pinning.approving import run_approve, run_diff, unified
+from fairlead_cli.pinning.approving import run_approve, run_diff
 from fairlead_cli.pinning.holding import approval_patch
+from fairlead_tools.definitions.difference import unified
 
 
 def raw(value: Any) -> Raw:

@@ -16,7 +16,7 @@
   value: {{ .Values.gateway.drain.graceSeconds | quote }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_SESSION_KEY" "secret" (include "fairlead.secret" .) "key" "sessionKey") | nindent 0 }}
-{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined" "gatewayApprovals") | nindent 0 }}
 - name: FAIRLEAD_ENVIRONMENT
   value: {{ .Values.environment }}
 - name: FAIRLEAD_LOG_LEVEL
@@ -64,6 +64,12 @@
 {{- with .Values.identity.apiKeySecrets }}
 - name: FAIRLEAD_API_KEY_SECRETS
   value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.identity.keyMakers }}
+- name: FAIRLEAD_KEY_MAKERS
+  value: {{ join "," . | quote }}
+- name: FAIRLEAD_MADE_KEYS_SECRET
+  value: {{ include "fairlead.fullname" $ }}-made-keys
 {{- end }}
 {{- if include "fairlead.identity" . }}
 - name: FAIRLEAD_IDENTITY

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
+from fairlead_console.html import redirect
+from fairlead_console.rest_client import RestProblem
+from fairlead_rest.problems import REFUSED
+from fairlead_rest.resources.keys import DEFAULT_DAYS, KeyFacts, KeyList, KeyRequest, MadeKey
 from fairlead_rest.resources.servers import ServerList
 from fairlead_rest.resources.tiers import TierList
 from fairlead_tools.client_files import with_entry
@@ -49,19 +54,48 @@ def router(console: ConsoleContext) -> APIRouter:
     """The route of the page."""
     routes = APIRouter()
 
-    @routes.get(PATH)
-    async def connect(request: Request) -> Response:
-        visit = console.visit(request)
+    async def connect_page(
+        visit: Visit, request: Request, made: MadeKey | None = None, why: str = "", status: int = 200
+    ) -> Response:
+        """The page; with a key that was just `made`, or `why` none was."""
         tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
         endpoints = endpoints_of(tiers, servers)
         wanted = request.query_params.get("endpoint", _MERGED)
         chosen = wanted if wanted in {one.path for one in endpoints} else _MERGED
         base = str(request.base_url).rstrip("/")
         keyed = not console.rest.guard.identities.open
+        keys = await visit.api.get("/v1/keys", KeyList) if console.rest.makes_keys(visit.identity) else None
         return await visit.page(
-            "connect/connect.html", endpoints=endpoints, chosen=chosen, url=base + chosen, base=base, keyed=keyed,
-            variable=KEY_VARIABLE, clients=client_snippets(base + chosen, keyed=keyed),
+            "connect/connect.html", status, keys=keys, made=made, why=why, default_days=DEFAULT_DAYS,
+            revoked=request.query_params.get("revoked") == "1", endpoints=endpoints, chosen=chosen, url=base + chosen,
+            base=base, keyed=keyed, variable=KEY_VARIABLE, clients=client_snippets(base + chosen, keyed=keyed),
         )  # fmt: skip
+
+    @routes.get(PATH)
+    async def connect(request: Request) -> Response:
+        return await connect_page(console.visit(request), request)
+
+    @routes.post(PATH + "/keys")
+    async def make_key(request: Request) -> Response:
+        visit = console.visit(request)
+        fields = await visit.form()
+        days = fields.get("days", "")
+        wanted = KeyRequest(fields.get("name", ""), int(days) if days.isdecimal() and len(days) < 6 else 0)
+        try:
+            made = await visit.api.post("/v1/keys", wanted, MadeKey)
+        except RestProblem as problem:
+            if problem.document.code != REFUSED:
+                raise
+            return await connect_page(visit, request, None, problem.document.detail, problem.document.status)
+        # no redirect: the key would have to be kept for the next request
+        return await connect_page(visit, request, made)
+
+    @routes.post(PATH + "/keys/revoke")
+    async def revoke_key(request: Request) -> Response:
+        visit = console.visit(request)
+        ident = (await visit.form()).get("id", "")
+        await visit.api.delete(f"/v1/keys/{quote(ident, safe='')}", KeyFacts)
+        return redirect(f"{PATH}?revoked=1")
 
     return routes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -11,10 +12,12 @@ from fairlead_api.meta import LABEL_NAME
 from fairlead_console.call_figures import CallFigures, CallSums
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
+from fairlead_console.pages.servers.changes import shown_changes
 from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
-from fairlead_rest.problems import UNKNOWN_SERVER
+from fairlead_rest.problems import NOT_HELD, UNKNOWN_SERVER
+from fairlead_rest.resources.held import ApprovalAsked, ApproveRequest, HeldDocument
 from fairlead_rest.resources.logs import LogDocument
 from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, ServerList
@@ -25,6 +28,12 @@ EACH: Final = 50
 """Servers of one part of the list."""
 LINES: Final = 60
 """Lines of a server's output."""
+HELD_EACH: Final = 10
+"""Definitions that are held back, of one part of the list."""
+MOST_PAGES: Final = 100_000
+LOOKS: Final = 12
+LOOK_SECONDS: Final = 0.25
+"""How often, and how far apart, the pins are read until an approval is in force; after that the page says to wait."""
 
 
 def router(console: ConsoleContext) -> APIRouter:
@@ -43,6 +52,23 @@ def router(console: ConsoleContext) -> APIRouter:
             "servers/list.html", part=part_of(rows, request, EACH), troubled=troubled, total=total, tools=tools,
             servers=len(rows),
         )  # fmt: skip
+
+    @routes.get(PATH + "/{server:path}/held")
+    async def show_held(request: Request, server: str) -> Response:
+        return await _held_page(console, request, server)
+
+    @routes.post(PATH + "/{server:path}/approve")
+    async def approve(request: Request, server: str) -> Response:
+        visit = console.visit(request)
+        wanted = ApproveRequest((await visit.form()).get("hash", ""))
+        try:
+            asked = await visit.api.post(f"/v1/servers/{server}/approve", wanted, ApprovalAsked)
+        except RestProblem as problem:
+            if problem.document.code != NOT_HELD:
+                raise
+            return await _held_page(console, request, server, problem.document.detail)
+        outcome = "done" if await _in_force(visit, asked) else "asked"
+        return redirect(f"{PATH}/{asked.server}/held?{outcome}={len(asked.definitions)}")
 
     @routes.get(PATH + "/{server:path}")
     async def show_server(request: Request, server: str) -> Response:
@@ -70,6 +96,31 @@ def _tools(server: ServerDocument, request: Request, now: CallFigures) -> ListPa
     return ListPart(
         [(score, now.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link
     )
+
+
+async def _held_page(console: ConsoleContext, request: Request, server: str, why: str = "") -> Response:
+    """Definitions that wait for an approval; `why` an approval was refused."""
+    visit = console.visit(request)
+    asked = request.query_params.get("page", "1")
+    page = min(max(1, int(asked)), MOST_PAGES) if asked.isdecimal() and len(asked) < 9 else 1
+    query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
+    document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
+    shown = await console.rest.worker.do(lambda: shown_changes(document.definitions))
+    pages = max(1, -(-document.total // HELD_EACH))
+    values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
+    values["whole"] = pages == 1 and all(one.whole for one in shown)
+    given = {name: request.query_params.get(name, "") for name in ("done", "asked")}
+    return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **given)
+
+
+async def _in_force(visit: Visit, asked: ApprovalAsked) -> bool:
+    """Whether what was approved is held back no more, after a moment for the operator to fetch it."""
+    for _ in range(LOOKS):
+        document = await visit.api.get(f"/v1/servers/{asked.server}/held", HeldDocument, {"limit": "1"})
+        if document.hash != asked.held and asked.hash in {one.hash for one in document.approvals}:
+            return True
+        await asyncio.sleep(LOOK_SECONDS)
+    return False
 
 
 async def _log(visit: Visit, server: str) -> LogDocument | str:

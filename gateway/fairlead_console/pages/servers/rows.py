@@ -34,6 +34,8 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     restarts: int | None
     memory: int | None
     last_words: str | None
+    held: int
+    """Definitions that wait for an approval, for administrators."""
     breaker: str | None
     sums: CallSums
 
@@ -68,6 +70,7 @@ def server_row(server: ServerDocument, figures: CallFigures) -> ConsoleServer:
         restarts=None if server.restarts is UNSET else server.restarts,
         memory=None if server.rss_bytes is UNSET else server.rss_bytes,
         last_words=server.last_words or None,
+        held=server.held or 0,
         breaker=server.breaker or None,
         sums=figures.of_server(server.server),
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from fairlead_console.call_figures import CallFigures
 from fairlead_console.context import ConsoleContext, NavigationEntry
+from fairlead_console.pages.tiers.picture import MovesPicture, moves_picture
 from fairlead_rest.resources.scores import Score
+from fairlead_rest.resources.tiermoves import TierMoveList
 from fairlead_rest.resources.tiers import TierDocument, TierList
 
 PATH: Final = "/console/tiers"
@@ -18,6 +22,10 @@ NEAR: Final = 0.8
 """Part of a limit from which a tool that is shown counts as near it."""
 FEW, MOST = 8, 50
 """Rows of one list that are shown at once, and when it is opened; the others are counted."""
+DRAWN: Final = 200
+"""Moves of the picture."""
+TOLD: Final = 25
+"""Moves of the list."""
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -45,13 +53,20 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def show(request: Request) -> Response:
         visit = console.visit(request)
-        tiers = await visit.api.get("/v1/tiers", TierList)
-        shown, tools = await visit.with_figures(
-            lambda now: ([tier_row(tier, now.index.tools) for tier in tiers.tiers], len(now.index.tools))
+        tiers, moves = await asyncio.gather(
+            visit.api.get("/v1/tiers", TierList), visit.api.get("/v1/tier-moves", TierMoveList, {"limit": str(DRAWN)})
         )
+        names = [tier.name for tier in tiers.tiers]
+
+        def pictured(now: CallFigures) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
+            rows = [tier_row(tier, now.index.tools) for tier in tiers.tiers]
+            return rows, len(now.index.tools), moves_picture(names, moves.moves, moves.since, moves.until)
+
+        shown, tools, picture = await visit.with_figures(pictured)
         return await visit.page(
-            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, few=FEW, most=MOST, all=tools
-        )
+            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, few=FEW, most=MOST, all=tools,
+            moves=moves, told=TOLD, drawn=DRAWN, picture=picture,
+        )  # fmt: skip
 
     return routes
 

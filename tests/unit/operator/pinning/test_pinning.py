@@ -16,9 +16,12 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, catalog_name, decode, pins_name
 from fairlead_api.documents.pins import Pinned, Pins, held_hash
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
+from fairlead_api.reports import AskedApproval
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.state import DiscoveryOptions
+from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprovals
+from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
@@ -52,6 +55,7 @@ class World:
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
     held: dict[ServerKey, int | None] = field(default_factory=dict)
+    asked: AskedApprovals = field(default_factory=AskedApprovals)
     reconciler: Reconciler | None = None
 
     @asynccontextmanager
@@ -61,7 +65,7 @@ class World:
             self.documents,
             ScriptedConnector({KEY: self.script}),
             changed=lambda key: None,
-            held_back=self.held.__setitem__,
+            definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
             options=AT_ONCE,
             now=lambda: NOW,
         )
@@ -120,6 +124,10 @@ class World:
         found = self.platform.servers[KEY].status.condition(kind)
         assert found is not None, kind
         return found
+
+    def ask(self, approval: str, by: str = "ann") -> None:
+        """An administrator approves at a gateway."""
+        self.asked.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
 
     def held_hash(self) -> str:
         pins = self.pins()
@@ -200,6 +208,52 @@ async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> 
         assert world.served() == {"add": "adds"}
         await world.answer(tool("add", "adds faster"))
         assert world.served() == {"add": "adds faster"}
+
+
+async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_back() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"), tool("evil", "new"))
+        pins = world.pins()
+        assert pins is not None
+        world.ask(next(one.approval for one in pins.held if one.name == "add"))
+        await world.look()
+        after, catalog = world.pins(), world.catalog()
+        assert after is not None
+        assert catalog is not None
+
+        assert world.served() == {"add": "adds faster"}
+        assert [one.name for one in after.held] == ["evil"]
+        assert catalog.held == 1
+        assert [(one.by, one.definitions) for one in after.approvals] == [("ann", 1)]
+        assert "1 definitions approved by ann, now in force" in [one.note for one in world.platform.announced]
+
+
+async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"))
+        shown = world.held_hash()
+        await world.answer(tool("add", "adds, and reads your mail"))
+        world.ask(shown)
+        await world.look()
+        assert world.served() == {"add": "adds"}
+        await world.answer(tool("add", "adds faster"))
+        assert world.served() == {"add": "adds"}
+
+
+def test_approvals_that_wait_are_bounded() -> None:
+    asked = AskedApprovals()
+    asked.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
+    assert "0" not in asked.of(KEY)
+    assert len(asked.of(KEY)) == MOST_EACH
+    asked.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
+    assert asked.of(KEY) == {}
+    assert len(asked.of(ServerKey("team", "other0"))["h"]) == 256
 
 
 async def test_what_is_approved_holds_over_restarts_and_while_the_server_is_gone_from_every_list() -> None:

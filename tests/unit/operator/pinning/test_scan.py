@@ -10,9 +10,10 @@ from msgspec import Raw
 from fairlead_api.documents.pins import Pinned
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.judging import DEFINITION_LIMIT
-from fairlead_operator.pinning.hidden import hidden
-from fairlead_operator.pinning.markup import markup
-from fairlead_operator.pinning.scan import CLEAN, FINDINGS_LIMIT, Finding, scan, verdict
+from fairlead_operator.pinning.cleanness import CLEAN, verdict
+from fairlead_tools.definitions.hidden import hidden
+from fairlead_tools.definitions.markup import markup
+from fairlead_tools.definitions.scan import FINDINGS_LIMIT, Finding, scan
 
 
 def definition(name: str = "add", **members: object) -> Pinned:

@@ -13,19 +13,13 @@ import msgspec
 
 from fairlead_api.documents.pins import Pinned
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.discovery.judging import fit
-from fairlead_operator.pinning.hidden import hidden
-from fairlead_operator.pinning.markup import markup
-from fairlead_operator.ports import ConditionVerdict
+from fairlead_tools.definitions.hidden import hidden
+from fairlead_tools.definitions.markup import markup
+from fairlead_tools.definitions.printable import fit
 
 FINDINGS_LIMIT: Final = 50
 """The scan of a server ends there: it is bad enough."""
-SHOWN: Final = 5
 _PATH_SHOWN: Final = 100
-
-CLEAN: Final = ConditionVerdict(
-    True, Cause.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found"
-)
 
 
 @dataclass(frozen=True)
@@ -54,17 +48,6 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
         if len(found) >= FINDINGS_LIMIT:
             break
     return tuple(found[:FINDINGS_LIMIT])
-
-
-def verdict(found: tuple[Finding, ...]) -> ConditionVerdict:
-    """The condition `DefinitionsClean`."""
-    if not found:
-        return CLEAN
-    causes = {finding.cause for finding in found}
-    cause = causes.pop() if len(causes) == 1 else Cause.SUSPICIOUS_DEFINITIONS
-    more = len(found) - SHOWN
-    shown = "; ".join(str(finding) for finding in found[:SHOWN])
-    return ConditionVerdict(False, cause, shown + (f"; and {more} more" if more > 0 else ""))
 
 
 def _texts(one: Pinned) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,80 @@
+"""Moves of tools between tiers as SVG: time to the right, a lane for each tier, an arrow for each move. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from fairlead_rest.resources.tiermoves import TierMoveDocument
+
+WIDTH: Final = 640
+LANE: Final = 34
+"""Height of a tier's lane."""
+LEFT: Final = 96
+"""Room for names of tiers."""
+_TOP: Final = 14
+_RIGHT: Final = 16
+_HEAD: Final = 4
+NOWHERE: Final = "in no tier"
+MOST_LANES: Final = 12
+_MOST_NAME: Final = 12
+
+
+class PictureLane(msgspec.Struct, frozen=True):
+    """One horizontal line with its name."""
+
+    y: int
+    name: str
+
+
+class MovesPicture(msgspec.Struct, frozen=True):
+    """Places of all parts of a picture of `WIDTH` by `height`."""
+
+    height: int
+    lanes: tuple[PictureLane, ...]
+    slower: str
+    """Path of all arrows to slower tiers, which point down."""
+    faster: str
+    """Path of all arrows to faster tiers, which point up."""
+    summary: str
+    """The picture in words, for those who do not see it."""
+
+
+def moves_picture(
+    tiers: Sequence[str], moves: Sequence[TierMoveDocument], since: str, until: str
+) -> MovesPicture | None:
+    """A picture of the moves that change a tool's fastest tier. `tiers` are all, the fastest first; None where there is
+    nothing to draw.
+    """
+    names = [*tiers[: MOST_LANES - 1], NOWHERE]
+    place = {name: number for number, name in enumerate(names)}
+    lanes = tuple(PictureLane(_TOP + number * LANE, _short(name)) for number, name in enumerate(names))
+    start, end = _seconds(since), _seconds(until)
+    paths: dict[bool, list[str]] = {True: [], False: []}
+    for move in moves:
+        before, after = (place.get(tier or NOWHERE, len(names) - 1) for tier in (move.before, move.after))
+        if before != after:
+            share = (_seconds(move.at) - start) / (end - start) if end > start else 1.0
+            x = LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - _RIGHT)
+            paths[after > before].append(_arrow(x, lanes[before].y, lanes[after].y))
+    slower, faster = paths[True], paths[False]
+    if not slower and not faster:
+        return None
+    summary = f"{len(slower)} moves to slower tiers, {len(faster)} to faster ones"
+    return MovesPicture(_TOP + len(names) * LANE + 8, lanes, "".join(slower), "".join(faster), summary)
+
+
+def _arrow(x: float, start: int, end: int) -> str:
+    back = -_HEAD if end > start else _HEAD
+    return f"M{x:.1f} {start}V{end}m-{_HEAD} {back}l{_HEAD} {-back}l{_HEAD} {back}"
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 1] + "…"

@@ -1,0 +1,127 @@
+"""Moves of tools between latency tiers, as the snapshots that this process served show them.
+
+The operator decides and publishes; a move is what two snapshots in a row differ in. A process knows those since its own
+start, and keeps the last ones within a bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import ToolState
+from fairlead_api.floors import Floors
+from fairlead_api.slices import SLICE
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.server import Tool, ToolRef
+from fairlead_gateway.policy.tiers import by_speed, why_hidden
+
+KEPT: Final = 500
+"""Moves that are kept: with the bounds below, less than a megabyte."""
+MOST_TIERS: Final = 16
+"""Tiers that one move names."""
+MOST_CHARACTERS: Final = 256
+"""Bound on a tool's name, on a tier's, and on a reason."""
+
+
+class TierMove(msgspec.Struct, frozen=True):
+    """One tool that other tiers show than before."""
+
+    at: str
+    """RFC 3339, when this process began to serve the decision."""
+    tool: ToolRef
+    left: tuple[str, ...]
+    """Tiers that do not show it any more, the fastest first."""
+    entered: tuple[str, ...]
+    """Tiers that show it again, or for the first time, the fastest first."""
+    before: str | None
+    """The fastest tier that showed it; None where none did."""
+    after: str | None
+    """The fastest tier that shows it now."""
+    reason: str
+    """Reason of the fastest tier of those that it left, else of those that it entered; empty where none is known."""
+
+
+class TierMoves:
+    """The last moves, oldest first. Belongs to the gateway's loop."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:
+        self._now = now
+        self._kept: deque[TierMove] = deque(maxlen=kept)
+        self._since = self._stamp()
+
+    @property
+    def since(self) -> str:
+        """Time from which every move is known, RFC 3339: the start of this, or the oldest move that is kept."""
+        return self._since if len(self._kept) < (self._kept.maxlen or 0) else self._kept[0].at
+
+    @property
+    def all(self) -> Sequence[TierMove]:
+        """Moves since then, oldest first: a copy."""
+        return tuple(self._kept)
+
+    def swapped(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
+        """Another snapshot is served; in slices."""
+        at = self._stamp()
+        for move in (yield from moves_between(before, after, at)):
+            self._kept.append(move)
+
+    def _stamp(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
+
+
+def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None, None, list[TierMove]]:
+    """Moves of the tools that both snapshots have, between tiers that both have."""
+    found: list[TierMove] = []
+    known = {tier.name: tier for tier in before.rules.tiers}
+    tiers = [(known[tier.name], tier) for tier in by_speed(after.rules.tiers) if tier.name in known]
+    same_rules = before.rules.tiers == after.rules.tiers
+    floors = Floors(before.rules.tiers), Floors(after.rules.tiers)
+    for key, server in after.servers.items():
+        server_before = before.servers.get(key)
+        if server_before is None:
+            continue
+        tools_before = {tool.name: tool for tool in server_before.tools}
+        states = before.states.get(key, {}), after.states.get(key, {})
+        for number, tool in enumerate(server.tools):
+            if number % SLICE == SLICE - 1:
+                yield
+            tool_before = tools_before.get(tool.name)
+            state_before, state = states[0].get(tool.name), states[1].get(tool.name)
+            same = same_rules and tool_before is tool and _decided(state_before) == _decided(state)
+            if tool_before is None or same:
+                continue
+            showed = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
+            shows = [new.name for _, new in tiers if _shows(new, tool, state, floors[1])]
+            if showed != shows:
+                found.append(_move(at, tool, state, showed, shows, why={
+                    new.name: why_hidden(new, tool, state, floors[1].of(tool)) for _, new in tiers
+                }))  # fmt: skip
+        yield
+    return found
+
+
+def _decided(state: ToolState | None) -> tuple[str, ...] | None:
+    return None if state is None else state.tiers
+
+
+def _shows(tier: Tier, tool: Tool, state: ToolState | None, floors: Floors) -> bool:
+    return why_hidden(tier, tool, state, floors.of(tool)) is None
+
+
+def _move(
+    at: str, tool: Tool, state: ToolState | None, showed: list[str], shows: list[str], why: dict[str, str | None]
+) -> TierMove:
+    left = tuple(tier for tier in showed if tier not in shows)
+    entered = tuple(tier for tier in shows if tier not in showed)
+    fits = {} if state is None else state.fits
+    reason = why[left[0]] if left else fits.get(entered[0])
+    return TierMove(
+        at, tool.ref, left[:MOST_TIERS], entered[:MOST_TIERS], next(iter(showed), None), next(iter(shows), None),
+        (reason or "")[:MOST_CHARACTERS],
+    )  # fmt: skip

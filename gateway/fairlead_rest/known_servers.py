@@ -1,0 +1,50 @@
+"""Servers that a subject may see, by the names that people and programs give them."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_formats.names import did_you_mean
+from fairlead_rest.problems import UNKNOWN_SERVER, Problem
+from fairlead_rest.subject_catalog import SubjectCatalog
+
+MOST_KNOWN: Final = 100
+"""Servers that a problem names."""
+
+
+class KnownServer(msgspec.Struct, frozen=True):
+    """Server that a subject may see, whether it ever answered or not."""
+
+    key: ServerKey
+    prefix: str | None
+
+
+def existing(seen: SubjectCatalog) -> list[KnownServer]:
+    """Servers that a subject may see, by namespace and name."""
+    ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
+    return sorted(
+        [*ready, *(KnownServer(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key")
+    )
+
+
+def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
+    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
+    servers = existing(seen)
+    for server in servers:
+        if str(server.key) == name:
+            return server
+    plain = name.removeprefix("mcp.")
+    found = [each for each in servers if plain in (each.key.name, each.prefix)]
+    if len(found) == 1:
+        return found[0]
+    known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
+    if found:
+        detail = f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
+        raise Problem(UNKNOWN_SERVER, detail, known=known)
+    near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
+    hint = "" if near is None else f". Did you mean {near}?"
+    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)

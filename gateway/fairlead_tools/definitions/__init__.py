@@ -1,0 +1,1 @@
+"""Definitions of servers as people judge them: their difference from approved ones, and what is hidden in them."""
