@@ -120,7 +120,13 @@ function copying() {
   });
 }
 
+// On a telephone the navigation is wider than the window.
+function navigation() {
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+}
+
 theme();
+navigation();
 live();
 search();
 copying();

@@ -160,7 +160,7 @@ def _claims(given: list[str]) -> dict[str, list[str]]:
 
 def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
     """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
-    view, found = seen.view(None), _tools(seen).get(asked.tool)
+    view, found = seen.view(None), _tool(seen, asked.tool)
     if found is None:
         raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
     key, own, exposed = found
@@ -194,6 +194,12 @@ def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
         limits={} if quota is None else quota.numbers,
         policies=decision.policies if asked.admin else (),
     )
+
+
+def _tool(seen: SubjectCatalog, name: str) -> tuple[ServerKey, str, str | None] | None:
+    """The tool of that name. All names of 10,000 tools take 20 ms, so that the one on `/mcp` is looked for first."""
+    exposed = seen.snapshot.merged.get(name)
+    return _tools(seen).get(name) if exposed is None else (exposed[0].key, exposed[1].name, name)
 
 
 def _tools(seen: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:

@@ -10,7 +10,7 @@ from rig.loadtools import Load, Outcome, run_load
 from rig.processes import Stage, cores
 
 CONNECTIONS: Final = 8
-SECONDS, WARMUP = 6.0, 0.5
+SECONDS, WARMUP = 4.0, 0.5
 WINDOWS: Final = 6
 """Pairs of windows in a round."""
 ALONE, OPEN = "calls alone", "calls beside three consoles"

@@ -8,17 +8,19 @@ from typing import Final
 
 from console.consoles import Browser, start_console
 from rig.harness import Cell, Goal, Report, Sample, Settings
-from rig.processes import Stage, cores
+from rig.processes import Stage, cores, cpu_time
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
-TIMES: Final = 15
+TIMES: Final = 40
 """Views of each page."""
+PAINTS: Final = 10
+"""Times that Chromium paints each page."""
 AT_MOST_MS, AT_MOST_KB = 300, 100
 PAINTED: Final = """new Promise((done) => new PerformanceObserver((list) => {
   for (const one of list.getEntriesByName('first-contentful-paint')) done(one.startTime);
 }).observe({ type: 'paint', buffered: true }))"""
 """Milliseconds of the first contentful paint, as soon as there was one."""
-VIEW_COLUMNS: Final = ("first ms", "ms", "paint ms", "kB", "kB gzip")
+VIEW_COLUMNS: Final = ("first ms", "ms", "CPU ms", "paint ms", "kB", "kB gzip")
 
 
 def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
@@ -26,18 +28,22 @@ def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell
     times = 3 if settings.quick else TIMES
     rows: list[dict[str, Cell]] = []
     with Stage() as stage:
-        port = start_console(stage, tools, cores()).gateway.port
+        gateway = start_console(stage, tools, cores()).gateway
+        port = gateway.port
         browser = Browser(port)
         begun = browser.page("/console/servers")[2]  # the first one loads the console
         pages = browser.pages()
         first = {path: browser.page(path)[2] for path in pages}
         for path in pages:
+            before = cpu_time(gateway.pid).total
             seen = [browser.page(path) for _ in range(times)]
+            spent = 1000 * (cpu_time(gateway.pid).total - before) / times
             html, wire, _ = seen[-1]
             took = Sample.of(one[2] for one in seen)
-            rows.append({"what": path, "tools": tools, "ms": took, "kB": len(html) / 1000, "kB gzip": wire / 1000})
+            sizes: dict[str, Cell] = {"kB": len(html) / 1000, "kB gzip": wire / 1000}
+            rows.append({"what": path, "tools": tools, "ms": took, "CPU ms": spent, **sizes})
         browser.close()
-        painted = paints(port, pages, times)
+        painted = paints(port, pages, 3 if settings.quick else PAINTS)
     for row in rows:
         path = str(row["what"])
         row |= {"first ms": begun if path == pages[0] else first[path], "paint ms": painted.get(path)}
@@ -47,13 +53,13 @@ def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell
 
 
 def _goals(rows: list[dict[str, Cell]], tools: int, first: list[float]) -> list[Goal]:
-    served = [row["ms"].high for row in rows if isinstance(row["ms"], Sample)]
+    served = [row["ms"].median for row in rows if isinstance(row["ms"], Sample)]
     painted = [row["paint ms"].median for row in rows if isinstance(row["paint ms"], Sample)]
     sizes = [row["kB"] for row in rows if isinstance(row["kB"], float)]
     where = f"{tools:,} tools"
     return [
-        Goal(f"slowest view of any page, {where}", max(served), "ms", at_most=AT_MOST_MS),
-        Goal(f"slowest first view of a page, {where}", max(first), "ms", at_most=AT_MOST_MS),
+        Goal(f"view of the slowest page, {where}", max(served), "ms", at_most=AT_MOST_MS),
+        Goal(f"slowest of all first views of a page, {where}", max(first), "ms", at_most=AT_MOST_MS),
         Goal(f"first paint of the slowest page, {where}", max(painted, default=None), "ms", at_most=AT_MOST_MS),
         Goal(f"largest page, {where}", max(sizes), "kB", at_most=AT_MOST_KB),
     ]
