@@ -34,6 +34,14 @@ def only_message(stream: bytes) -> bytes | None:
     return stream[start:end] if end == len(stream) - 2 and stream.endswith(b"\n\n") and b"\r" not in stream else None
 
 
+def only_answer(stream: bytes) -> bytes | None:
+    """The JSON-RPC response that the one event of `stream` is; None where the stream has to be read: it has more
+    events, or one that may be a request or a notification.
+    """
+    message = only_message(stream)
+    return message if message and b'"method"' not in message else None
+
+
 class EventParser:
     """`feed(chunk)` returns the events completed by the chunk. `max_event` bounds the bytes held for one event.
 

@@ -19,10 +19,10 @@ from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http import pieces
-from fairlead_mcp.http.answer import Answer, Cursor
+from fairlead_mcp.http.answer import WANTED, Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, keep_alive_seconds
-from fairlead_mcp.sse import EventParser, only_message
+from fairlead_mcp.sse import EventParser, only_answer
 
 MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
@@ -40,14 +40,6 @@ _TYPE: Final = b"content-type"
 _CODING: Final = b"transfer-encoding"
 _CONTENT_CODING: Final = b"content-encoding"
 _KEEP_ALIVE: Final = b"keep-alive"
-WANTED: Final = frozenset(
-    {
-        _LENGTH, _TYPE, _CODING, _CONTENT_CODING, _KEEP_ALIVE,
-        b"mcp-session-id", b"www-authenticate", b"location", b"retry-after", b"mcp-protocol-version",
-    }
-)  # fmt: skip
-"""The header names that are kept, in lower case."""
-
 _SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
 _LENGTHS: Final = frozenset(len(name) for name in WANTED)
 
@@ -195,10 +187,11 @@ class Connection(asyncio.Protocol):
         whole = not self._received
         if whole and self._known is not None and call is not None:
             start = self._known.body_start(data)
-            body = self._whole_answer(data[start:]) if start and len(data) - start <= call.max_bytes else None
-            if body is not None:
-                self._hand_over(call, body, known=True)
-                return
+            if start and len(data) - start <= call.max_bytes:
+                body = data[start:] if self._events is None else only_answer(data[start:])
+                if body is not None:
+                    self._hand_over(call, body, known=True)
+                    return
         self._received = True
         self._known = None
         self._slack += len(data)
@@ -298,15 +291,6 @@ class Connection(asyncio.Protocol):
             self.keep_alive = keep_alive_seconds(self._fields[_KEEP_ALIVE])
 
     # Inside
-
-    def _whole_answer(self, body: bytes) -> bytes | None:
-        """The answer in a body whose head is known: in an event stream, its only event. None for a stream that has to
-        be read: with more events than one, or one that may be no answer.
-        """
-        if self._events is None:
-            return body
-        message = only_message(body)
-        return message if message and b'"method"' not in message else None
 
     def _begin(self) -> None:
         self._status = 0

@@ -64,7 +64,7 @@ class Transport:
     def __init__(self, written: Callable[[Transport, bytes], None]) -> None:
         self.protocol: Any = None
         self.answer = b""
-        """What was written to a client since its last request."""
+        """Bytes written to a client since its last request."""
         self._written = written
 
     def write(self, data: bytes) -> None:

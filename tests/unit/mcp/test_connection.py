@@ -2,117 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import tracemalloc
-from collections.abc import Callable
 
 import pytest
 
-from fairlead_mcp.errors import BadHttp, ConnectionLost, McpError, TooLarge
-from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES, Connection, Owner
-from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
+from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES
 from fairlead_mcp.http.heads import keep_alive_seconds
+from oneconnection import World
 
 OK = b"HTTP/1.1 200 OK\r\n"
 JSON = OK + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 STREAM = OK + b"content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-
-
-class Wire(asyncio.Transport):
-    """Records what is written; never delivers `connection_lost` by itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.aborted = False
-        self.paused = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def is_closing(self) -> bool:
-        return self.aborted
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def pause_reading(self) -> None:
-        self.paused = True
-
-    def resume_reading(self) -> None:
-        self.paused = False
-
-
-class World(Owner):
-    """A connection with its surroundings. `outcome` is the answer or the error of the last call."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: self.now)
-        self.now = 100.0
-        self.released_count = self.gone_count = self.drops = 0
-        self.watched: list[float] = []
-        self.outcomes: list[Answer | Exception] = []
-        self.wire = Wire()
-        self.connection = Connection(self)
-        self.connection.connection_made(self.wire)
-
-    def released(self, connection: Connection, now: float) -> None:
-        self.released_count += 1
-
-    def dropped(self, connection: Connection) -> None:
-        self.drops += 1
-
-    def gone(self, connection: Connection) -> None:
-        self.gone_count += 1
-
-    def watch(self, deadline: float) -> None:
-        self.watched.append(deadline)
-
-    def start(
-        self,
-        *chunks: bytes,
-        max_bytes: int = 1000,
-        on_event: Callable[[bytes], bool] | None = None,
-        on_open: Callable[[object], None] | None = None,
-    ) -> World:
-        self.connection.start(Recorded(self, max_bytes, on_event, on_open), self.now)
-        for chunk in chunks:
-            self.connection.data_received(chunk)
-        return self
-
-    @property
-    def answer(self) -> Answer:
-        [outcome] = self.outcomes
-        assert isinstance(outcome, Answer)
-        return outcome
-
-    @property
-    def error(self) -> McpError:
-        [outcome] = self.outcomes
-        assert isinstance(outcome, McpError)
-        return outcome
-
-    def ends(self) -> tuple[int, int]:
-        return self.released_count, self.gone_count
-
-
-class Recorded(Call):
-    def __init__(
-        self,
-        world: World,
-        max_bytes: int,
-        on_event: Callable[[bytes], bool] | None,
-        on_open: Callable[[object], None] | None,
-    ) -> None:
-        super().__init__(b"request", 130.0, max_bytes, on_event, on_open)
-        self.world = world
-
-    def answered(self, answer: Answer) -> None:
-        self.world.outcomes.append(answer)
-
-    def failed(self, error: Exception) -> None:
-        self.world.outcomes.append(error)
 
 
 def split(data: bytes) -> list[bytes]:
@@ -314,55 +215,6 @@ def test_a_stream_in_one_segment_needs_no_draining() -> None:
     world = World().start(STREAM + event(NOTE) + event(ANSWER) + b"0\r\n\r\n")
     assert world.answer.body == ANSWER
     assert world.ends() == (1, 0)
-
-
-SIZED = OK + b"content-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
-
-
-def sized(*messages: bytes) -> bytes:
-    body = b"".join(b"event: message\ndata: %b\n\n" % message for message in messages)
-    return SIZED % len(body) + body
-
-
-def test_a_stream_with_the_head_of_the_last_one_is_read_at_once() -> None:
-    world, seen = World(), []
-
-    def on_event(data: bytes) -> bool:
-        seen.append(data)
-        return True
-
-    for number in range(3):
-        world.outcomes.clear()
-        answer = b'{"id":%d,"result":{}}' % number
-        world.start(sized(answer), on_event=on_event)
-        assert (world.answer.body, world.answer.streamed) == (answer, True)
-        assert world.ends() == (number + 1, 0)
-    assert seen == [b'{"id":0,"result":{}}']
-
-
-def test_messages_before_the_answer_are_told_behind_a_known_head_too() -> None:
-    world = World().start(sized(ANSWER))
-    seen: list[bytes] = []
-
-    def on_event(data: bytes) -> bool:
-        seen.append(data)
-        return data == ANSWER
-
-    for messages in ((NOTE, ANSWER), (ANSWER,), (NOTE,)):
-        world.outcomes.clear()
-        world.start(sized(*messages), on_event=on_event)
-        assert world.answer.body == (ANSWER if ANSWER in messages else b"")
-    assert seen == [NOTE, ANSWER, NOTE]
-    assert world.ends() == (4, 0)
-
-
-def test_a_stream_with_a_known_head_that_comes_in_parts_is_read_as_any() -> None:
-    world = World().start(sized(ANSWER))
-    world.outcomes.clear()
-    data = sized(ANSWER)
-    world.start(data[:-20], data[-20:])
-    assert world.answer.body == ANSWER
-    assert world.ends() == (2, 0)
 
 
 def test_a_stream_that_goes_on_after_its_answer_is_closed() -> None:

@@ -1,0 +1,107 @@
+"""One connection to a server, with a transport that records, an owner that counts and calls that remember."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.connection import Connection, Owner
+from fairlead_mcp.http.exchange import Call
+
+
+class Wire(asyncio.Transport):
+    """Records what is written; never delivers `connection_lost` by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.aborted = False
+        self.paused = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+
+class World(Owner):
+    """A connection with its surroundings. `outcome` is the answer or the error of the last call."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: self.now)
+        self.now = 100.0
+        self.released_count = self.gone_count = self.drops = 0
+        self.watched: list[float] = []
+        self.outcomes: list[Answer | Exception] = []
+        self.wire = Wire()
+        self.connection = Connection(self)
+        self.connection.connection_made(self.wire)
+
+    def released(self, connection: Connection, now: float) -> None:
+        self.released_count += 1
+
+    def dropped(self, connection: Connection) -> None:
+        self.drops += 1
+
+    def gone(self, connection: Connection) -> None:
+        self.gone_count += 1
+
+    def watch(self, deadline: float) -> None:
+        self.watched.append(deadline)
+
+    def start(
+        self,
+        *chunks: bytes,
+        max_bytes: int = 1000,
+        on_event: Callable[[bytes], bool] | None = None,
+        on_open: Callable[[object], None] | None = None,
+    ) -> World:
+        self.connection.start(Recorded(self, max_bytes, on_event, on_open), self.now)
+        for chunk in chunks:
+            self.connection.data_received(chunk)
+        return self
+
+    @property
+    def answer(self) -> Answer:
+        [outcome] = self.outcomes
+        assert isinstance(outcome, Answer)
+        return outcome
+
+    @property
+    def error(self) -> McpError:
+        [outcome] = self.outcomes
+        assert isinstance(outcome, McpError)
+        return outcome
+
+    def ends(self) -> tuple[int, int]:
+        return self.released_count, self.gone_count
+
+
+class Recorded(Call):
+    def __init__(
+        self,
+        world: World,
+        max_bytes: int,
+        on_event: Callable[[bytes], bool] | None,
+        on_open: Callable[[object], None] | None,
+    ) -> None:
+        super().__init__(b"request", 130.0, max_bytes, on_event, on_open)
+        self.world = world
+
+    def answered(self, answer: Answer) -> None:
+        self.world.outcomes.append(answer)
+
+    def failed(self, error: Exception) -> None:
+        self.world.outcomes.append(error)
