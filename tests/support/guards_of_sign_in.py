@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from product_guard import GATEWAY, Guard
 
-_TEST = "tests/component/console/test_oidc_sign_in.py"
+_TEST = "tests/component/console/test_oidc_attacks.py"
 _ID_TOKENS = f"{_TEST}::test_id_tokens_that_do_not_fit_are_refused"
 _CONSOLE = "fairlead_console"
 
@@ -41,7 +41,7 @@ SIGN_IN = (
         "a page elsewhere that signing in leads to",
         f"{_CONSOLE}.sign_in_form",
         (("return parts.path if good and written", "return place if True or written"),),
-        f"{_TEST}::test_the_way_leads_to_no_other_place",
+        "tests/component/console/test_oidc_sign_in.py::test_the_way_leads_to_no_other_place",
         "assert",
     ),
     Guard(

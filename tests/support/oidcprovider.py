@@ -198,6 +198,11 @@ class BareBrowser:
     base: str
     cookies: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def has_session(self) -> bool:
+        """Whether it keeps the cookie of a session."""
+        return any("_oidc_" not in name for name in self.cookies)
+
     async def get(self, url: str, **headers: str) -> Page:
         """The answer at a URL, or at a path of the gateway."""
         return await self._ask("GET", url, headers, None)
@@ -241,6 +246,12 @@ class BareBrowser:
                 self.cookies[name] = value
             else:
                 self.cookies.pop(name, None)
+
+
+async def turned_away(browser: BareBrowser, answer: Page) -> bool:
+    """Whether an answer said why, and left the browser without a session."""
+    said = 'role="alert"' in answer.text
+    return said and not browser.has_session and (await browser.get("/console/servers")).status == 303
 
 
 def parameters(url: str) -> dict[str, str]:
