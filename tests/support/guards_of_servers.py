@@ -229,8 +229,8 @@ TENANCY = (
         "fairlead_operator.pinning.decide",
         (
             (
-                "if held and (hash_ := held_hash(held)) in approvals:",
-                "if held and approvals and (hash_ := held_hash(held)):",
+                "if held and given and (hash_ := held_hash(held)) in given:",
+                "if held and given and (hash_ := held_hash(held)):",
             ),
         ),
         "tests/unit/operator/pinning/test_pinning.py::test_an_approval_never_lets_through_what_came_after_it_was_given",
