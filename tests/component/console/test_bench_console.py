@@ -1,0 +1,30 @@
+"""`hack/bench console` asks the pages that there are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from console.consoles import FIRST, Browser, three_consoles
+from consoleworld import shops
+from fairlead_gateway.app import Gateway
+from gatewayworld import running
+
+
+def looked_at(gateway: Gateway) -> tuple[list[str], int]:
+    """Pages that the benchmark's browser finds, and views of its consoles, each of which looks once at least."""
+    browser = Browser(gateway.port)
+    pages = browser.pages()
+    browser.close()
+    with three_consoles(gateway.port, pages) as consoles:
+        pass
+    return pages, consoles.views
+
+
+async def test_its_consoles_look_at_pages_of_the_navigation_a_server_and_a_tool(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(1, 3)) as gateway:
+        pages, views = await asyncio.to_thread(looked_at, gateway)
+
+    assert pages[0] == FIRST
+    assert pages[-2:] == ["/console/servers/default/shop00", "/console/tools/shop00__item_000"]
+    assert views >= 3
