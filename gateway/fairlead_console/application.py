@@ -119,7 +119,7 @@ def page_of(path: str) -> str:
 
 
 def page_named(path: str, pages: Collection[str]) -> str:
-    """The same where it is one of `pages`, else OTHER: what is asked for by strangers names no series."""
+    """Name of the path's page where it is one of `pages`, else OTHER: what strangers ask for names no series."""
     name = page_of(path)
     return name if name in pages else OTHER
 

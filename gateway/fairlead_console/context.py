@@ -12,7 +12,7 @@ import msgspec
 from fastapi import Request, Response
 from starlette.types import ASGIApp
 
-from fairlead_console.call_figures import CallFigureReader, CallFigures
+from fairlead_console.call_figures import CallFigureReader, CallStatistics
 from fairlead_console.html import Templates, page_answer
 from fairlead_console.rest_client import RestClient
 from fairlead_console.session_cookie import ConsoleSession
@@ -107,8 +107,8 @@ class Visit:
         """Whether the person is in a group of administrators, or nobody is asked who they are."""
         return self._console.rest.administers(self.identity)
 
-    async def with_figures(self, made: Callable[[CallFigures], Result]) -> Result:
-        """What `made` returns, in the worker, from scores and counts of calls of what the person sees."""
+    async def with_figures(self, made: Callable[[CallStatistics], Result]) -> Result:
+        """Have `made` return something, in the worker, from scores and counts of calls of what the person sees."""
         seen = self._console.rest.seen(self._request)
         return await self._console.rest.worker.do(lambda: made(self._console.figures.read(seen)))
 
