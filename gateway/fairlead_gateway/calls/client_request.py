@@ -188,7 +188,8 @@ class ClientRequest(GuardedRequest):
             context.metrics.waited(self.exchange.tier, took)
         if self.limit:
             context.metrics.limit(self.limit)
-        auditor, recent, size = context.auditor, context.recent, sum(map(len, body))
+        auditor, recent = context.auditor, context.recent
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
         audited = auditor is not None and (auditor.every or self.limit != "" or self.denied != "")
         if auditor is not None and audited:
             request = self.request

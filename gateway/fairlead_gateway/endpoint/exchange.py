@@ -121,7 +121,11 @@ class HttpExchange(core.Exchange):
         if self._address is None:
             client = self._connection.client
             forwarded = self.headers.get(b"x-forwarded-for")
-            self._address = "" if client is None else self._connection.proxies.client(client[0], forwarded)
+            if client is None:
+                self._address = ""
+            else:
+                peer = client[0]
+                self._address = peer if forwarded is None else self._connection.proxies.client(peer, forwarded)
         return self._address
 
     @property
