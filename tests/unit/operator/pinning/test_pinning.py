@@ -2,137 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 from prometheus_client import generate_latest
 
-from fairlead_api.documents.catalog import Catalog
-from fairlead_api.documents.codec import Document, catalog_name, decode, pins_name
-from fairlead_api.documents.pins import Pinned, Pins, held_hash
-from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
-from fairlead_api.reports import AskedApproval
-from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.documents.codec import pins_name
+from fairlead_api.documents.pins import Pinned, held_hash
+from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.state import DiscoveryOptions
-from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprovals
-from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.ports import PlatformTrouble
-from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
-from fairlead_operator.workqueue import ItemBackoff
-from operatorfakes import (
-    NOW,
-    MemoryDocuments,
-    MemoryPlatform,
-    Script,
-    ScriptedConnector,
-    mcp_server,
-    tool_named,
-    until,
-)
-
-KEY = ServerKey("team", "demo")
-AT_ONCE = ReconcilerOptions(
-    pace=DiscoveryOptions(floor=0.0, prompt=0.0, retry=ItemBackoff(first=0.0, limit=0.0), hold=ItemBackoff(0.0, 0.0))
-)
-
-
-def tool(name: str, description: str = "", **more: Any) -> dict[str, Any]:
-    return {**tool_named(name), "description": description, **more}
-
-
-@dataclass
-class World:
-    """One pinned server; operators come and go, the documents stay."""
-
-    script: Script = field(default_factory=Script)
-    platform: MemoryPlatform = field(default_factory=MemoryPlatform)
-    documents: MemoryDocuments = field(default_factory=MemoryDocuments)
-    held: dict[ServerKey, int | None] = field(default_factory=dict)
-    asked: AskedApprovals = field(default_factory=AskedApprovals)
-    reconciler: Reconciler | None = None
-
-    @asynccontextmanager
-    async def operator(self) -> AsyncIterator[None]:
-        self.reconciler = Reconciler(
-            self.platform,
-            self.documents,
-            ScriptedConnector({KEY: self.script}),
-            changed=lambda key: None,
-            definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
-            options=AT_ONCE,
-            now=lambda: NOW,
-        )
-        try:
-            yield
-        finally:
-            await self.reconciler.aclose()
-            self.reconciler = None
-
-    async def look(self) -> None:
-        assert self.reconciler is not None
-        await self.reconciler.reconcile(KEY)
-
-    async def answer(self, *tools: dict[str, Any]) -> None:
-        """The server lists that from now on, and has been asked."""
-        assert self.reconciler is not None
-        if tools:
-            self.script.tools = list(tools)
-        asked = self.script.asked
-        await self.look()
-        self.reconciler.refresh(KEY)
-        await self.look()
-        await until(lambda: self.script.asked > asked)
-        await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await self.look()
-
-    def declare(self, *, approve: str = "", **spec: Any) -> None:
-        before = self.platform.servers.get(KEY)
-        server = mcp_server(**{"pin": True, "discovery": {"interval": "30s"}, **spec})
-        metadata = server.metadata.model_copy(update={"annotations": {ANNOTATION_APPROVE: approve} if approve else {}})
-        status = before.status if before is not None else server.status
-        self.platform.declare(server.model_copy(update={"metadata": metadata, "status": status}))
-
-    def catalog(self) -> Catalog | None:
-        document = self._document(catalog_name(KEY))
-        assert document is None or isinstance(document, Catalog)
-        return document
-
-    def pins(self) -> Pins | None:
-        document = self._document(pins_name(KEY))
-        assert document is None or isinstance(document, Pins)
-        return document
-
-    def _document(self, name: str) -> Document | None:
-        blob = self.documents.blobs.get(name)
-        return None if blob is None else decode(blob.data["document.json"].encode())
-
-    def served(self) -> dict[str, str]:
-        catalog = self.catalog()
-        assert catalog is not None
-        return {entry.name: msgspec.json.decode(entry.definition)["description"] for entry in catalog.tools}
-
-    def condition(self, kind: str) -> Condition:
-        found = self.platform.servers[KEY].status.condition(kind)
-        assert found is not None, kind
-        return found
-
-    def ask(self, approval: str, by: str = "ann") -> None:
-        """An administrator approves at a gateway."""
-        self.asked.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
-
-    def held_hash(self) -> str:
-        pins = self.pins()
-        assert pins is not None
-        return pins.held_hash
+from pinworld import KEY, World, tool
 
 
 async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while_the_first_is_served() -> None:
@@ -208,52 +90,6 @@ async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> 
         assert world.served() == {"add": "adds"}
         await world.answer(tool("add", "adds faster"))
         assert world.served() == {"add": "adds faster"}
-
-
-async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_back() -> None:
-    world = World()
-    world.declare()
-    async with world.operator():
-        await world.answer(tool("add", "adds"))
-        await world.answer(tool("add", "adds faster"), tool("evil", "new"))
-        pins = world.pins()
-        assert pins is not None
-        world.ask(next(one.approval for one in pins.held if one.name == "add"))
-        await world.look()
-        after, catalog = world.pins(), world.catalog()
-        assert after is not None
-        assert catalog is not None
-
-        assert world.served() == {"add": "adds faster"}
-        assert [one.name for one in after.held] == ["evil"]
-        assert catalog.held == 1
-        assert [(one.by, one.definitions) for one in after.approvals] == [("ann", 1)]
-        assert "1 definitions approved by ann, now in force" in [one.note for one in world.platform.announced]
-
-
-async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> None:
-    world = World()
-    world.declare()
-    async with world.operator():
-        await world.answer(tool("add", "adds"))
-        await world.answer(tool("add", "adds faster"))
-        shown = world.held_hash()
-        await world.answer(tool("add", "adds, and reads your mail"))
-        world.ask(shown)
-        await world.look()
-        assert world.served() == {"add": "adds"}
-        await world.answer(tool("add", "adds faster"))
-        assert world.served() == {"add": "adds"}
-
-
-def test_approvals_that_wait_are_bounded() -> None:
-    asked = AskedApprovals()
-    asked.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
-    assert "0" not in asked.of(KEY)
-    assert len(asked.of(KEY)) == MOST_EACH
-    asked.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
-    assert asked.of(KEY) == {}
-    assert len(asked.of(ServerKey("team", "other0"))["h"]) == 256
 
 
 async def test_what_is_approved_holds_over_restarts_and_while_the_server_is_gone_from_every_list() -> None:

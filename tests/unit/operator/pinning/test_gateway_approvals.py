@@ -1,0 +1,54 @@
+"""Approvals that administrators give at gateways: what they let through, and what they do not."""
+
+from __future__ import annotations
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import AskedApproval
+from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprovals
+from pinworld import KEY, World, tool
+
+
+async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_back() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"), tool("evil", "new"))
+        pins = world.pins()
+        assert pins is not None
+        world.ask(next(one.approval for one in pins.held if one.name == "add"))
+        await world.look()
+        after, catalog = world.pins(), world.catalog()
+        assert after is not None
+        assert catalog is not None
+
+        assert world.served() == {"add": "adds faster"}
+        assert [one.name for one in after.held] == ["evil"]
+        assert catalog.held == 1
+        assert [(one.by, one.definitions) for one in after.approvals] == [("ann", 1)]
+        assert "1 definitions approved by ann, now in force" in [one.note for one in world.platform.announced]
+
+
+async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"))
+        shown = world.held_hash()
+        await world.answer(tool("add", "adds, and reads your mail"))
+        world.ask(shown)
+        await world.look()
+        assert world.served() == {"add": "adds"}
+        await world.answer(tool("add", "adds faster"))
+        assert world.served() == {"add": "adds"}
+
+
+def test_approvals_that_wait_are_bounded() -> None:
+    asked = AskedApprovals()
+    asked.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
+    assert "0" not in asked.of(KEY)
+    assert len(asked.of(KEY)) == MOST_EACH
+    asked.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
+    assert asked.of(KEY) == {}
+    assert len(asked.of(ServerKey("team", "other0"))["h"]) == 256
