@@ -14,7 +14,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.telemetry import Telemetry
-from pinningworld import KEY, World, tool
+from pinworld import KEY, World, tool
 
 
 async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while_the_first_is_served() -> None:
@@ -58,6 +58,38 @@ async def test_new_tools_wait_and_removed_ones_go_at_once_and_may_come_back_unch
         await world.answer(tool("add", "adds"), tool("sub", "subtracts"))
         assert world.served() == {"add": "adds", "sub": "subtracts"}
         assert world.condition("Approved").status == "True"
+
+
+async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"), tool("mul", "multiplies"))
+        world.declare(approve=world.held_hash())
+        await world.look()
+        assert world.served() == {"add": "adds faster", "mul": "multiplies"}
+        assert world.condition("Approved").status == "True"
+        assert "2 definitions approved, now in force" in [one.note for one in world.platform.announced]
+        await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
+        assert world.served()["add"] == "adds faster", "what was approved once is no pass for ever"
+
+
+async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> None:
+    world = World()
+    world.declare()
+    async with world.operator():
+        await world.answer(tool("add", "adds"))
+        await world.answer(tool("add", "adds faster"))
+        seen = world.held_hash()
+        await world.answer(tool("add", "adds faster, and reads your mail"))
+        world.declare(approve=seen)
+        await world.look()
+        assert world.served() == {"add": "adds"}
+        await world.answer(tool("add", "adds faster"), tool("evil", "new"))
+        assert world.served() == {"add": "adds"}
+        await world.answer(tool("add", "adds faster"))
+        assert world.served() == {"add": "adds faster"}
 
 
 async def test_what_is_approved_holds_over_restarts_and_while_the_server_is_gone_from_every_list() -> None:

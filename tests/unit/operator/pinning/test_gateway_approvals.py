@@ -1,43 +1,11 @@
-"""Changed definitions of a pinned server that somebody approves: by the annotation, or at a gateway."""
+"""Approvals that administrators give at gateways: what they let through, and what they do not."""
 
 from __future__ import annotations
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
 from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprovals
-from pinningworld import KEY, World, tool
-
-
-async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
-    world = World()
-    world.declare()
-    async with world.operator():
-        await world.answer(tool("add", "adds"))
-        await world.answer(tool("add", "adds faster"), tool("mul", "multiplies"))
-        world.declare(approve=world.held_hash())
-        await world.look()
-        assert world.served() == {"add": "adds faster", "mul": "multiplies"}
-        assert world.condition("Approved").status == "True"
-        assert "2 definitions approved, now in force" in [one.note for one in world.platform.announced]
-        await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
-        assert world.served()["add"] == "adds faster", "what was approved once is no pass for ever"
-
-
-async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> None:
-    world = World()
-    world.declare()
-    async with world.operator():
-        await world.answer(tool("add", "adds"))
-        await world.answer(tool("add", "adds faster"))
-        seen = world.held_hash()
-        await world.answer(tool("add", "adds faster, and reads your mail"))
-        world.declare(approve=seen)
-        await world.look()
-        assert world.served() == {"add": "adds"}
-        await world.answer(tool("add", "adds faster"), tool("evil", "new"))
-        assert world.served() == {"add": "adds"}
-        await world.answer(tool("add", "adds faster"))
-        assert world.served() == {"add": "adds faster"}
+from pinworld import KEY, World, tool
 
 
 async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_back() -> None:

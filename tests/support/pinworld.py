@@ -1,4 +1,4 @@
-"""One server with `pin: true` under the real reconciler, over documents in memory."""
+"""One pinned server over documents in memory, reconciled by operators that come and go."""
 
 from __future__ import annotations
 
