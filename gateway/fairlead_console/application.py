@@ -96,7 +96,7 @@ def page_of(path: str) -> str:
 
 
 def page_named(path: str, pages: Collection[str]) -> str:
-    """The same where it is one of `pages`, else OTHER: what is asked for by strangers names no series."""
+    """Name of a page where it is one of `pages`, else OTHER: a stranger's path names no series."""
     name = page_of(path)
     return name if name in pages else OTHER
 

@@ -18,7 +18,7 @@ from consoleworld import WAIT_MS, complaints, too_wide, violations
 from gatewayworld import Reachable
 
 MOST_BYTES: Final = 100_000
-"""Of one answer."""
+"""Bound of one answer."""
 START: Final = "/console/"
 NAVIGATION: Final = 'nav[aria-label="Pages"] a'
 EACH: Final = 2
@@ -145,7 +145,7 @@ def name_of(path: str) -> str:
 
 
 async def out_of_reach(page: Page) -> list[str]:
-    """What can be used with a mouse and is not reached by the tabulator, or does not show that it is."""
+    """Elements that can be used with a mouse and are not reached by the tabulator, or do not show that they are."""
     wanted: list[str] = await page.evaluate(TABBED)
     for _ in wanted:
         await page.keyboard.press("Tab")
