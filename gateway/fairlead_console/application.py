@@ -119,7 +119,7 @@ def page_of(path: str) -> str:
 
 
 def page_named(path: str, pages: Collection[str]) -> str:
-    """Name of the path's page where it is one of `pages`, else OTHER: what strangers ask for names no series."""
+    """Name of a page where it is one of `pages`, else OTHER: a stranger's path names no series."""
     name = page_of(path)
     return name if name in pages else OTHER
 

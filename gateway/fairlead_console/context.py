@@ -12,11 +12,11 @@ import msgspec
 from fastapi import Request, Response
 from starlette.types import ASGIApp
 
-from fairlead_console.call_figures import CallFigureReader, CallStatistics
 from fairlead_console.html import Templates, page_answer
 from fairlead_console.rest_client import RestClient
 from fairlead_console.session_cookie import ConsoleSession
 from fairlead_console.static_files import StaticFiles
+from fairlead_console.visible_calls import VisibleCallReader, VisibleCalls
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import BODY_TOO_LARGE, FORBIDDEN, INVALID_ARGUMENTS, Problem
@@ -60,7 +60,7 @@ class ConsoleContext:
         self.static = StaticFiles()
         self.templates = Templates(self.static)
         self._navigation = tuple(navigation)
-        self.figures = CallFigureReader(rest.calls, clock)
+        self.figures = VisibleCallReader(rest.calls, clock)
         """Scores and counts of calls; in the worker alone."""
 
     def visit(self, request: Request) -> Visit:
@@ -107,8 +107,8 @@ class Visit:
         """Whether the person is in a group of administrators, or nobody is asked who they are."""
         return self._console.rest.administers(self.identity)
 
-    async def with_figures(self, made: Callable[[CallStatistics], Result]) -> Result:
-        """Have `made` return something, in the worker, from scores and counts of calls of what the person sees."""
+    async def with_figures(self, made: Callable[[VisibleCalls], Result]) -> Result:
+        """Result of `made`, in the worker, from scores and counts of calls of what the person sees."""
         seen = self._console.rest.seen(self._request)
         return await self._console.rest.worker.do(lambda: made(self._console.figures.read(seen)))
 

@@ -44,7 +44,7 @@ class ScoreIndex:
 
     @cached_property
     def boards(self) -> list[Leaderboard]:
-        """Leaderboards of every category."""
+        """Leaderboards of all categories."""
         return boards(self.tools, None)
 
     @cached_property

@@ -106,7 +106,7 @@ def median_ms(server: str, name: str) -> float:
 
 
 def measured(server: str, name: str) -> ToolState:
-    """State of a tool: what was measured of it, and the tiers that it therefore is in."""
+    """Measurements of a tool, and the tiers that it is in by them."""
     p50 = median_ms(server, name)
     p95 = round(1.6 * p50, 1)
     quantiles = Quantiles(p50_ms=p50, p90_ms=1.4 * p50, p95_ms=p95, p99_ms=2.1 * p50, samples=100)

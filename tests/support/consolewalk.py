@@ -18,7 +18,7 @@ from consoleworld import WAIT_MS, complaints, too_wide, violations
 from gatewayworld import Reachable
 
 MOST_BYTES: Final = 100_000
-"""Bytes of one answer, at most."""
+"""Bound of one answer."""
 START: Final = "/console/"
 NAVIGATION: Final = 'nav[aria-label="Pages"] a'
 EACH: Final = 2

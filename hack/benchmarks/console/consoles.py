@@ -108,7 +108,7 @@ class Browser:
 
 @dataclass
 class OpenConsoles:
-    """Views of three consoles, and which of them failed."""
+    """Views of three consoles, and what failed."""
 
     views: int = 0
     failures: list[str] = field(default_factory=list)

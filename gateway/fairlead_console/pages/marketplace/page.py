@@ -6,10 +6,10 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from fairlead_console.call_figures import CallStatistics
 from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.kept_scores import ScoreIndex
 from fairlead_console.paging import part_of
+from fairlead_console.visible_calls import VisibleCalls
 from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 
 PATH: Final = "/console/marketplace"
@@ -30,7 +30,7 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         category = request.query_params.get("category", "")
 
-        def looked_up(now: CallStatistics) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
+        def looked_up(now: VisibleCalls) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
             index = now.index
             shown = [board for board in index.boards if category in ("", board.category)]
             return index, shown, [score for score in index.tools if category in ("", *score.categories)]

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.servers import READY
 from fairlead_api.meta import LABEL_NAME
-from fairlead_console.call_figures import CallStatistics, CallSums
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
 from fairlead_console.pages.servers.changes import shown_changes
 from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
+from fairlead_console.visible_calls import CallSums, VisibleCalls
 from fairlead_rest.problems import NOT_HELD, UNKNOWN_SERVER
 from fairlead_rest.resources.held import ApprovalAsked, ApproveRequest, HeldDocument
 from fairlead_rest.resources.logs import LogDocument
@@ -91,7 +91,7 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _tools(server: ServerDocument, request: Request, now: CallStatistics) -> ListPart[tuple[Score, CallSums]]:
+def _tools(server: ServerDocument, request: Request, now: VisibleCalls) -> ListPart[tuple[Score, CallSums]]:
     part = part_of(now.index.by_server.get(server.server, []), request, EACH)
     return ListPart(
         [(score, now.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link

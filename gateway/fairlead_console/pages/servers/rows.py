@@ -11,7 +11,7 @@ from msgspec import UNSET
 from fairlead_api.documents.servers import FAILED, OFFLINE, READY
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_console.call_figures import CallStatistics, CallSums
+from fairlead_console.visible_calls import CallSums, VisibleCalls
 from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument
 
@@ -50,13 +50,13 @@ class ServerAdvice(msgspec.Struct, frozen=True):
     """The operator's own words; empty for those who may not read what servers write."""
 
 
-def server_rows(servers: Iterable[ServerDocument], figures: CallStatistics) -> list[ConsoleServer]:
+def server_rows(servers: Iterable[ServerDocument], figures: VisibleCalls) -> list[ConsoleServer]:
     """Those that need a person first, then by name."""
     rows = [server_row(server, figures) for server in servers]
     return sorted(rows, key=lambda row: (_ORDER.get(row.state, _ON_THE_WAY), row.name))
 
 
-def server_row(server: ServerDocument, figures: CallStatistics) -> ConsoleServer:
+def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
     """One row."""
     version = None if server.protocol_version is UNSET else server.protocol_version
     return ConsoleServer(

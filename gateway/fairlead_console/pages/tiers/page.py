@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_console.call_figures import CallStatistics
 from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.pages.tiers.picture import MovesPicture, moves_picture
+from fairlead_console.visible_calls import VisibleCalls
 from fairlead_rest.resources.scores import Score
 from fairlead_rest.resources.tiermoves import TierMoveList
 from fairlead_rest.resources.tiers import TierDocument, TierList
@@ -58,7 +58,7 @@ def router(console: ConsoleContext) -> APIRouter:
         )
         names = [tier.name for tier in tiers.tiers]
 
-        def pictured(now: CallStatistics) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
+        def pictured(now: VisibleCalls) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
             rows = [tier_row(tier, now.index.tools) for tier in tiers.tiers]
             return rows, len(now.index.tools), moves_picture(names, moves.moves, moves.since, moves.until)
 

@@ -34,7 +34,7 @@ class CallSums(msgspec.Struct, frozen=True):
         return None if not self.calls or self.errors is None else 100 * self.errors / self.calls
 
 
-class CallStatistics:
+class VisibleCalls:
     """Figures at one moment. Tools that were never called cost nothing here."""
 
     def __init__(
@@ -81,7 +81,7 @@ class CallStatistics:
         )
 
 
-class CallFigureReader:
+class VisibleCallReader:
     """Reads figures for pages. One per gateway; used in the worker alone."""
 
     def __init__(self, calls: CallCounts, clock: Callable[[], float] = time.monotonic) -> None:
@@ -90,13 +90,13 @@ class CallFigureReader:
         self._clock = clock
         self._rates = CallRates(absent=NEVER_CALLED)
 
-    def read(self, seen: SubjectCatalog) -> CallStatistics:
+    def read(self, seen: SubjectCatalog) -> VisibleCalls:
         """Figures of what a principal sees, as of now."""
         index, counts = self.scores.of(seen), self._calls.read()
         tools = [_CountedTool(_name(labels), count) for labels, count in counts.called.items()]
-        reading: CountReading = _CountedAt(self._clock(), self._calls.origin, tools)
+        reading: CountReading = _CalledTools(self._clock(), self._calls.origin, tools)
         rates = self._rates.take(reading)
-        return CallStatistics(index, counts, rates, spans_time=self._rates.spans_time)
+        return VisibleCalls(index, counts, rates, spans_time=self._rates.spans_time)
 
 
 class _CountedTool(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class _CountedTool(msgspec.Struct, frozen=True):
     count: CallCount
 
 
-class _CountedAt(msgspec.Struct, frozen=True):
+class _CalledTools(msgspec.Struct, frozen=True):
     at: float
     origin: str
     tools: Iterable[_CountedTool]
