@@ -89,6 +89,7 @@ class ConsoleContext:
             "navigation": self._navigation, "here": request.url.path, "identity": None, "version": VERSION,
             "csrf": "" if session is None else session.csrf,
             "signed_in": session is not None and bool(session.credential),
+            "can_sign_in": not self.rest.guard.identities.open,
         }  # fmt: skip
 
 

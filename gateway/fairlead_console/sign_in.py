@@ -37,6 +37,8 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     async def sign_in(request: Request) -> Response:
         fields = await read_form(request)
         place, credential = own_place(fields.get("next", ROOT)), fields.get("key", "").strip()
+        if form.admits_anonymous and "anonymous" in fields:
+            return redirect(place, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
             return await form.answer(request, "Paste the key as it was given to you.", 400, place)
         admitted = await form.admitted(request, credential)

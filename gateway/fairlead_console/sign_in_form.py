@@ -25,6 +25,9 @@ class SignInForm:
         self._console = console
         self._access = access
         self._provider = provider
+        identities = console.rest.guard.identities
+        self.admits_anonymous = not (access.here_only or identities.open) and identities.known(None) is not None
+        """Whether one may go on without saying who one is, at a gateway that knows others."""
 
     async def answer(
         self, request: Request, why: str = "", status: int = 200, place: str = ROOT, cookies: Sequence[str] = ()
@@ -33,6 +36,7 @@ class SignInForm:
         values = {
             "why": why, "place": place, "printed": self._access.here_only,
             "keys": not self._console.rest.guard.identities.open, "provider": self._provider,
+            "anonymous": self.admits_anonymous,
         }  # fmt: skip
         return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
 

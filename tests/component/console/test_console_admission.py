@@ -86,6 +86,28 @@ async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -
     assert ">npc<" in page.body.decode()
 
 
+async def test_where_anonymous_callers_are_served_one_may_go_on_without_a_key(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS, anonymous="allow") as gateway:
+        form = await visited(gateway, "/console/sign-in?next=/console/tools")
+        entered = await posted(gateway, "/console/sign-in", next="/console/tools", anonymous="yes")
+        page = await visited(gateway, entered.headers["location"], cookie=cookie_of(entered))
+
+    assert "Go on without signing in" in form.body.decode()
+    assert (entered.status, entered.headers["location"]) == (303, "/console/tools")
+    assert page.status == 200
+    assert 'href="/console/sign-in?next=/console/tools"' in page.body.decode()
+
+
+async def test_where_they_are_not_nobody_goes_on_without_one(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, trust=KEYS, anonymous="deny") as gateway:
+        form = await visited(gateway, "/console/sign-in")
+        entered = await posted(gateway, "/console/sign-in", anonymous="yes")
+
+    assert "Go on without" not in form.body.decode()
+    assert entered.status == 400
+    assert "set-cookie" not in entered.headers
+
+
 async def test_a_wrong_key_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS) as gateway:
         wrong, none = [await posted(gateway, "/console/sign-in", key=key) for key in ("bad-key", " ")]
