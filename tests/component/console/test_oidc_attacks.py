@@ -125,7 +125,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "another issuer": {"iss": "https://evil.example"},
     "expired": {"exp": int(time.time()) - 120},
     "no end": {"exp": None},
-    "issued in the future": {"iat": int(time.time()) + 600},
+    "issued in the future": {"iat": int(time.time()) + 86_400},
     "nobody's": {"sub": None},
 }
 
