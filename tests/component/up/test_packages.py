@@ -183,7 +183,11 @@ async def test_servers_of_npx_and_uvx_run_without_these_unless_they_are_to_be_ke
         for name in ("files", "kept"):
             assert "found it" in await text_of(up.url, f"{name}__read_text_file", {"path": str(tmp_path / "note.txt")})
         assert "UTC" in await text_of(up.url, "time__get_current_time", {"timezone": "UTC"})
-        commands = sorted(command_of(pid).replace("\0", " ") for pid in children_of(up.pid))
-    assert len([words for words in commands if words.startswith("npm exec")]) == 1
-    assert len([words for words in commands if "mcp-server-filesystem" in words and words.startswith("node")]) == 2
-    assert len([words for words in commands if "mcp-server-time" in words]) == 1
+
+        async def alone() -> bool:
+            commands = [command_of(pid).replace("\0", " ") for pid in children_of(up.pid)]
+            wrappers = sum(words.startswith("npm exec") for words in commands)
+            servers = sum("mcp-server-filesystem" in words and words.startswith("node") for words in commands)
+            return (wrappers, servers, sum("mcp-server-time" in words for words in commands)) == (1, 2, 1)
+
+        await until_async("one wrapper, what it runs, and two servers without one", alone)
