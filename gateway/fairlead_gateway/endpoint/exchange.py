@@ -121,11 +121,10 @@ class HttpExchange(core.Exchange):
         if self._address is None:
             client = self._connection.client
             forwarded = self.headers.get(b"x-forwarded-for")
-            if client is None:
-                self._address = ""
+            if client is None or forwarded is None:
+                self._address = "" if client is None else client[0]
             else:
-                peer = client[0]
-                self._address = peer if forwarded is None else self._connection.proxies.client(peer, forwarded)
+                self._address = self._connection.proxies.client(client[0], forwarded)
         return self._address
 
     @property

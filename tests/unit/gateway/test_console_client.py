@@ -18,7 +18,7 @@ FILE = Path("identity.yaml")
 
 
 def settings(**more: Any) -> Settings:
-    """Of a gateway at tools.example.com."""
+    """Settings of a gateway at tools.example.com, which others add to."""
     return Settings(
         **{"identity": FILE, "public_url": "https://tools.example.com", "console_client_id": "console", **more}
     )
