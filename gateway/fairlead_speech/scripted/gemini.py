@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
+from fairlead_speech.scripted.connection import ScriptedConnection
 from fairlead_speech.scripted.gemini_turn import LiveTurn
 from fairlead_speech.scripted.script import SpeechScript
 
@@ -86,17 +87,12 @@ class ScriptedLive:
         return socket
 
 
-class LiveScriptSession:
+class LiveScriptSession(ScriptedConnection):
     """One connection, with all that it was sent."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, server: ScriptedLive) -> None:
-        self._socket = socket
-        self._request = request
+        super().__init__(socket, request)
         self.server = server
-        self.headers = {name.lower(): value for name, value in request.headers.items()}
-        self.query = dict(request.query)
-        self.received: list[dict[str, Any]] = []
-        """Messages of the client in their order, in camel case; of audio, too."""
         self.setup: dict[str, Any] = {}
         self.heard: list[bytes] = []
         """Audio of the session, over all its connections."""
@@ -105,7 +101,6 @@ class LiveScriptSession:
         """Ids of calls that were made and have no result, with their behaviors."""
         self.turn: LiveTurn | None = None
         self._speaking = False
-        self.changed = asyncio.Condition()
 
     @property
     def functions(self) -> dict[str, dict[str, Any]]:
@@ -117,17 +112,6 @@ class LiveScriptSession:
         """Names of the functions that the model has."""
         return [*self.functions]
 
-    @property
-    def closed(self) -> bool:
-        """Whether the other side closed it, or is gone."""
-        transport = self._request.transport
-        return self._socket.closed or transport is None or transport.is_closing()
-
-    @property
-    def close_code(self) -> int | None:
-        """Code that the connection was closed with; None while it is open."""
-        return self._socket.close_code
-
     def of_type(self, name: str) -> list[dict[str, Any]]:
         """Members of that name in all that the client sent."""
         return [message[name] for message in self.received if name in message]
@@ -135,12 +119,6 @@ class LiveScriptSession:
     def results(self) -> list[dict[str, Any]]:
         """Results of calls that the client sent."""
         return [each for answer in self.of_type("toolResponse") for each in answer["functionResponses"]]
-
-    async def until(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for so many messages with a member of that name."""
-        async with self.changed:
-            await self.changed.wait_for(lambda: len(self.of_type(name)) >= count)
-        return self.of_type(name)
 
     async def send(self, **message: Any) -> None:
         """Send a message."""

@@ -6,7 +6,6 @@ calls that were made, and voice activity: audio that is not zero is speech, zero
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import itertools
@@ -17,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
+from fairlead_speech.scripted.connection import ScriptedConnection
 from fairlead_speech.scripted.realtime_response import ScriptedResponse
 from fairlead_speech.scripted.script import SpeechScript
 
@@ -75,17 +75,12 @@ class ScriptedRealtime:
         return socket
 
 
-class RealtimeScriptSession:
+class RealtimeScriptSession(ScriptedConnection):
     """One session, with all that it was sent."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript) -> None:
-        self._socket = socket
-        self._request = request
-        self.query = dict(request.query)
-        self.headers = {name.lower(): value for name, value in request.headers.items()}
+        super().__init__(socket, request)
         self.script = script
-        self.received: list[dict[str, Any]] = []
-        """Events of the client, in their order; of audio, too."""
         self.config: dict[str, Any] = {
             "type": "realtime", "object": "realtime.session", "id": "sess_1", "model": self.query.get("model", ""),
             "output_modalities": ["audio"], "instructions": "", "tools": [], "tool_choice": "auto",
@@ -104,33 +99,15 @@ class RealtimeScriptSession:
         self._response: ScriptedResponse | None = None
         self._speaking = False
         self._numbers = itertools.count(1)
-        self.changed = asyncio.Condition()
 
     @property
     def tool_names(self) -> list[str]:
         """Names of the tools that the model has."""
         return [tool.get("name", tool["type"]) for tool in self.config["tools"]]
 
-    @property
-    def closed(self) -> bool:
-        """Whether the other side closed it, or is gone."""
-        transport = self._request.transport
-        return self._socket.closed or transport is None or transport.is_closing()
-
-    @property
-    def close_code(self) -> int | None:
-        """Code that the other side closed with; None while it is open."""
-        return self._socket.close_code
-
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         """Events of one type that the client sent."""
         return [event for event in self.received if event.get("type") == kind]
-
-    async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for so many events of a type of the client's."""
-        async with self.changed:
-            await self.changed.wait_for(lambda: len(self.of_type(kind)) >= count)
-        return self.of_type(kind)
 
     def ident(self, prefix: str) -> str:
         """A new id."""
