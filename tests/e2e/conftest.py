@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster_questions import built, needs
-from installation import DEMO, Installation, installed, kubectl, load_images, missing
+from installation import DEMO, Installation, installed, installed_already, kubectl, load_images, missing
 
 UNRESTRICTED = "e2e-unrestricted"
 
@@ -19,6 +19,8 @@ def installation() -> Iterator[Installation]:
     count their own time alone (`func_only`): else the first test of a busy machine takes all others with it.
     """
     needs(missing())
+    if other := installed_already():
+        pytest.fail(other, pytrace=False)
     load_images("fairlead", "fairlead-listener", "fairlead-demo")
     with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}") as release:
         yield release

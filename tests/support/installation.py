@@ -148,6 +148,18 @@ def missing() -> str | None:
     return None
 
 
+def installed_already() -> str | None:
+    """What to do about a Fairlead that the cluster has: its operator would answer for what tests make. None without one."""
+    found = read("deployments", "--all-namespaces", "-l", "app.kubernetes.io/name=fairlead")["items"]
+    if not found:
+        return None
+    where = ", ".join(sorted({item["metadata"]["namespace"] for item in found}))
+    return (
+        f"Fairlead is installed in this cluster already, in {where}: `helm uninstall` it, "
+        "or, of a cluster of hack/cluster, `hack/cluster down --wipe`"
+    )
+
+
 def load_images(*names: str) -> None:
     """Build images of this tree, put them into the nodes' stores, and write the chart's values with their names."""
     run(REPOSITORY / "hack/images", "--tag", TAG, "--values", IMAGES, "--load", *names, seconds=1800)
