@@ -39,6 +39,7 @@ async def test_a_package_is_installed_from_a_mirror_and_answers(
         assert not result.is_error, result
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed: nothing says which registry to mirror")
 async def test_a_package_of_npm_is_installed_from_a_mirror_and_answers(
     runner_image: str, gateway: str, namespace: str

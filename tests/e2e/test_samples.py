@@ -37,7 +37,7 @@ from voicetables import (
 from volumes import volumes
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(300, func_only=True)]
 
 PAGE: Final = REPOSITORY / "docs" / "try" / "voice-agent.md"
 IMAGE: Final = f"localhost/fairlead-servers:{TAG}"
