@@ -72,6 +72,7 @@ MODULES: Final = (
     "fairlead_mcp/http/heads.py",
     "fairlead_mcp/http/pieces.py",
     "fairlead_mcp/http/pool.py",
+    "fairlead_mcp/idle.py",
     "fairlead_mcp/jsonrpc.py",
     "fairlead_mcp/sse.py",
 )

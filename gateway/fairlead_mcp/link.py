@@ -27,6 +27,7 @@ from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
+from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.multiplex import Multiplexer, Offering
 
 logger = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class Link:
         self._not_before = -NEVER
         self._failure: McpError | None = None
         self._busy = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._idle_times: IdleTimes[None] = IdleTimes(idle, self._expire)
         self._burials = TaskSet()
         self._closed = False
 
@@ -248,8 +249,7 @@ class Link:
     def _drop(self, error: McpError) -> None:
         """Close the connection on our own account: nothing to wait for before the next."""
         life, self._life = self._life, None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._idle_times.end(None)
         if life is not None:
             life.on_end(error)
             self._bury(life)
@@ -260,19 +260,14 @@ class Link:
 
     def _enter(self) -> None:
         self._busy += 1
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._idle_times.end(None)
 
     def _leave(self, count: int = 1) -> None:
         self._busy -= count
         if self._busy == 0 and self._idle < NEVER and self._life is not None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(self._idle, self._expire)
+            self._idle_times.begin(None)
 
-    def _expire(self) -> None:
-        self._timer = None
+    def _expire(self, _: None) -> None:
         if self._busy == 0:
             self._drop(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
 

@@ -149,7 +149,9 @@ def missing() -> str | None:
 
 
 def installed_already() -> str | None:
-    """What to do about a Fairlead that the cluster has: its operator would answer for what tests make. None without one."""
+    """What to do about a Fairlead that the cluster has, whose operator would answer for what tests make. None without
+    one.
+    """
     found = read("deployments", "--all-namespaces", "-l", "app.kubernetes.io/name=fairlead")["items"]
     if not found:
         return None

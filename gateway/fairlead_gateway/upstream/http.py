@@ -72,7 +72,7 @@ class HttpUpstream(Upstream):
         self.sessions = ServerSessions(
             self._head, client, self._pools, self.next_id, self._read_plainly, self.background, session_idle
         )
-        self._sessions = self.sessions.open  # read with every call
+        self._sessions, self._idle = self.sessions.open, self.sessions.idle  # read with every call
         self._no_legacy = False
         """Whether a modern server is known to speak no legacy era control."""
 
@@ -145,7 +145,7 @@ class HttpUpstream(Upstream):
     def left(self, session: ServerSession, sink: ResponseSink) -> None:
         """A request in a client's own session is over."""
         if session.leave(sink):
-            self.sessions.left(session)
+            self._idle.begin(session)
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
         """Send a JSON-RPC response to a legacy server, beside the calls: one of them may wait for it."""
@@ -209,6 +209,7 @@ class HttpUpstream(Upstream):
         call.session = session
         if session.client is not None:
             session.enter(call.sink)
+            self._idle.end(session)
             session.subscribe(request.method, call.sink)
         if request.level is not None:
             due = self.sessions.level_due(session, request.session, request.level)

@@ -21,6 +21,7 @@ from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, Upst
 from fairlead_gateway.sending import ANSWERED
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
+from fairlead_mcp.idle import IdleTimes
 
 MAX_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 300.0
@@ -31,7 +32,7 @@ CLOSE_SECONDS: Final = 5.0
 class _Session:
     """One client's upstream. `client` is its session id; None for a request that is alone in it."""
 
-    __slots__ = ("busy", "client", "ended", "expiry", "upstream")
+    __slots__ = ("busy", "client", "ended", "upstream")
 
     def __init__(self, upstream: Upstream, client: bytes | None) -> None:
         self.upstream = upstream
@@ -39,7 +40,6 @@ class _Session:
         self.busy = 0
         self.ended = False
         """Whether it is to be closed when nothing is in progress in it."""
-        self.expiry: asyncio.TimerHandle | None = None
 
 
 class PerClientUpstream(Upstream):
@@ -60,7 +60,7 @@ class PerClientUpstream(Upstream):
         self._modern = modern
         self._make = make
         self._most = most
-        self._idle = idle
+        self._idle: IdleTimes[_Session] = IdleTimes(idle, self._expired)
         self._count = itertools.count(1).__next__
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
         """By client session, the one used last at the end."""
@@ -111,6 +111,7 @@ class PerClientUpstream(Upstream):
         self._closed = True
         for session in list(self._sessions):
             self.end_session(session)
+        self._idle.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def left(self, session: _Session) -> None:
@@ -120,9 +121,13 @@ class PerClientUpstream(Upstream):
             self._alone -= 1
             self._retire(session)
         elif session.busy == 0 and not session.ended:
-            session.expiry = asyncio.get_running_loop().call_later(self._idle, self.end_session, session.client)
+            self._idle.begin(session)
 
     # Inside
+
+    def _expired(self, session: _Session) -> None:
+        if session.client is not None:
+            self.end_session(session.client)
 
     def _entered(self, client: bytes | None, features: bytes) -> _Session:
         """Raises PoolFull, and ConnectFailed once it is closed."""
@@ -136,9 +141,7 @@ class PerClientUpstream(Upstream):
                 self._sessions[client] = session
         if client is not None:
             self._sessions.move_to_end(client)
-        if session.expiry is not None:
-            session.expiry.cancel()
-            session.expiry = None
+        self._idle.end(session)
         session.busy += 1
         return session
 
@@ -154,8 +157,7 @@ class PerClientUpstream(Upstream):
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
-        if session.expiry is not None:
-            session.expiry.cancel()
+        self._idle.end(session)
         grace = CLOSE_SECONDS if session.busy else 0.0
         self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
 

@@ -16,7 +16,7 @@ class ServerSession:
     """A session with a legacy server; servers without state give no id."""
 
     __slots__ = (
-        "client", "expiry", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
+        "client", "closed", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
         "working",
     )  # fmt: skip
 
@@ -38,7 +38,7 @@ class ServerSession:
         self.subscriptions = 0
         self.subscriber: ResponseSink | None = None
         """Sink of changed resources; a session with one is kept until others need the room."""
-        self.expiry: asyncio.TimerHandle | None = None
+        self.closed = False
 
     def lost(self, answer: Answer) -> bool:
         """Whether the server knows the session no more: 404 as MCP wants it, or 400 about it as the TypeScript SDK."""
@@ -48,14 +48,11 @@ class ServerSession:
 
     def enter(self, sink: ResponseSink) -> None:
         self.working.append(sink)
-        if self.expiry is not None:
-            self.expiry.cancel()
-            self.expiry = None
 
     def leave(self, sink: ResponseSink) -> bool:
-        """Whether nothing is in progress in it any more, and nobody waits for changed resources."""
+        """Whether it is idle now: nothing is in progress in it any more, and nobody waits for changed resources."""
         self.working = [other for other in self.working if other is not sink]
-        return not self.working and self.subscriber is None
+        return not self.working and self.subscriber is None and not self.closed
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
         """Note `resources/subscribe` and `resources/unsubscribe`."""
@@ -68,8 +65,7 @@ class ServerSession:
                 self.subscriber = None
 
     def close(self) -> None:
-        if self.expiry is not None:
-            self.expiry.cancel()
+        self.closed = True
         if self.stream is not None:
             self.stream.cancel()
 

@@ -24,6 +24,7 @@ from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import with_body
+from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.waiting import happened
 
 OPEN_SECONDS: Final = 10.0
@@ -60,11 +61,12 @@ class ServerSessions:
         self._next_id = next_id
         self._read = read
         self._background = background
-        self._idle = idle
         self._clock = pools.any.calls.clock
         self._opening: dict[ClientPeer | None, asyncio.Task[ServerSession]] = {}
         self.open: dict[ClientPeer | None, ServerSession] = {}
         """By client; that of all bare clients under None."""
+        self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
+        """Of clients' own sessions."""
 
     def pools(self, session: ServerSession) -> Pools:
         return self._pools.at(session.pod)
@@ -86,16 +88,11 @@ class ServerSessions:
             raise Timeout("the server's session was not opened in time", sent=False)
         return done.pop().result()
 
-    def left(self, session: ServerSession) -> None:
-        """Nothing is in progress in a client's session."""
-        if session.client is not None and self.open.get(session.client) is session:
-            session.expiry = asyncio.get_running_loop().call_later(self._idle, self._drop, session.client)
-
     def lose(self, session: ServerSession) -> None:
         """The server does not know the session any more."""
         if self.open.get(session.client) is session:
             del self.open[session.client]
-            session.close()
+            self._close(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
         """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
@@ -114,6 +111,7 @@ class ServerSessions:
         """End all sessions. Bounded."""
         sessions = [*self.open.values()]
         self.open.clear()
+        self.idle.close()
         for session in sessions:
             session.close()
         for task in [*self._opening.values()]:
@@ -129,16 +127,22 @@ class ServerSessions:
             head = session.head.replace(b"POST ", b"DELETE ", 1)
             await self._background.posted(self.pools(session).control, head, b"", END_SECONDS)
 
-    def _drop(self, client: ClientPeer | None) -> None:
-        session = self.open.pop(client, None)
-        if session is not None:
-            session.close()
+    def _drop(self, session: ServerSession) -> None:
+        if self.open.get(session.client) is session:
+            del self.open[session.client]
+            self._close(session)
             self._background.run(self._end(session), "end session")
+
+    def _close(self, session: ServerSession) -> None:
+        self.idle.end(session)
+        session.close()
 
     def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[ServerSession]) -> None:
         self._opening.pop(client, None)
         if not task.cancelled() and task.exception() is None:
-            self.open[client] = task.result()
+            session = self.open[client] = task.result()
+            if client is not None:
+                self.idle.begin(session)  # whoever asked for it may have given up
             if len(self.open) > MAX_SESSIONS:
                 self._make_room(client)
 
@@ -146,7 +150,7 @@ class ServerSessions:
         """Drop the oldest session of a client that has no request in progress; none where all have."""
         for client, session in self.open.items():
             if client not in (None, newest) and not session.working:
-                self._drop(client)
+                self._drop(session)
                 return
 
     async def _open(self, client: ClientPeer | None) -> ServerSession:

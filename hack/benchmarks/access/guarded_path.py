@@ -70,10 +70,11 @@ async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, 
     who = await gateway.endpoint.identities.identify(header)
     if not isinstance(who, Identity):
         raise Unmeasurable(f"the credential is not taken: {who.message}")
-    session = gateway.endpoint.server_requests.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
+    issue = gateway.endpoint.server_requests.sessions.issue
+    sessions = [issue(VERSIONS["legacy"], b"{}", who.owner) for _ in range(CONNECTIONS)]
     line = b"Authorization: %b\r\nAccept:" % header if header else b"Accept:"
     requests = {
-        era: [each.replace(b"Accept:", line) for each in requests_of(era, "echo", "", session)] for era in VERSIONS
+        era: [each.replace(b"Accept:", line) for each in requests_of(era, "echo", "", sessions)] for era in VERSIONS
     }
     return Place(World(gateway, loop), requests)
 

@@ -197,12 +197,14 @@ def answer_to(data: bytes) -> bytes:
 
 
 def requests_of(
-    era: str, tool: str, members: str, session: bytes, *, server: str = "", token: bool = False, accept: str = ""
+    era: str, tool: str, members: str, sessions: list[bytes], *, server: str = "", token: bool = False, accept: str = ""
 ) -> list[bytes]:
-    """A call for each connection, as the load generator writes them; with `token` it has a progress token."""
+    """A call for each connection in a session of its own, as the load generator writes them; with `token` it has a
+    progress token.
+    """
     server, accept = f"{era}-{server}" if server else era, accept or "application/json, text/event-stream"
     found = []
-    for number in range(CONNECTIONS):
+    for number, session in enumerate(sessions):
         progress = f'"progressToken":{1000 + number}' if token else ""
         meta = _META if era == "modern" else f',"_meta":{{{progress}}}' if token else ""
         if era == "modern" and token:
@@ -224,16 +226,16 @@ def requests_of(
     return found
 
 
-def cases(session: bytes, capable: bytes) -> Cases:
-    """Requests by workload and era. `capable` is a session whose client has declared capabilities."""
+def cases(sessions: list[bytes], capable: list[bytes]) -> Cases:
+    """Requests by workload and era. Clients of the sessions in `capable` have declared capabilities."""
     found = {}
     for era in VERSIONS:
-        found["small JSON", era] = requests_of(era, "echo", "", session)
-        found["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", session)
-        found[TOKEN.name, era] = requests_of(era, "echo", "", session, token=True)
-        found["small SSE", era] = requests_of(era, "echo", "", session, server="sse")
-        found["small SSE in chunks", era] = requests_of(era, "echo", "", session, server="chunked")
-    found[STREAMED.name, "legacy"] = requests_of("legacy", "echo", "", session, server="sse", accept=STREAMS_FIRST)
+        found["small JSON", era] = requests_of(era, "echo", "", sessions)
+        found["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", sessions)
+        found[TOKEN.name, era] = requests_of(era, "echo", "", sessions, token=True)
+        found["small SSE", era] = requests_of(era, "echo", "", sessions, server="sse")
+        found["small SSE in chunks", era] = requests_of(era, "echo", "", sessions, server="chunked")
+    found[STREAMED.name, "legacy"] = requests_of("legacy", "echo", "", sessions, server="sse", accept=STREAMS_FIRST)
     found[CAPABLE.name, "legacy"] = requests_of("legacy", "echo", "", capable)
     return found
 
@@ -250,8 +252,11 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 60)
         issue = gateway.endpoint.server_requests.sessions.issue
-        sessions = [issue(VERSIONS["legacy"], capabilities) for capabilities in (b"{}", DECLARED.encode())]
-        yield World(gateway, loop), cases(*sessions)
+        bare, capable = (
+            [issue(VERSIONS["legacy"], capabilities) for _ in range(CONNECTIONS)]
+            for capabilities in (b"{}", DECLARED.encode())
+        )
+        yield World(gateway, loop), cases(bare, capable)
     finally:
         await gateway.stop(0)
 

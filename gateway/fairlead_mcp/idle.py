@@ -1,0 +1,59 @@
+"""Ends what nobody has used for a while, by one timer for all of it.
+
+A timer for each use would be made and cancelled with every call, which costs a call 2 µs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+
+
+class IdleTimes(Generic[Thing]):
+    """Calls `ended` with each thing that has been idle for so many seconds, and forgets it. Things are told apart by
+    their hash; to be used in a running loop.
+    """
+
+    __slots__ = ("_ended", "_seconds", "_since", "_timer")
+
+    def __init__(self, seconds: float, ended: Callable[[Thing], None]) -> None:
+        self._seconds = seconds
+        self._ended = ended
+        self._since: dict[Thing, float] = {}
+        """The loop's time at which each became idle, in this order."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, thing: Thing) -> None:
+        """It is idle from now on."""
+        loop = asyncio.get_running_loop()
+        self._since.pop(thing, None)
+        self._since[thing] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self._look)
+
+    def end(self, thing: Thing) -> None:
+        """It is used again, or gone."""
+        self._since.pop(thing, None)
+
+    def close(self) -> None:
+        """Forget everything; nothing is ended."""
+        self._since.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        now = loop.time()
+        while self._since:
+            thing, since = next(iter(self._since.items()))
+            if since + self._seconds > now:
+                if self._timer is None:
+                    self._timer = loop.call_at(since + self._seconds, self._look)
+                return
+            del self._since[thing]
+            self._ended(thing)

@@ -1,0 +1,72 @@
+"""What nobody uses for a while ends, and a use costs no timer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead_mcp.idle import IdleTimes
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_each_ends_when_nobody_has_used_it_for_so_long() -> None:
+    ended: list[tuple[str, float]] = []
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    times: IdleTimes[str] = IdleTimes(60.0, lambda name: ended.append((name, round(loop.time() - begun))))
+    times.begin("first")
+    await asyncio.sleep(20)
+    times.begin("second")
+    await asyncio.sleep(20)
+    times.end("first")
+    times.begin("first")
+    await asyncio.sleep(200)
+    assert ended == [("second", 80), ("first", 100)]
+
+
+async def test_what_is_in_use_does_not_end() -> None:
+    ended: list[str] = []
+    times: IdleTimes[str] = IdleTimes(60.0, ended.append)
+    times.begin("busy")
+    times.end("busy")
+    await asyncio.sleep(200)
+    assert ended == []
+    times.begin("busy")
+    await asyncio.sleep(61)
+    assert ended == ["busy"]
+
+
+async def test_one_that_ends_may_begin_others() -> None:
+    ended: list[str] = []
+
+    def note(name: str) -> None:
+        ended.append(name)
+        if name == "first":
+            times.begin("second")
+
+    times: IdleTimes[str] = IdleTimes(60.0, note)
+    times.begin("first")
+    await asyncio.sleep(90)
+    assert ended == ["first"]
+    await asyncio.sleep(40)
+    assert ended == ["first", "second"]
+
+
+async def test_uses_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, made = asyncio.get_running_loop(), 0
+    schedule = loop.call_later
+
+    def counted(*words: object, **named: object) -> asyncio.TimerHandle:
+        nonlocal made
+        made += 1
+        return schedule(*words, **named)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(loop, "call_later", counted)
+    times: IdleTimes[int] = IdleTimes(60.0, lambda _: None)
+    for number in range(1000):
+        times.begin(number % 7)
+        times.end(number % 7)
+    assert made == 1
+    times.close()
