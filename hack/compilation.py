@@ -45,6 +45,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/stages.py",
     "fairlead_gateway/calls/translate.py",
     "fairlead_gateway/core/ports.py",
+    "fairlead_gateway/endpoint/event_store.py",
     "fairlead_gateway/endpoint/exchange.py",
     "fairlead_gateway/endpoint/head_cache.py",
     "fairlead_gateway/endpoint/mcp_endpoint.py",

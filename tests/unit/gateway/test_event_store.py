@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fairlead_gateway.endpoint import event_store
 from fairlead_gateway.endpoint.event_store import (
     KEPT_BYTES,
@@ -9,11 +11,12 @@ from fairlead_gateway.endpoint.event_store import (
     KEPT_SECONDS,
     STREAM_BYTES,
     EventStore,
+    Names,
     ResumableStream,
 )
 
 SESSION = b"s"
-NAME = "n" * 24
+NAME = b"n" * 24
 
 
 class Paper:
@@ -57,7 +60,7 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
     for message in (b"1", b"2", b"3"):
         thread.push(message)
     thread.finish(b"4")
-    found = threads.find(SESSION, b"%b.3" % NAME.encode())
+    found = threads.find(SESSION, b"%b.3" % NAME)
     assert found is not None
     paper = Paper()
     found[0].attach(paper, found[1])
@@ -117,7 +120,7 @@ def test_of_a_long_stream_the_latest_events_are_kept() -> None:
 
 def test_an_event_id_of_another_shape_is_nobodys() -> None:
     threads = EventStore()
-    for ident in (b"", b"1", b"%b" % NAME.encode(), b"%b.x" % NAME.encode(), b"%b.1" % NAME.encode()):
+    for ident in (b"", b"1", b"%b" % NAME, b"%b.x" % NAME, b"%b.1" % NAME):
         assert threads.find(SESSION, ident) is None
     assert event_store.SINCE == "2025-11-25"
 
@@ -174,3 +177,10 @@ def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> No
     assert not call.cancelled
     thread.finish(b"answer")
     assert thread.call is None
+
+
+def test_no_name_of_a_stream_comes_twice() -> None:
+    names = Names()
+    drawn = [names.new() for _ in range(1000)]
+    assert len(set(drawn)) == 1000
+    assert all(re.fullmatch(rb"[0-9A-Za-z_-]{24}", name) for name in drawn)
