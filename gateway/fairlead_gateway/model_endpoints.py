@@ -58,7 +58,9 @@ def speech_front(
     """None where there are no providers, and there will be none."""
     if models.changes is None and not models.current.providers:
         return None
+    from fairlead_llm.model_streams import ModelStreams
     from fairlead_models.request_record import RequestRecords
+    from fairlead_models.upstream import ProviderClient
     from fairlead_speech.front import SpeechFront
     from fairlead_speech.services import SpeechSettings
 
@@ -69,4 +71,8 @@ def speech_front(
         settings.speech_sessions, settings.speech_provider_mcp, settings.speech_client_secrets,
         settings.session_key.encode(),
     )  # fmt: skip
-    return SpeechFront(rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics)
+    client = ProviderClient()
+    chat = ModelStreams(lambda: models.current.providers, client, collector.breakers)
+    return SpeechFront(
+        rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics, client, chat
+    )

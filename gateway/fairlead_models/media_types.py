@@ -5,3 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"

@@ -6,6 +6,7 @@ Read from the installation's configuration by the composition root. Example:
       openai: {baseUrl: "https://api.openai.com/v1", keyEnv: OPENAI_API_KEY, models: ["gpt-*", "o4-*"]}
       claude: {kind: anthropic, baseUrl: "https://api.anthropic.com", keyEnv: ANTHROPIC_API_KEY, models: ["claude-*"]}
       local: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}
+      voice: {kind: cascaded, stt: {…}, llm: our-qwen, tts: {…}}  # see CascadedProvider
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
 
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
+from fairlead_models.cascaded import CASCADED, CascadedProvider, Seconds, SlowTurns
 
 MAX_NAME: Final = 256
 """Characters of a model's name in a request."""
@@ -29,7 +30,6 @@ ROUTE_PREFIX: Final = "fairlead/"
 OPENAI_HOST: Final = "api.openai.com"
 ProviderKind = Literal["openai", "anthropic", "gemini"]
 CallerKey = Literal["Refuse", "Allow", "Require"]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
@@ -102,6 +102,8 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """Longest time without a byte of an answer."""
     stream_usage: bool = True
     """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
+    slow_turns: SlowTurns | None = None
+    """Turns of speech sessions that a cascaded engine answers; of the kind `openai`."""
     responses: bool | None = None
     """Whether the API has `/responses`; of the kind `openai`. By default that of OpenAI itself has."""
 
@@ -146,12 +148,28 @@ class ModelTarget(msgspec.Struct, frozen=True):
 class Providers:
     """All providers, in the order of the configuration, with the routes over their models."""
 
-    def __init__(self, providers: Mapping[str, Provider], routes: Mapping[str, ModelRoute]) -> None:
-        """Raises InvalidProvider, also for a route with a model that no provider serves, where there are providers."""
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        routes: Mapping[str, ModelRoute],
+        cascaded: Mapping[str, CascadedProvider] = MappingProxyType({}),
+    ) -> None:
+        """`cascaded` are engines of speech over the models of the others. Raises InvalidProvider, also for a route with
+        a model that no provider serves, where there are providers.
+        """
         for name, provider in providers.items():
             _check(name, provider)
         self.by_name = dict(providers)
+        self.cascaded = dict(cascaded)
         self.routes = routes
+        for name, engine in self.cascaded.items():
+            self._check_cascaded(name, engine)
+        for name, provider in providers.items():
+            slow = provider.slow_turns
+            if slow is not None and (provider.kind != "openai" or slow.engine not in self.cascaded):
+                raise InvalidProvider(
+                    f"providers: {name}: slowTurns is of the kind openai, and its engine of the kind cascaded"
+                )
         for name, route in routes.items() if providers else ():
             try:
                 for choice in route.models:
@@ -162,29 +180,53 @@ class Providers:
     def __bool__(self) -> bool:
         return bool(self.by_name)
 
-    def targets(self, wanted: str, *, keyed: bool = False) -> tuple[ModelRoute, list[ModelTarget]]:
+    def targets(
+        self, wanted: str, *, keyed: bool = False, spoken: bool = False
+    ) -> tuple[ModelRoute, list[ModelTarget]]:
         """The route that a request's `model` means, and its models with their providers, in the order in which they
         are tried. A plain name is a route of that one model. `keyed`: the request brings a provider's key; providers
-        that do not take it, or need one, are left out. Raises UnknownModel, and ProviderKeyRefused where none is left.
+        that do not take it, or need one, are left out. `spoken`: cascaded engines are among them. Raises UnknownModel,
+        and ProviderKeyRefused where none is left.
         """
         if len(wanted) > MAX_NAME:  # caches of tools and breakers have it in their keys
             raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name is over {MAX_NAME} characters")
         if not wanted.startswith(ROUTE_PREFIX):
-            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking([self.target(wanted)], keyed)
+            found = self._speaking(wanted, [self.target(wanted)], spoken)
+            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking(found, keyed)
         route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
         if route is None:
             known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
             raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
-        return route, self._taking([self.target(model_of(choice)) for choice in route.models], keyed)
+        found = self._speaking(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
+        return route, self._taking(found, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
         """Check that a provider takes a request with, or without, a key of its own. Raises ProviderKeyRefused."""
         self._taking([ModelTarget(name, "")], keyed)
 
+    def _speaking(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
+        """Those that take requests of a kind: text, or speech too. Raises UnknownModel for none."""
+        found = [target for target in targets if spoken or target.provider not in self.cascaded]
+        if not found:
+            raise UnknownModel(f"{wanted[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime")
+        return found
+
+    def _check_cascaded(self, name: str, engine: CascadedProvider) -> None:
+        """Raises InvalidProvider."""
+        _check_name(name)
+        if name in self.by_name:
+            raise InvalidProvider(f"providers: {name} is there twice")
+        for part, backend in (("stt", engine.stt), ("tts", engine.tts)):
+            _check_place(f"{name}: {part}", backend.base_url, backend.key_env, backend.key_file, backend.headers)
+        try:
+            self.targets(engine.llm)
+        except (UnknownModel, ProviderKeyRefused) as error:
+            raise InvalidProvider(f"providers: {name}: llm: {error}") from error
+
     def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
         """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
         unfit = "Refuse" if keyed else "Require"
-        found = [target for target in targets if self.by_name[target.provider].caller_key != unfit]
+        found = [target for target in targets if self._caller_key(target.provider) != unfit]
         if found:
             return found
         name = targets[0].provider
@@ -194,11 +236,24 @@ class Providers:
         why = f"the provider {name} needs a key of the caller's (its setting callerKey is Require)"
         raise ProviderKeyRefused(401, f"{why}: send it in x-fairlead-provider-key")
 
+    def kind_of(self, target: ModelTarget) -> str:
+        """Kind of a model's provider, or `cascaded`."""
+        return CASCADED if target.provider in self.cascaded else self.by_name[target.provider].kind
+
+    def _caller_key(self, name: str) -> CallerKey:
+        provider = self.by_name.get(name)
+        return "Refuse" if provider is None else provider.caller_key
+
+    def _models(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Models of all providers and engines, by name."""
+        providers = [(name, provider.models) for name, provider in self.by_name.items()]
+        return providers + [(name, engine.models) for name, engine in self.cascaded.items()]
+
     def listed(self) -> dict[str, str]:
         """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
         found: dict[str, str] = {}
-        for provider in self.by_name.values():
-            for model in provider.models:
+        for _, models in self._models():
+            for model in models:
                 if not _PATTERN.search(model):
                     found.setdefault(model, self.target(model).provider)
         return found
@@ -210,12 +265,12 @@ class Providers:
         if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini has the name in the path, where they lead elsewhere
             raise UnknownModel(f"{wanted[:128]!r} is no name of a model: no part of it may be `.` or `..`")
         first, slash, rest = wanted.partition("/")
-        if slash and rest and first in self.by_name:
+        if slash and rest and (first in self.by_name or first in self.cascaded):
             return ModelTarget(first, rest)
-        for name, provider in self.by_name.items():
-            if any(fnmatchcase(wanted, pattern) for pattern in provider.models):
+        for name, models in self._models():
+            if any(fnmatchcase(wanted, pattern) for pattern in models):
                 return ModelTarget(name, wanted)
-        known = ", ".join(self.by_name) or "none"
+        known = ", ".join([*self.by_name, *self.cascaded]) or "none"
         raise UnknownModel(
             f"no provider serves a model {wanted[:128]!r}; name it in `models` of one of them, or ask for "
             f"PROVIDER/MODEL (providers: {known})"
@@ -227,28 +282,43 @@ def read_providers(
 ) -> Providers:
     """From decoded configuration, with those `added` behind it. Raises InvalidProvider."""
     try:
-        found = msgspec.convert(document, dict[str, Provider])
+        given = msgspec.convert(document, dict[str, dict[str, Any]])
+        engines = {name: each for name, each in given.items() if each.get("kind") == CASCADED}
+        cascaded = msgspec.convert(engines, dict[str, CascadedProvider])
+        others = {name: each for name, each in given.items() if name not in engines}
+        found = msgspec.convert(others, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():
-        if found.setdefault(name, provider) is not provider:
+        if name in cascaded or found.setdefault(name, provider) is not provider:
             raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
-    return Providers(found, routes)
+    return Providers(found, routes, cascaded)
+
+
+def _check_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None or name == ROUTE_PREFIX.rstrip("/"):
+        raise InvalidProvider(f"providers: {name!r} is no name: small letters, digits and -, and not `fairlead`")
 
 
 def _check(name: str, provider: Provider) -> None:
-    if _NAME.fullmatch(name) is None or name == ROUTE_PREFIX.rstrip("/"):
-        raise InvalidProvider(f"providers: {name!r} is no name: small letters, digits and -, and not `fairlead`")
-    parts = urlsplit(provider.base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
-        raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
-    if provider.key_env is not None and provider.key_file is not None:
-        raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+    _check_name(name)
+    _check_place(name, provider.base_url, provider.key_env, provider.key_file, provider.headers)
     if provider.caller_key == "Require" and (provider.key_env is not None or provider.key_file is not None):
         raise InvalidProvider(
             f"providers: {name}: with callerKey: Require its own key would never be used: leave it out"
         )
-    for header, value in provider.headers.items():
+
+
+def _check_place(
+    name: str, base_url: str, key_env: str | None, key_file: str | None, headers: Mapping[str, str]
+) -> None:
+    """Raises InvalidProvider."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
+        raise InvalidProvider(f"providers: {name}: baseUrl must be an http or https URL without credentials or query")
+    if key_env is not None and key_file is not None:
+        raise InvalidProvider(f"providers: {name}: give either keyEnv or keyFile")
+    for header, value in headers.items():
         if _HEADER.fullmatch(header) is None or header.lower() in _OURS:
             raise InvalidProvider(f"providers: {name}: the header {header!r} cannot be set here")
         if not value.isascii() or not value.isprintable():

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import aiohttp
 
-from fairlead_models.media_types import EVENT_STREAM
+from fairlead_models.media_types import EVENT_STREAM, JSON
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
@@ -149,13 +149,14 @@ class ProviderClient:
         passed_on: Sequence[str],
         key: str = "",
         method: str = "POST",
+        content_type: str = JSON,
     ) -> ProviderAnswer:
         """The answer to a request, whatever its status. `more` are headers of the client's, `passed_on` those of the
         answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
         """
         key = key or await key_of(provider)
         headers = provider.request_headers(key, more)
-        headers |= {"content-type": "application/json", "accept-encoding": "identity"}
+        headers |= {"content-type": content_type, "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
             answer = await self._opened().request(

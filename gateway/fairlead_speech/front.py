@@ -17,10 +17,12 @@ from fairlead_models.breakers import ModelBreakers
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.providers import Providers
 from fairlead_models.request_record import RequestRecords
+from fairlead_models.upstream import ProviderClient
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
 from fairlead_speech.admission import SessionRequest, admitted
 from fairlead_speech.bridge import FAILED
+from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.gemini.entrance import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
@@ -43,12 +45,14 @@ class SpeechFront:
         breakers: ModelBreakers,
         records: RequestRecords,
         metrics: SpeechMetrics,
+        client: ProviderClient,
+        chat: ChatModel,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`clock` times frames, in seconds."""
+        """`client` is closed with this. `chat`: models of cascaded engines. `clock` times frames, in seconds."""
         self._context = context
         self._records = records
-        self._services = SpeechServices(context, providers, settings, breakers, metrics, clock)
+        self._services = SpeechServices(context, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
         self._open = 0
         """Sessions that run or are being opened."""

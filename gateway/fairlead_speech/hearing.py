@@ -41,6 +41,11 @@ class Hearing:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="hearing of a speech session")
 
+    async def done(self) -> None:
+        """Wait until nothing waits."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
     async def aclose(self) -> None:
         """Drop what waits."""
         self._waiting.clear()

@@ -13,6 +13,10 @@ CANCELLED: Final = "cancelled"
 DUPLICATE: Final = "duplicate"
 """Outcome of a call whose id came before: it was not run."""
 FAILED_RESUMPTION: Final = "failed"
+FIRST: Final = "first"
+"""The first audio after a turn of the user's, of a phrase that fills the time perhaps."""
+ANSWER: Final = "answer"
+"""The first audio of the answer."""
 TO_PROVIDER: Final = "to_provider"
 TO_CLIENT: Final = "to_client"
 
@@ -37,6 +41,13 @@ class SpeechMetrics:
         """By engine and reason."""
         self.resumptions: Counter[tuple[str, str]] = Counter()
         """By engine and outcome."""
+
+        self.routed: Counter[str] = Counter()
+        """Turns that a cascaded engine answered in the provider's place, by outcome."""
+        self.fillers: Counter[str] = Counter()
+        """Phrases said while an answer took longer, by engine."""
+        self.first_audio: dict[str, Histogram] = {FIRST: Histogram(), ANSWER: Histogram()}
+        """Time from the end of a turn to audio of cascaded engines, by what it is."""
 
     def begun(self, engine: str) -> None:
         """A session begins."""

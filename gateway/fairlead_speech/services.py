@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -19,6 +19,8 @@ from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSo
 from fairlead_rest.context import RestContext
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.bridge import FAILED, SpeechBridge
+from fairlead_speech.cascaded.chat_model import ChatModel
+from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
@@ -27,8 +29,8 @@ from fairlead_speech.toolbox import SessionToolbox, ToolShelf
 
 _NEXT: Final = frozenset({401, 403, 404, 408, 429})
 """Statuses of a provider, beside those from 500 on, after which the route's next model is asked."""
-Dial = Callable[[ModelTarget], Awaitable[ProviderSocket]]
-"""Opens a WebSocket to one model. Raises ProviderUnavailable, ProviderRefused."""
+Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
+"""Opens a session of one model. Raises ProviderUnavailable, ProviderRefused."""
 
 
 class SpeechSettings(msgspec.Struct, frozen=True):
@@ -48,9 +50,11 @@ class OpenedModel(msgspec.Struct, frozen=True):
     """A model that took a session, with what the session has of the gateway."""
 
     target: ModelTarget
-    socket: ProviderSocket
+    side: SessionSide
     toolbox: SessionToolbox
     tier: SpokenTier
+    make_toolbox: Callable[[], SessionToolbox]
+    """Makes another toolbox of the session, for an engine beside the model."""
 
 
 class Entrance(Protocol):
@@ -82,14 +86,17 @@ class SpeechServices:
         breakers: ModelBreakers,
         metrics: SpeechMetrics,
         clock: Callable[[], float],
+        client: ProviderClient,
+        chat: ChatModel,
     ) -> None:
-        """`clock` times frames, in seconds."""
+        """`clock` times frames, in seconds. `chat`: models of cascaded engines."""
         self.context = context
         self.providers = providers
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.client = ProviderClient()
+        self.client = client
+        self.engines = CascadedEngines(client, chat, metrics)
         self.running: set[SpeechBridge] = set()
         self.over = asyncio.Event()
         """Set when the last session that runs has ended."""
@@ -97,19 +104,19 @@ class SpeechServices:
         self._shelf = ToolShelf(context)
 
     def targets(
-        self, wanted: str, asked: SessionRequest, kind: str, api: str
+        self, wanted: str, asked: SessionRequest, kinds: Collection[str], api: str
     ) -> tuple[ModelRoute, Sequence[ModelTarget]]:
-        """The route that a model's name means, and those of its models whose provider is of a kind, which has `api`.
-        Raises LlmError.
+        """The route that a model's name means, and those of its models whose provider is of some kinds, which have
+        `api`. Raises LlmError.
         """
         providers = self.providers()
         try:
-            route, targets = providers.targets(wanted, keyed=bool(asked.provider_key))
+            route, targets = providers.targets(wanted, keyed=bool(asked.provider_key), spoken=True)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
-        found = [target for target in targets if providers.by_name[target.provider].kind == kind]
+        found = [target for target in targets if providers.kind_of(target) in kinds]
         if not found:
             raise LlmError(404, f"no provider of {wanted[:128]!r} has {api}", "model_not_found")
         return route, found
@@ -133,16 +140,16 @@ class SpeechServices:
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
             raise over_budget(refused)
-        target, socket = await self.connected(asked, targets, dial)
+        target, side = await self.connected(asked, targets, dial)
         if target != targets[0]:
             toolbox = make(target)
             record.open_budget(target, offer.quotas)
             tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
-        return OpenedModel(target, socket, toolbox, tier)
+        return OpenedModel(target, side, toolbox, tier, functools.partial(make, target))
 
     async def connected(
         self, asked: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
-    ) -> tuple[ModelTarget, ProviderSocket]:
+    ) -> tuple[ModelTarget, SessionSide]:
         """The first model that takes a connection. Raises LlmError."""
         failure = LlmError(502, "no model takes the session", "provider_unavailable")
         for target in targets:
@@ -152,7 +159,7 @@ class SpeechServices:
                 failure = unavailable(closed, {})
                 continue
             try:
-                socket = await dial(target)
+                side = await dial(target)
             except ProviderRefused as error:
                 attempt.answered(error.status, None if asked.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
@@ -168,7 +175,7 @@ class SpeechServices:
             else:
                 attempt.answered(200, None)
                 attempt.over()
-                return target, socket
+                return target, side
         raise failure
 
     async def accepted(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:

@@ -59,6 +59,10 @@ class ShownTools:
         """Have a text looked through soon, while the session goes on."""
         self._hearing.add(heard)
 
+    async def all_heard(self) -> None:
+        """Wait until all texts so far are looked through."""
+        await self._hearing.done()
+
     async def heard(self, heard: HeardText) -> None:
         """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
         before = self._tier.current

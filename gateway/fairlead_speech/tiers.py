@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.conversation.turn import ConversationState, Turn
+from fairlead_gateway.policy.tiers import by_speed
 from fairlead_models.offers import AUTO
 from fairlead_rest.context import RestContext
 from fairlead_rest.resources.tiers import attainable
@@ -13,6 +14,17 @@ from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_TEXT: Final = 16 << 10
 """Characters of a turn that are looked through, the last ones."""
+
+
+def is_slow(seen: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
+    """Whether a tier is at least as slow as `from_tier`; with None: slower than the default one."""
+    order = [each.name for each in by_speed(seen.snapshot.rules.tiers)]
+    if tier not in order:
+        return False
+    if from_tier is not None:
+        return from_tier in order and order.index(tier) >= order.index(from_tier)
+    default = seen.default_tier
+    return order.index(tier) > (order.index(default) if default in order else 0)
 
 
 class UnknownTier(LookupError):

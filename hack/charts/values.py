@@ -15,7 +15,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,12 +23,14 @@ from typing import Any, Final
 import yaml
 
 Json = dict[str, Any]
+Aliases = Mapping[str, ast.expr | ast.ClassDef]
+"""Types of a module by name: what an alias is for, or a class."""
 
 SETTINGS: Final = {
     "operator": Path("operator/fairlead_operator/settings.py"),
     "gateway": Path("gateway/fairlead_gateway/settings.py"),
 }
-PROVIDERS: Final = Path("gateway/fairlead_models/providers.py")
+PROVIDERS: Final = (Path("gateway/fairlead_models/providers.py"), Path("gateway/fairlead_models/cascaded.py"))
 _ROUTES: Final = {
     "routes": "Named lists of models, tried in order.",
     "models": "What models of yours hold, in tokens.",
@@ -146,7 +148,7 @@ def settings(component: str) -> Json:
     """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
     taken = _set_by_the_chart(component)
     described: Json = {}
-    for name, kind, text in fields(SETTINGS[component], "Settings"):
+    for name, kind, text in fields((SETTINGS[component],), "Settings"):
         if f"FAIRLEAD_{name.upper()}" not in taken:
             described[camel_case(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
     return described
@@ -161,18 +163,36 @@ def providers() -> Json:
     for name, kind, text in fields(PROVIDERS, "Provider"):
         each["properties"][camel_case(name)] = {**kind, "description": text}
     each["properties"]["keySecret"] = _KEY_SECRET
-    return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": each}
+    engine = _mapping("One cascaded engine of speech.")
+    engine["required"] = ["kind", "stt", "llm", "tts"]
+    for name, kind, text in fields(PROVIDERS, "CascadedProvider"):
+        engine["properties"][camel_case(name)] = {**kind, "description": text}
+    for part in ("stt", "tts"):
+        engine["properties"][part]["properties"]["keySecret"] = _KEY_SECRET
+    is_engine = {"properties": {"kind": {"const": "cascaded"}}, "required": ["kind"]}
+    either = {"if": is_engine, "then": engine, "else": each}
+    return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": either}
 
 
-def fields(file: Path, name: str) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class: name, schema, and the docstring under it in one line."""
-    tree = ast.parse(file.read_text())
-    (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    aliases = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
+def fields(files: Sequence[Path], name: str) -> Iterator[tuple[str, Json, str]]:
+    """The fields of a class: name, schema, and the docstring under it in one line. `files`: its module, and those that
+    its types are from.
+    """
+    known: dict[str, ast.expr | ast.ClassDef] = {}
+    for node in (node for file in files for node in ast.parse(file.read_text()).body):
+        if isinstance(node, ast.ClassDef):
+            known[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            known[node.targets[0].id] = node.value
+    yield from _fields(name, known)
+
+
+def _fields(name: str, aliases: Aliases) -> Iterator[tuple[str, Json, str]]:
+    made = aliases[name]
+    assert isinstance(made, ast.ClassDef), name
+    for base in made.bases:
+        if isinstance(base, ast.Name) and base.id in aliases:
+            yield from _fields(base.id, aliases)
     for field, after in zip(made.body, [*made.body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
@@ -203,7 +223,7 @@ def _set_by_the_chart(component: str) -> set[str]:
     return set(re.findall(r"FAIRLEAD_[A-Z_]+", written)) | {f"FAIRLEAD_{name}" for name in elsewhere}
 
 
-def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
+def _of_annotation(node: ast.expr, aliases: Aliases) -> Json:
     """The schema of a type as it is written."""
     match node:
         case ast.Name(id=name) if name in _SCALARS:
@@ -211,7 +231,10 @@ def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
         case ast.Name(id="CommaSeparated"):
             return {"type": "array", "items": {"type": "string"}}
         case ast.Name(id=name) if name in aliases:
-            return _of_annotation(aliases[name], aliases)
+            meant = aliases[name]
+            return _struct(name, aliases) if isinstance(meant, ast.ClassDef) else _of_annotation(meant, aliases)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Constant(value=only)):
+            return {"const": only}
         case ast.BinOp(left=left, op=ast.BitOr()):
             return _of_annotation(left, aliases)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=members)):
@@ -224,6 +247,12 @@ def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
         case ast.Subscript(value=ast.Name(id="Mapping"), slice=ast.Tuple(elts=[_, inner])):
             return {"type": "object", "additionalProperties": _of_annotation(inner, aliases)}
     raise Unclear(f"settings: no schema is known for the type {ast.unparse(node)}")
+
+
+def _struct(name: str, aliases: Aliases) -> Json:
+    """The schema of an object with the members of a class."""
+    members = {camel_case(each): {**kind, "description": text} for each, kind, text in _fields(name, aliases)}
+    return {"type": "object", "additionalProperties": False, "properties": members}
 
 
 def table(found: list[Value]) -> str:

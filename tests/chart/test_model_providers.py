@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from fairlead_gateway.configuration import load_models
+from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
 from helmworld import CHART, Helm, Object, Refused, environment, one
 
@@ -39,7 +40,10 @@ def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets
         for source in volume["projected"]["sources"]
         for item in source["secret"]["items"]
     }
-    assert mounted == {files["openai"]: ("model-keys", "openai"), files["anthropic"]: ("model-keys", "claude")}
+    assert mounted == {
+        files["openai"]: ("model-keys", "openai"), files["anthropic"]: ("model-keys", "claude"),
+        read.providers.cascaded["voice"].stt.key_file: ("model-keys", "openai"),
+    }  # fmt: skip
     assert files["vllm"] is None
 
 
@@ -55,7 +59,9 @@ def test_a_change_of_providers_rolls_no_pod(helm: Helm) -> None:
 def test_the_schema_knows_every_member_of_a_provider(helm: Helm) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     gateway = schema["properties"]["gateway"]["properties"]["routes"]["properties"]
-    known = set(gateway["providers"]["additionalProperties"]["properties"])
+    each = gateway["providers"]["additionalProperties"]
+    known = set(each["else"]["properties"])
+    assert set(each["then"]["properties"]) == {field.encode_name for field in msgspec.structs.fields(CascadedProvider)}
     assert known == {field.encode_name for field in msgspec.structs.fields(Provider)} | {"keySecret"}
     with pytest.raises(Refused, match="keySecrets"):
         helm.template("--set", "gateway.routes.providers.x.baseUrl=http://x,gateway.routes.providers.x.keySecrets=y")

@@ -177,5 +177,5 @@ async def live_world(
     scripted = ScriptedLive(SpeechScript(*replies, heard=tuple(heard)), key, binary=binary)
     async with scripted.serving():
         base = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{scripted.port}", **(provider or {})}
-        async with spoken_gateway(folder, model, base, **more) as (gateway, seen):
+        async with spoken_gateway(folder, model, {"scripted": {"models": [model], **base}}, **more) as (gateway, seen):
             yield LiveWorld(gateway, scripted, seen, model)

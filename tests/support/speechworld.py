@@ -100,6 +100,20 @@ class RealtimeClient:
                 return
 
 
+@contextlib.asynccontextmanager
+async def realtime_client(url: str, **options: Any) -> AsyncIterator[RealtimeClient]:
+    """A client whose session has begun."""
+    async with aiohttp.ClientSession() as http, http.ws_connect(url, max_msg_size=0, **options) as ws:
+        client = RealtimeClient(ws)
+        reading = asyncio.create_task(client.read())
+        try:
+            await client.until("session.created")
+            yield client
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+
 @dataclass
 class SpeechWorld:
     """All that runs, with what it saw."""
@@ -128,24 +142,17 @@ class SpeechWorld:
         self, query: str = f"model={MODEL}", *, ready: bool = True, **options: Any
     ) -> AsyncIterator[RealtimeClient]:
         """A client; `ready`: once the provider has the gateway's tools."""
-        async with aiohttp.ClientSession() as http, http.ws_connect(self.url(query), max_msg_size=0, **options) as ws:
-            client = RealtimeClient(ws)
-            reading = asyncio.create_task(client.read())
-            try:
-                await client.until("session.created")
-                if ready:
-                    await eventually(lambda: bool(self.session.tool_names))
-                yield client
-            finally:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+        async with realtime_client(self.url(query), **options) as client:
+            if ready:
+                await eventually(lambda: bool(self.session.tool_names))
+            yield client
 
 
 @contextlib.asynccontextmanager
 async def spoken_gateway(
     folder: Path,
     model: str,
-    provider: Mapping[str, Any],
+    configured: Mapping[str, Any],
     *,
     tools: Sequence[dict[str, Any]] = (),
     slow: Sequence[dict[str, Any]] = (),
@@ -155,8 +162,9 @@ async def spoken_gateway(
     tiers: Sequence[Tier] = (),
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
-    """A gateway in front of a provider, with an MCP server, and the parameters of the calls that this gets. `answer`
-    answers calls of `tools`, of `slow` ones, which are of the tier `deep`, and of `listed` ones.
+    """A gateway in front of providers, with an MCP server, and the parameters of the calls that this gets. `model` is
+    in the route `speech`. `answer` answers calls of `tools`, of `slow` ones, which are of the tier `deep`, and of
+    `listed` ones.
     """
     seen: list[dict[str, Any]] = []
 
@@ -176,12 +184,11 @@ async def spoken_gateway(
     theirs = [json.loads(bytes(each.definition)) for each in listed]
     async with raw_server(handle) as server:
         routes = read_routes({"speech": {"models": [model], "reservedOutputTokens": 0}})
-        providers = read_providers({"scripted": {"models": [model], **provider}}, routes)
-        configured = Models(routes, ContextWindows({model: 128000}), None, providers, {})
+        models = Models(routes, ContextWindows({model: 128000}), None, read_providers(configured, routes), {})
         entries = [*(entry(each, min_tier="deep") for each in slow), *listed]
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools, *entries], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
-        async with running(folder, demo, rules, models=configured, **{"rest_processes": 0, **settings}) as gateway:
+        async with running(folder, demo, rules, models=models, **{"rest_processes": 0, **settings}) as gateway:
             yield gateway, seen
 
 
@@ -197,6 +204,6 @@ async def speech_world(
     """With a `key` the provider wants it; `more` is of `spoken_gateway`."""
     scripted = ScriptedRealtime(SpeechScript(*replies, heard=tuple(heard)), key)
     async with scripted.serving():
-        base = {"baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}
-        async with spoken_gateway(folder, MODEL, base, **more) as (gateway, seen):
+        base = {"models": [MODEL], "baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}
+        async with spoken_gateway(folder, MODEL, {"scripted": base}, **more) as (gateway, seen):
             yield SpeechWorld(gateway, scripted, seen)

@@ -12,6 +12,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from cascadeworld import LOUD as LOUD_SPEECH
+from cascadeworld import QUIET as LONG_SILENCE
+from cascadeworld import CascadeWorld, cascade_world, speak
 from fairlead_gateway.app import Gateway
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.metrics import SpeechMetrics
@@ -174,6 +177,35 @@ class RealtimeTalk:
         return str((await self._client.until("error"))[0]["error"]["message"])
 
 
+class CascadedTalk(RealtimeTalk):
+    """Session of a cascaded engine."""
+
+    def __init__(self, world: CascadeWorld, client: RealtimeClient) -> None:
+        self._cascade, self._client = world, client
+
+    @property
+    def provider_tools(self) -> list[str]:
+        return self._cascade.tool_names
+
+    @property
+    def results(self) -> dict[str, str]:
+        items = [each.shown for each in self._cascade.session.state.conversation.items()]
+        return {
+            item["call_id"]: item["output"]
+            for item in items
+            if item["type"] == "function_call_output" and item["id"].startswith("fairlead_")
+        }
+
+    async def speak(self) -> None:
+        await speak(self._client)
+
+    async def begin_to_speak(self) -> None:
+        await self._client.send("input_audio_buffer.append", audio=LOUD_SPEECH)
+
+    async def stop_speaking(self) -> None:
+        await self._client.send("input_audio_buffer.append", audio=LONG_SILENCE)
+
+
 class LiveTalk:
     """Session of Gemini Live."""
 
@@ -265,6 +297,28 @@ class RealtimeEngine:
             await client.update(audio=audio, tools=[own_tool(name) for name in own_tools])
             await client.until("session.updated")
             yield world, RealtimeTalk(world, client)
+
+
+class CascadedEngine:
+    """Speech to text, a model, text to speech."""
+
+    name = "cascaded"
+
+    @contextlib.asynccontextmanager
+    async def talk(
+        self,
+        folder: Path,
+        *replies: SpokenReply,
+        own_tools: Sequence[str] = (),
+        query: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> AsyncIterator[tuple[SpokenWorld, Conversation]]:
+        """A world, and a session in it whose client has tools of its own; `more` is of the world."""
+        parameters = "&".join(["model=assistant", *(f"{name}={value}" for name, value in (query or {}).items())])
+        async with cascade_world(folder, *replies, **more) as world, world.client(parameters) as client:
+            await client.update(tools=[own_tool(name) for name in own_tools])
+            await client.until("session.updated")
+            yield world, CascadedTalk(world, client)
 
 
 class LiveEngine:

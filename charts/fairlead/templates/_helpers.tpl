@@ -216,6 +216,14 @@ egress:
 {{- $_ := set $provider "keyFile" (printf "/etc/fairlead-provider-keys/%s" $name) -}}
 {{- $_ := unset $provider "keySecret" -}}
 {{- end -}}
+{{- range $part := list "stt" "tts" -}}
+{{- with index $provider $part -}}
+{{- if .keySecret -}}
+{{- $_ := set . "keyFile" (printf "/etc/fairlead-provider-keys/%s.%s" $name $part) -}}
+{{- $_ := unset . "keySecret" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $file -}}
 {{- end -}}
@@ -232,6 +240,18 @@ from its start: requests to that provider are told. */}}
     items:
       - key: {{ .key }}
         path: {{ $name }}
+{{- end }}
+{{- range $part := list "stt" "tts" }}
+{{- with index $provider $part }}
+{{- with .keySecret }}
+- secret:
+    name: {{ .name }}
+    optional: true
+    items:
+      - key: {{ .key }}
+        path: {{ printf "%s.%s" $name $part }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}

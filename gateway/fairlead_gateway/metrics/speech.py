@@ -36,6 +36,20 @@ class SpeechCollector(Collector):
         waits = CounterMetricFamily("fairlead_speech_tier_waits", text, labels=["engine", "reason"])
         text = "Connections of speech sessions that were replaced by another by a handle of the provider: ok, failed"
         resumed = CounterMetricFamily("fairlead_speech_resumptions", text, labels=["engine", "outcome"])
+        text = "Turns that a cascaded engine answered in the provider's place: ok, cancelled, error"
+        routed = CounterMetricFamily("fairlead_speech_routed_turns", text, labels=["outcome"])
+        for outcome, number in [*metrics.routed.items()]:
+            routed.add_metric([outcome], number)
+        text = "Phrases that were said while an answer took longer"
+        fillers = CounterMetricFamily("fairlead_speech_fillers", text, labels=["engine"])
+        for engine, number in [*metrics.fillers.items()]:
+            fillers.add_metric([engine], number)
+        text = (
+            "Time from the end of a turn to audio of a cascaded engine: the first, the first of the answer; in seconds"
+        )
+        audio = HistogramMetricFamily("fairlead_speech_first_audio_seconds", text, labels=["audio"])
+        for which, histogram in metrics.first_audio.items():
+            audio.add_metric([which], *cumulated(histogram))
         counted = ((sessions, metrics.sessions), (frames, metrics.frames), (calls, metrics.calls))
         for family, counts in (
             *counted,
@@ -49,4 +63,4 @@ class SpeechCollector(Collector):
         delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
         for direction, histogram in metrics.delays.items():
             delays.add_metric([direction], *cumulated(histogram))
-        yield from (active, sessions, frames, calls, tiers, waits, resumed, delays)
+        yield from (active, sessions, frames, calls, tiers, waits, resumed, delays, fillers, audio, routed)

@@ -109,14 +109,14 @@ class LiveEntrance:
         except ForeignHandle as error:
             raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
         wanted = text(setup, "model").removeprefix(_RESOURCE)
-        route, targets = services.targets(wanted, asked, "gemini", _API)
+        route, targets = services.targets(wanted, asked, ("gemini",), _API)
 
-        async def dial(target: ModelTarget) -> ProviderSocket:
-            return await self._dialled(asked, target)
+        async def dial(target: ModelTarget) -> SessionSide:
+            return services.side(await self._dialled(asked, target))
 
         async def again() -> SessionSide:
-            _, socket = await services.connected(asked, [opened.target], dial)
-            return services.side(socket)
+            _, side = await services.connected(asked, [opened.target], dial)
+            return side
 
         opened = await services.opened(asked, route, targets, ENGINE, record, dial)
         name, turns = opened.target.model, LiveTurns()
@@ -127,7 +127,7 @@ class LiveEntrance:
         described = SessionSetup(setup, name, modes.behavior)
         notices = ClientNotices(client, opened.tier)
         switch = ToolSwitch(
-            ENGINE, services.side(opened.socket), described, model, turns, services.metrics, again, services.clock,
+            ENGINE, opened.side, described, model, turns, services.metrics, again, services.clock,
             notices, lambda: self._learn(name),
         )  # fmt: skip
         session = LiveSession(

@@ -7,17 +7,24 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from fairlead_models.cascaded import CASCADED
 from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
-from fairlead_models.upstream import ProviderSocket
 from fairlead_speech.admission import SessionRequest
+from fairlead_speech.cascaded.answering import RelayedEvents, TurnAnswerer
+from fairlead_speech.cascaded.session import CascadedSession
+from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
-from fairlead_speech.services import SpeechServices
-from fairlead_speech.sockets import MAX_MESSAGE
+from fairlead_speech.services import OpenedModel, SpeechServices
+from fairlead_speech.session import BridgedSession
+from fairlead_speech.sockets import MAX_MESSAGE, Closing, SessionSide
+from fairlead_speech.tiers import SpokenTier, is_slow
 
 REALTIME: Final = "/v1/realtime"
+_NOT_ROUTED: Final = frozenset({"call_id", "intent"})
+"""Parameters of sessions whose audio does not come through here, or that are for transcripts alone."""
 PASSED_ON: Final = ("openai-safety-identifier",)
 """Headers of a client that its provider gets."""
 
@@ -43,22 +50,19 @@ class RealtimeEntrance:
     async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
         """Run a session to its end. Raises LlmError and Problem before the upgrade."""
         services = self._services
-        route, targets = services.targets(self._model(asked), asked, "openai", "OpenAI's Realtime API")
+        route, targets = services.targets(self._model(asked), asked, ("openai", CASCADED), "OpenAI's Realtime API")
 
-        async def dial(target: ModelTarget) -> ProviderSocket:
+        async def dial(target: ModelTarget) -> SessionSide:
             return await self._dialled(asked, target)
 
         opened = await services.opened(asked, route, targets, ENGINE, record, dial)
         try:
             socket, client = await services.accepted(request, "realtime")
-            provider = services.side(opened.socket)
-            session = RealtimeSession(
-                client, provider, opened.toolbox, opened.tier, record, services.metrics,
-                provider_mcp=services.settings.provider_mcp,
-            )  # fmt: skip
-            await services.run(client, provider, session, ENGINE, record)
+            engine = CASCADED if isinstance(opened.side, CascadedSession) else ENGINE
+            session = self._session(asked, opened, client, record, engine)
+            await services.run(client, opened.side, session, engine, record)
         finally:
-            await opened.socket.close()
+            await opened.side.close(Closing(1000))
         return socket
 
     def _model(self, asked: SessionRequest) -> str:
@@ -69,11 +73,57 @@ class RealtimeEntrance:
             return f"{speaking[0]}/call"  # a call has a model already
         return wanted
 
-    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> ProviderSocket:
+    def _session(
+        self, asked: SessionRequest, opened: OpenedModel, client: SessionSide, record: RequestRecord, engine: str
+    ) -> BridgedSession:
         services = self._services
+        session = RealtimeSession(
+            client, opened.side, opened.toolbox, opened.tier, record, services.metrics, engine,
+            provider_mcp=services.settings.provider_mcp, hears_first=engine == CASCADED,
+        )  # fmt: skip
+        if isinstance(opened.side, CascadedSession):
+            self._follow(opened.side, opened)
+            return session
+        slow = services.providers().by_name[opened.target.provider].slow_turns
+        if slow is None or _NOT_ROUTED & asked.query.keys():
+            return session
+        return RoutedSession(
+            session, self._answerer(slow.engine, opened, client, record),
+            lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier), slow.transcription,
+            services.metrics, opened.side,
+        )  # fmt: skip
+
+    def _answerer(self, name: str, opened: OpenedModel, client: SessionSide, record: RequestRecord) -> TurnAnswerer:
+        """An engine that answers turns of a session."""
+        services = self._services
+        side = self._engine(name, name)
+        self._follow(side, opened)
+        relay, toolbox = RelayedEvents(client), opened.make_toolbox()
+        tier = SpokenTier(services.context, toolbox.catalog, opened.tier.current)
+        session = RealtimeSession(
+            relay, side, toolbox, tier, record, services.metrics, CASCADED, provider_mcp=False, hears_first=True
+        )  # fmt: skip
+        return TurnAnswerer(side, session, relay, tier)
+
+    def _follow(self, session: CascadedSession, opened: OpenedModel) -> None:
+        """Have an engine know when its tier is a slow one."""
+        filler = session.state.engine.provider.filler
+        if filler is not None:
+            session.follow(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
+
+    def _engine(self, name: str, model: str) -> CascadedSession:
+        services = self._services
+        engine = services.engines.of(name, services.providers().cascaded[name])
+        return CascadedSession(engine, model, services.clock)
+
+    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> SessionSide:
+        services, providers = self._services, self._services.providers()
+        if target.provider in providers.cascaded:
+            return self._engine(target.provider, target.model)
         query = {name: value for name, value in asked.query.items() if name != "model"}
         if "call_id" not in query:
             query = {"model": target.model, **query}
         headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
-        provider, path = services.providers().by_name[target.provider], f"/realtime?{urlencode(query)}"
-        return await services.client.connect(provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE)
+        provider, path = providers.by_name[target.provider], f"/realtime?{urlencode(query)}"
+        socket = await services.client.connect(provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE)
+        return services.side(socket)

@@ -17,6 +17,8 @@ class ResponseTurns:
         """Whether one was asked for, by the client or by the gateway, and has not begun."""
         self.speaking = False
         """Whether the user speaks, or has just spoken and is about to be answered."""
+        self.elsewhere = False
+        """Whether somebody else answers the turn, or is about to decide who does."""
         self.answers_speech = True
         """Whether the provider answers by itself when the user has spoken (`create_response`)."""
         self._wanted = False
@@ -25,7 +27,7 @@ class ResponseTurns:
     @property
     def free(self) -> bool:
         """Whether nothing is being answered, and no answer was asked for."""
-        return not self.active and not self.asked
+        return not self.active and not self.asked and not self.elsewhere
 
     @property
     def owes(self) -> bool:

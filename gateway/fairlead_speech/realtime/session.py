@@ -7,7 +7,6 @@ and their results are left out of what it gets. Wire format: OpenAI Realtime API
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,32 +20,26 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
+from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
 from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.hidden_items import HiddenItems
+from fairlead_speech.realtime.own_events import OwnEvents
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
-from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
+from fairlead_speech.realtime.tools import SessionTools
 from fairlead_speech.results import unspoken
 from fairlead_speech.session import FrameSink
-from fairlead_speech.shown_tools import ShownTools, TierWish
-from fairlead_speech.tiers import SpokenTier, UnknownTier
+from fairlead_speech.shown_tools import ShownTools
+from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.tool_calls import ToolCallHandler
 from fairlead_speech.toolbox import SessionToolbox
 
 ENGINE: Final = "openai-realtime"
-SESSION_UPDATE: Final = "fairlead.session.update"
-"""Event of a client that is for the gateway: `{tier?, queue_depth?}`."""
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
 CLIENT_ASKS: Final = "client"
 """Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
-MOST_OWN: Final = 256
-"""Events of the gateway that are remembered until they are refused."""
 _CARRY: Final = Carry(images=False)
-_MCP_REFUSED: Final = (
-    "tools of type mcp are called by the provider itself, past this gateway's policies and audit log, and are refused "
-    "here: the gateway brings the tools of its own servers"
-)
 _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _WATCHED: Final = frozenset({f"{_TRANSCRIPT}delta", f"{_TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
@@ -67,26 +60,31 @@ class RealtimeSession:
         tier: SpokenTier,
         record: RequestRecord,
         metrics: SpeechMetrics,
+        engine: str = ENGINE,
         *,
         provider_mcp: bool,
+        hears_first: bool = False,
     ) -> None:
-        """`provider_mcp`: whether a client may have the provider itself call MCP servers."""
+        """`provider_mcp`: whether a client may have the provider itself call MCP servers. `hears_first`: the provider
+        answers only once the gateway has read what was heard, and takes other tools until then.
+        """
         self._client = client
         self._provider = provider
         self._toolbox = toolbox
         self._tier = tier
         self._record = record
-        self._provider_mcp = provider_mcp
+        self._hears_first = hears_first
         self._tools = SessionTools()
         self._turns = ResponseTurns()
         self._hidden = HiddenItems()
         self._rounds = CallRounds()
-        self._shown = ShownTools(self, ENGINE, toolbox, tier, metrics, lambda: self._tools.client_names)
-        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
+        self._shown = ShownTools(self, engine, toolbox, tier, metrics, lambda: self._tools.client_names)
+        self._wishes = ClientWishes(client, self._shown, provider_mcp=provider_mcp)
+        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, engine, metrics)
         self._outputs: list[tuple[str, Event]] = []
         """Results that wait for the end of a response, with the ids of their calls."""
-        self._own_events: OrderedDict[str, str] = OrderedDict()
-        """Ids of the gateway's events, whose refusals the client does not hear of, with the items that they make."""
+        self._own_events = OwnEvents()
+        """Those of the gateway, whose refusals the client does not hear of."""
         self._began = False
         self._takes_tools = True
 
@@ -113,6 +111,56 @@ class RealtimeSession:
         self._outputs += [(call.id, each) for each in created]
         await self._settle()
 
+    # For who answers turns in the provider's place
+
+    @property
+    def tier(self) -> str | None:
+        """The tier now; None: the principal's default one."""
+        return self._shown.tier
+
+    @property
+    def speaking(self) -> bool:
+        """Whether the user speaks."""
+        return self._turns.speaking
+
+    async def all_heard(self) -> None:
+        """Wait until the tier is chosen by all that was heard."""
+        await self._shown.all_heard()
+
+    async def show(self) -> None:
+        """Show the tools of the tier, as they are now."""
+        await self._shown.show()
+
+    async def hold(self, *, elsewhere: bool) -> None:
+        """Ask for no response while a turn is answered `elsewhere`; then go on."""
+        self._turns.elsewhere = elsewhere
+        await self._settle()
+
+    async def ask(self) -> None:
+        """Have the provider answer the turn."""
+        self._turns.want()
+        await self.hold(elsewhere=False)
+
+    async def change(self, session: Event) -> None:
+        """Change the provider's session; the client does not hear of it."""
+        await self._provider.send(_encode(self._tools.own_change(session)))
+
+    async def remember(self, text: str) -> str:
+        """Have the provider know what was said in its place, as an item that the client does not see; its id."""
+        item = events.own_id()
+        self._hidden.hide(item)
+        content = [{"type": "output_text", "text": text}]
+        shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
+        event = {"type": "conversation.item.create", "event_id": self._own_events.add(item), "item": shown}
+        await self._provider.send(_encode(event))
+        return item
+
+    async def forget(self, item: str) -> None:
+        """Take back what the provider was told."""
+        await self._provider.send(
+            _encode({"type": "conversation.item.delete", "event_id": self._own_events.add(item), "item_id": item})
+        )
+
     async def retire(self, seconds: float) -> None:
         """Do nothing: the format has no word for it."""
 
@@ -133,14 +181,14 @@ class RealtimeSession:
         if kind == "conversation.item.create":
             await self._client_says(events.read(frame))
         elif kind == SESSION_UPDATE:
-            await self._wish(frame)
+            await self._wishes.take(frame)
             return None
         return frame
 
     async def _client_update(self, frame: bytes) -> bytes | None:
         event = events.read(frame)
         session = member(event, "session")
-        if not await self._allowed(event, session, "session.tools"):
+        if not await self._wishes.allowed(event, session, "session.tools"):
             return None
         if session.get("type") == "transcription":
             self._takes_tools = self._shown.open = False
@@ -156,7 +204,7 @@ class RealtimeSession:
     async def _client_asks(self, frame: bytes) -> bytes | None:
         event = events.read(frame)
         response = member(event, "response")
-        if not await self._allowed(event, response, "response.tools"):
+        if not await self._wishes.allowed(event, response, "response.tools"):
             return None
         if response.get("conversation") != "none":
             self._rounds.client_asks()
@@ -164,7 +212,7 @@ class RealtimeSession:
         if text(event, "event_id"):
             return frame
         # with an id, its refusal can be told from others
-        return _encode({**event, "event_id": self._own_event(CLIENT_ASKS)})
+        return _encode({**event, "event_id": self._own_events.add(CLIENT_ASKS)})
 
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
@@ -173,21 +221,6 @@ class RealtimeSession:
         if item.get("type") == "message" and item.get("role") == "user" and words:
             turn = text(item, "id") or events.own_id()
             await self._shown.heard(HeardText(turn, " ".join(words), final=True, grows=False))
-
-    async def _allowed(self, event: Event, place: Event, param: str) -> bool:
-        """Whether the tools at a place of a client's event are allowed; the client is told where they are not."""
-        if self._provider_mcp or not has_provider_mcp(members(place, "tools")):
-            return True
-        refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
-        await self._client.send(refusal)
-        return False
-
-    async def _wish(self, frame: bytes) -> None:
-        try:
-            await self._shown.wish(msgspec.json.decode(frame, type=TierWish))
-        except (msgspec.MsgspecError, UnknownTier) as error:
-            event_id = events.read(frame).get("event_id")
-            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
 
     # Frames of the provider
 
@@ -246,7 +279,7 @@ class RealtimeSession:
         named = text(error, "event_id")
         code = text(error, "code")
         if named in self._own_events:
-            item = self._own_events.pop(named)
+            item = self._own_events.refused(named)
             if item == CLIENT_ASKS:
                 self._turns.client_refused()
                 return {**event, "error": {**error, "event_id": None}}
@@ -305,6 +338,8 @@ class RealtimeSession:
             final = kind.endswith("completed")
             said = text(event, "transcript" if final else "delta")
             self._shown.hear(HeardText(text(event, "item_id"), said, final, grows=not final))
+            if final and self._hears_first:
+                await self._shown.all_heard()
         return self._hidden.shown(kind, event)
 
     # Inside
@@ -323,15 +358,17 @@ class RealtimeSession:
 
     async def _settle(self) -> None:
         """Send what waited for the end of a response: tools, results, and the wish for the next response."""
-        if not self._turns.free or not self._began:
+        if not self._began or not (self._turns.free or (self._hears_first and not self._turns.active)):
             return
         update = self._tools.own_update() if self._takes_tools else None
         if update is not None:
             await self._provider.send(_encode(update))
+        if not self._turns.free:
+            return
         outputs, self._outputs = self._outputs, []
         for call, created in outputs:
             item = events.own_id()
-            event_id = self._own_event(item)
+            event_id = self._own_events.add(item)
             self._hidden.hide(item)
             self._turns.sent(item)
             await self._provider.send(
@@ -340,12 +377,4 @@ class RealtimeSession:
             if self._rounds.answered(call):
                 self._turns.want()
         if self._turns.ask():
-            await self._provider.send(_encode({"type": "response.create", "event_id": self._own_event("")}))
-
-    def _own_event(self, item: str) -> str:
-        """Id of a new event of the gateway, which makes that item."""
-        event_id = events.own_id()
-        self._own_events[event_id] = item
-        if len(self._own_events) > MOST_OWN:
-            self._own_events.popitem(last=False)
-        return event_id
+            await self._provider.send(_encode({"type": "response.create", "event_id": self._own_events.add("")}))

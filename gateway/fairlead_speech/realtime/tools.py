@@ -31,6 +31,8 @@ class _Update(msgspec.Struct):
     """The client gave it no id."""
     before: list[Event]
     """The client's tools before it."""
+    tools: bool = True
+    """Whether it is about tools."""
 
 
 class SessionTools:
@@ -67,6 +69,12 @@ class SessionTools:
         self._updates.append(update)
         return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", "tools": tools}}
 
+    def own_change(self, session: Event) -> Event:
+        """An update of the gateway's that is not about tools."""
+        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools, tools=False)
+        self._updates.append(update)
+        return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
+
     def client_update(self, event: Event) -> Event:
         """A client's update as the provider gets it: with the gateway's tools where it has tools, and with an id."""
         session, given = member(event, "session"), text(event, "event_id")
@@ -101,6 +109,8 @@ class SessionTools:
         else:
             return None
         self._updates.remove(update)
+        if update.own and not update.tools:
+            return True, False
         if update.own:
             self._own = []  # with the same tools the client's own updates would be refused, too
             self._sent = self._merged()

@@ -155,6 +155,8 @@ class RealtimeScriptSession(ScriptedConnection):
             await self._commit()
         elif kind == "conversation.item.create":
             await self._create(event["item"])
+        elif kind == "conversation.item.delete":
+            await self.send("conversation.item.deleted", item_id=event["item_id"])
         elif kind == "response.create":
             await self._respond(event.get("response") or {})
         elif kind == "response.cancel":

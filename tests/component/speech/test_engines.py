@@ -12,11 +12,11 @@ from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import BLOCKS, NEW, OLD
 from llmworld import policy
-from spokenengines import LiveEngine, RealtimeEngine
+from spokenengines import CascadedEngine, LiveEngine, RealtimeEngine
 from waiting import eventually
 
-Engine = RealtimeEngine | LiveEngine
-ENGINES: list[Engine] = [RealtimeEngine(), LiveEngine(NEW), LiveEngine(OLD), LiveEngine(BLOCKS)]
+Engine = RealtimeEngine | LiveEngine | CascadedEngine
+ENGINES: list[Engine] = [RealtimeEngine(), LiveEngine(NEW), LiveEngine(OLD), LiveEngine(BLOCKS), CascadedEngine()]
 ADD = SpokenCall("demo__add", {"a": 2, "b": 3}, "call_add")
 FAST = Tier(name="fast", max_latency_ms=500, default=True)
 DEEP = Tier(
@@ -205,4 +205,4 @@ async def test_a_call_of_a_tool_that_was_taken_away_is_refused_at_once(tmp_path:
 
 
 def engine_label(engine: Engine) -> str:
-    return "openai-realtime" if isinstance(engine, RealtimeEngine) else "gemini-live"
+    return "gemini-live" if isinstance(engine, LiveEngine) else engine.name

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from openai.types.realtime import RealtimeConversationItemFunctionCallOutputParam, RealtimeFunctionToolParam
 
+from cascadeworld import LOUD, QUIET, cascade_world
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
 from speechworld import MODEL, SPEECH, speech_world
@@ -102,3 +103,29 @@ async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path:
                 if event.type == "response.output_audio_transcript.done":
                     said = event.transcript
         assert world.session.of_type("conversation.item.create")[0]["item"]["output"] == "42"
+
+
+async def test_the_sdk_speaks_with_a_cascaded_engine(tmp_path: Path) -> None:
+    call = SpokenCall("demo__add", {"a": 20, "b": 22}, "call_1")
+    async with (
+        cascade_world(tmp_path, SpokenReply("", (call,)), SpokenReply("Forty two."), heard=["add them"]) as world,
+        AsyncOpenAI(api_key="any", base_url=f"http://127.0.0.1:{world.gateway.port}/v1") as client,
+        client.realtime.connect(model="voice/any") as connection,
+    ):
+        kinds, heard = set(), b""
+        await connection.session.update(session={"type": "realtime", "instructions": "Be brief."})
+        await connection.input_audio_buffer.append(audio=LOUD)
+        await connection.input_audio_buffer.append(audio=QUIET)
+        async with asyncio.timeout(20):
+            async for event in connection:
+                kinds.add(event.type)
+                assert event.type != "error"
+                if event.type == "response.output_audio.delta":
+                    heard += base64.b64decode(event.delta)
+                if event.type == "response.output_audio_transcript.done":
+                    assert event.transcript == "Forty two."
+                if event.type == "response.done" and heard:
+                    break
+        assert len(heard) == 1920 * 2
+        assert {"session.updated", "input_audio_buffer.speech_started", "conversation.item.done"} <= kinds
+        assert world.backends.asked[1]["messages"][-1]["content"] == "42"

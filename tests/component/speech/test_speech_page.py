@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from certificates import Authority
+from fairlead_models.providers import read_providers
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import live_world
 from speechworld import speech_world
@@ -18,6 +20,16 @@ PAGE = Path(__file__).parents[3] / "docs" / "connect" / "speech.md"
 
 def examples() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_the_configuration_of_the_cascaded_engine_is_one() -> None:
+    page = PAGE.with_name("cascaded.md").read_text(encoding="utf-8")
+    whole, filler, routed = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    voice = yaml.safe_load(whole)["providers"]
+    assert read_providers(voice, {}).cascaded["voice"].filler is not None
+    voice["voice"] |= yaml.safe_load(filler)
+    speech = read_providers({**voice, **yaml.safe_load(routed)["providers"]}, {})
+    assert speech.by_name["openai"].slow_turns is not None
 
 
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

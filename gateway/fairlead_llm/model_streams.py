@@ -1,0 +1,127 @@
+"""Streamed answers of models to requests of the gateway's own, in OpenAI's chat format, whatever a provider speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_llm.chat.format import CHAT
+from fairlead_llm.streaming import MAX_EVENT
+from fairlead_llm.wire import BadRequest, BadStream, ModelRound, WireStream
+from fairlead_llm.wire_formats import spoken
+from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.sse import EventParser
+from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_models.errors import LlmError, unavailable
+from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+
+_NEXT: Final = frozenset({401, 403, 404, 408, 429})
+"""Statuses, beside those from 500 on, after which the route's next model is asked."""
+_OK: Final = 200
+
+
+class ModelStreams:
+    """Asks models. The client is closed by its owner."""
+
+    def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
+        """`providers` as they are now."""
+        self._providers = providers
+        self._client = client
+        self._breakers = breakers
+
+    async def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """The streamed answer to a request, as server-sent events; `wanted` is a model or a route, whose next model is
+        asked while one does not begin to answer. Raises LlmError.
+        """
+        providers = self._providers()
+        try:
+            _, targets = providers.targets(wanted)
+        except (UnknownModel, ProviderKeyRefused) as error:
+            raise LlmError(404, str(error), "model_not_found") from error
+        failure = LlmError(502, "no model answers", "provider_unavailable")
+        for target in targets:
+            try:
+                attempt = self._breakers.attempt(target)
+            except ModelClosed as closed:
+                failure = unavailable(closed, {})
+                continue
+            try:
+                async with contextlib.aclosing(self._answer(providers, target, attempt, body)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except _NotBegun as error:
+                failure = error.why
+                if not error.ask_next:
+                    raise failure from error
+                continue
+            return
+        raise failure
+
+    async def _answer(
+        self, providers: Providers, target: ModelTarget, attempt: ModelAttempt, body: Mapping[str, Any]
+    ) -> AsyncGenerator[bytes, None]:
+        """The answer of one model. Raises _NotBegun, LlmError."""
+        provider = providers.by_name[target.provider]
+        wire = spoken(CHAT, provider)
+        try:
+            asked = {**body, "model": target.model}
+            request = wire.read(msgspec.json.encode(asked))
+            usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
+            path = wire.path(target.model, stream=True)
+            answer = await self._client.send(provider, path, request.body(usage), {}, ())
+        except BadRequest as error:
+            attempt.given_up()
+            raise _NotBegun(LlmError(400, str(error), "invalid_request"), ask_next=True) from error
+        except ProviderUnavailable as error:
+            attempt.failed(error)
+            failure = LlmError(502, f"{target.provider}: {error}", "provider_unavailable")
+            raise _NotBegun(failure, ask_next=True) from error
+        except BaseException:
+            attempt.given_up()
+            raise
+        try:
+            attempt.answered(answer.status, answer.retry_after)
+            if answer.status != _OK:
+                said = f"{target.provider} answered with status {answer.status}"
+                after = answer.status >= 500 or answer.status in _NEXT
+                raise _NotBegun(LlmError(answer.status, said, "provider_refused"), ask_next=after)
+            async with contextlib.aclosing(self._events(answer, attempt, wire.stream(request, None))) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            answer.close()
+
+    async def _events(
+        self, answer: ProviderAnswer, attempt: ModelAttempt, stream: WireStream
+    ) -> AsyncGenerator[bytes, None]:
+        parser = EventParser(MAX_EVENT)
+        try:
+            async for piece in answer.pieces():
+                out = b"".join(stream.feed(event.data) for event in parser.feed(piece))
+                if out:
+                    yield out
+                if stream.done:
+                    break
+            if not stream.ended:
+                raise BadStream("the model ended its answer too early")
+            yield stream.end_round() + stream.finish({})
+        except (BadStream, TooLarge, ProviderUnavailable) as error:
+            attempt.failed(error)
+            raise LlmError(502, str(error), "bad_answer") from error
+        except (GeneratorExit, asyncio.CancelledError):
+            attempt.given_up()
+            raise
+        attempt.over()
+
+
+class _NotBegun(Exception):
+    """A model gave no answer."""
+
+    def __init__(self, why: LlmError, *, ask_next: bool) -> None:
+        super().__init__(str(why))
+        self.why, self.ask_next = why, ask_next

@@ -1,0 +1,209 @@
+"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and what is said goes to
+the client of that other session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_speech.cascaded.conversation import spoken_text
+from fairlead_speech.cascaded.session import CascadedSession
+from fairlead_speech.metrics import CANCELLED, ERROR, OK
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.session import RealtimeSession
+from fairlead_speech.session import FrameSink
+from fairlead_speech.sockets import Closing
+from fairlead_speech.tiers import SpokenTier
+
+MOST_OWN: Final = 2048
+"""Items of the engine that are remembered."""
+_SPEAKS: Final = b'{"type":"input_audio_buffer.speech_started"}'
+_DROPPED: Final = b'{"type":"input_audio_buffer.cleared"}'
+"""Events by which the session between relay and engine knows that it is not its turn, and that it is."""
+Over = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
+"""Told of the end of a turn: the outcome, and ids and texts of what was said."""
+_encode: Final = msgspec.json.encode
+log = logging.getLogger(__name__)
+
+
+class RelayedEvents:
+    """Events of the engine on their way to the client of the other session."""
+
+    def __init__(self, client: FrameSink) -> None:
+        self._client = client
+        self._created: bytes | None = None
+        """Beginning of a response that has not said anything."""
+        self.last_item: str | None = None
+        """Last item that the client has of the other session."""
+        self._own: dict[str, None] = {}
+        self.calls: set[str] = set()
+        """Ids of calls of the client's tools that wait for their results."""
+        self.failed = False
+        """Whether the last response failed before anything was said: the client does not hear of it."""
+
+    def __contains__(self, item: str) -> bool:
+        """Whether an item is one of the engine's."""
+        return item in self._own
+
+    async def send_audio(self, frame: bytes) -> None:
+        """Pass on audio, or its transcript, of an item that has begun."""
+        await self._client.send(frame)
+
+    async def send(self, frame: bytes) -> None:
+        """Pass on what is about responses and items."""
+        kind = events.kind_of(frame)
+        if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
+            return
+        if kind == "response.created":
+            self._created, self.failed = frame, False
+            return
+        event = events.read(frame)
+        self._note(kind, event)
+        created, self._created = self._created, None
+        if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
+            self.failed = True
+            return
+        if created is not None:
+            await self._client.send(created)
+        await self._client.send(self._placed(event) if "previous_item_id" in event else frame)
+
+    def _note(self, kind: str, event: Event) -> None:
+        item = member(event, "item")
+        if kind == "conversation.item.added":
+            self._own[text(item, "id")] = None
+            if len(self._own) > MOST_OWN:
+                del self._own[next(iter(self._own))]
+        elif kind == "response.output_item.done" and item.get("type") == "function_call":
+            self.calls.add(text(item, "call_id"))
+
+    def _placed(self, event: Event) -> bytes:
+        """The event behind an item that the client knows."""
+        before = event["previous_item_id"]
+        return _encode({**event, "previous_item_id": before if before in self._own else self.last_item})
+
+
+class TurnAnswerer:
+    """Answers turns one at a time. `aclose` it."""
+
+    def __init__(
+        self, engine: CascadedSession, session: RealtimeSession, relay: RelayedEvents, tier: SpokenTier
+    ) -> None:
+        """`session` is that between the relay and the engine, in that tier."""
+        self.engine = engine
+        self.relay = relay
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._session = session
+        self._tier = tier
+        self._over: Over | None = None
+        self._said_before: set[str] = set()
+        self._cancelled = False
+        self._configured: Event = {}
+        self._open = asyncio.Event()
+        self._pumping = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
+
+    @property
+    def active(self) -> bool:
+        """Whether a turn is being answered here."""
+        return not self._idle.is_set()
+
+    async def answer(self, tier: str | None, configured: Event, over: Over) -> None:
+        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session. `over`
+        is told of the end. Raises UnknownTier.
+        """
+        await self._open.wait()
+        await self._session.from_provider(_DROPPED)
+        self._idle.clear()
+        self._over, self._cancelled = over, False
+        self._said_before = {each.id for each in self.engine.state.conversation.items()}
+        self.engine.state.turn_ended()
+        self._tier.name(tier)
+        if configured != self._configured:
+            self._configured = configured
+            await self._pass({"type": "session.update", "session": {"type": "realtime", **configured}})
+        await self._session.show()
+        await self._pass({"type": "response.create"})
+
+    async def take(self, event: Event) -> None:
+        """Take an event of the client's that is about this turn."""
+        if event.get("type") == "conversation.item.create":
+            self.relay.calls.discard(text(member(event, "item"), "call_id"))
+        await self._pass(event)
+
+    async def interrupt(self, reason: str) -> None:
+        """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""
+        self._cancelled = True
+        await self._session.from_provider(_SPEAKS)
+        if not await self.engine.interrupt(reason):
+            await self._finish(CANCELLED)
+        await self._idle.wait()
+
+    async def aclose(self) -> None:
+        """End all of it."""
+        self._over = None
+        self._idle.set()
+        await self.engine.close(Closing(1000))
+        self._pumping.cancel()
+        await asyncio.gather(self._pumping, return_exceptions=True)
+        await self._session.aclose()
+
+    async def _pass(self, event: Event) -> None:
+        frame = await self._session.from_client(_encode(event))
+        if frame is not None:
+            await self.engine.send(frame)
+
+    async def _pump(self) -> None:
+        audio = self._session.provider_audio
+        while not isinstance(frame := await self.engine.receive(), Closing):
+            try:
+                if frame.startswith(audio):
+                    await self.relay.send_audio(frame)
+                    continue
+                passed = await self._session.from_provider(frame)
+                if passed is not None:
+                    await self.relay.send(passed)
+                self._open.set()
+                if events.kind_of(frame) == "response.done":
+                    await self._responded(member(events.read(frame), "response"))
+            except Exception:
+                log.exception("A turn of a speech session was not answered by its cascaded engine")
+                await self._finish(ERROR)
+
+    async def _responded(self, response: Event) -> None:
+        """Look whether a response was the last of its turn."""
+        status = response.get("status")
+        if self._cancelled or status == "cancelled":
+            await self._finish(CANCELLED)
+        elif status == "failed":
+            await self._finish(ERROR)
+        elif not self._session.responding and not self.relay.calls:
+            await self._finish(OK)
+
+    async def _finish(self, outcome: str) -> None:
+        over, self._over = self._over, None
+        self.relay.calls.clear()
+        if over is None:
+            self._idle.set()
+            return
+        said = [
+            (each.id, spoken_text(each.shown))
+            for each in self.engine.state.conversation.items()
+            if each.id not in self._said_before and not each.filler and each.shown.get("role") == "assistant"
+        ]
+        try:
+            await over(outcome, [(item, words) for item, words in said if words])
+        finally:
+            self._idle.set()
+
+
+def configured_part(session: dict[str, Any]) -> Event:
+    """Members of a client's session that hold for answers of the engine, too."""
+    return {
+        name: session[name] for name in ("instructions", "tools", "tool_choice", "output_modalities") if name in session
+    }

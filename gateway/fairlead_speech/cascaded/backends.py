@@ -1,0 +1,121 @@
+"""Requests to the servers of speech: `POST /audio/transcriptions` and `POST /audio/speech`, of OpenAI's audio API."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
+from fairlead_models.providers import Provider
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_speech.cascaded.audio import wav
+
+MOST_TRANSCRIPT: Final = 64 << 10
+"""Bytes of an answer with a transcript; more is no transcript of one turn."""
+MOST_SPOKEN: Final = 16 << 20
+"""Bytes of audio for one piece of text: six minutes."""
+_OK: Final = 200
+
+
+class BackendFailed(Exception):
+    """A server of speech, or the model, did not do its part. The message says which, without address or key."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class SpeechBackends:
+    """The two servers of one engine."""
+
+    def __init__(self, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient) -> None:
+        self.stt = stt
+        self.tts = tts
+        self._client = client
+        self._hears = _provider(stt)
+        self._speaks = _provider(tts)
+
+    async def transcribed(self, audio: bytes, language: str = "") -> str:
+        """Transcript of audio. Raises BackendFailed."""
+        fields = {"model": self.stt.model, "response_format": "json"}
+        if language or self.stt.language:
+            fields["language"] = language or self.stt.language
+        kind, body = _form(fields, wav(audio))
+        path = "/audio/transcriptions"
+        try:
+            async with self._asked(self._hears, path, body, kind, "speech to text") as answer:
+                found = bytearray()
+                async for piece in answer.pieces():
+                    found += piece
+                    if len(found) > MOST_TRANSCRIPT:
+                        raise BackendFailed("stt_failed", f"speech to text answered over {MOST_TRANSCRIPT >> 10} KiB")
+            text = msgspec.json.decode(bytes(found), type=dict[str, Any]).get("text")
+        except ProviderUnavailable as error:
+            raise BackendFailed("stt_unavailable", f"speech to text: {error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BackendFailed("stt_failed", "speech to text answered no JSON object") from error
+        if not isinstance(text, str):
+            raise BackendFailed("stt_failed", "speech to text answered without a text")
+        return text.strip()
+
+    async def spoken(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
+        """Audio of a text as it comes, in whole samples. Raises BackendFailed."""
+        asked: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
+        if speed != 1:
+            asked["speed"] = speed
+        size, odd = 0, b""
+        try:
+            async with self._asked(
+                self._speaks, "/audio/speech", msgspec.json.encode(asked), "application/json", "text to speech"
+            ) as answer:
+                async for piece in answer.pieces():
+                    size += len(piece)
+                    if size > MOST_SPOKEN:
+                        raise BackendFailed("tts_failed", f"text to speech answered over {MOST_SPOKEN >> 20} MiB")
+                    piece = odd + piece
+                    whole = len(piece) // 2 * 2
+                    odd = piece[whole:]
+                    if whole:
+                        yield piece[:whole]
+        except ProviderUnavailable as error:
+            raise BackendFailed("tts_unavailable", f"text to speech: {error}") from error
+
+    @contextlib.asynccontextmanager
+    async def _asked(
+        self, provider: Provider, path: str, body: bytes, kind: str, what: str
+    ) -> AsyncIterator[ProviderAnswer]:
+        """An answer of success. Raises ProviderUnavailable, BackendFailed."""
+        answer = await self._client.send(provider, path, body, {}, (), content_type=kind)
+        try:
+            if answer.status != _OK:
+                code = "stt_refused" if provider is self._hears else "tts_refused"
+                raise BackendFailed(code, f"{what} answered with status {answer.status}")
+            yield answer
+        finally:
+            answer.close()
+
+
+def _provider(backend: SpeechBackend) -> Provider:
+    return Provider(
+        backend.base_url, key_env=backend.key_env, key_file=backend.key_file, headers=backend.headers,
+        connect_seconds=backend.connect_seconds, idle_seconds=backend.idle_seconds,
+    )  # fmt: skip
+
+
+def _form(fields: Mapping[str, str], audio: bytes) -> tuple[str, bytes]:
+    """Content type and body of a form with a file (RFC 7578)."""
+    boundary = secrets.token_hex(16)
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields.items()
+    ]
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="speech.wav"\r\n'
+        "Content-Type: audio/wav\r\n\r\n"
+    )
+    body = b"".join([*parts, head.encode(), audio, f"\r\n--{boundary}--\r\n".encode()])
+    return f"multipart/form-data; boundary={boundary}", body

@@ -1,0 +1,127 @@
+"""The model of an engine: asked in OpenAI's chat format, whatever its provider speaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.sse import EventParser
+from fairlead_speech.cascaded.backends import BackendFailed
+
+MOST_TEXT: Final = 64 << 10
+"""Characters that one answer may say."""
+MOST_ARGUMENTS: Final = 256 << 10
+"""Characters of names and arguments of all calls of one answer."""
+MOST_CALLS: Final = 128
+_MOST_EVENT: Final = 1 << 20
+_DONE: Final = b"[DONE]"
+
+
+class ChatModel(Protocol):
+    """Models of the installation."""
+
+    def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """The streamed answer to a request of Chat Completions, as server-sent events; `wanted` is a model or a route.
+        Raises LlmError.
+        """
+        ...
+
+
+class MadeCall(msgspec.Struct):
+    """A call that the model makes."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class _FunctionPart(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _CallPart(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _FunctionPart | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    tool_calls: list[_CallPart] | None = None
+
+
+class _ChoicePart(msgspec.Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _AnswerPart(msgspec.Struct):
+    choices: list[_ChoicePart] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+_chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
+
+
+class SpokenAnswer:
+    """One answer that is being read. Pure."""
+
+    def __init__(self) -> None:
+        self._parser = EventParser(_MOST_EVENT)
+        self.calls: list[MadeCall] = []
+        self.usage: dict[str, Any] = {}
+        self.finish_reason = ""
+        self.ended = False
+        self._said = self._argued = 0
+
+    def feed(self, piece: bytes) -> str:
+        """Take a part of the answer; text that it adds. Raises BackendFailed."""
+        found = []
+        try:
+            for event in self._parser.feed(piece):
+                if event.data.strip() == _DONE:
+                    self.ended = True
+                elif event.data:
+                    found.append(self._take(_chunk(event.data)))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLarge) as error:
+            raise BackendFailed("llm_failed", "the model's answer cannot be read") from error
+        return "".join(found)
+
+    def _take(self, chunk: _AnswerPart) -> str:
+        if chunk.error is not None:
+            raise BackendFailed("llm_failed", "the model failed in the middle of its answer")
+        if chunk.usage is not None:
+            self.usage = chunk.usage
+        choice = chunk.choices[0] if chunk.choices else _ChoicePart()
+        if choice.finish_reason:
+            self.finish_reason, self.ended = choice.finish_reason[:64], True
+        delta = choice.delta or _Delta()
+        for each in delta.tool_calls or ():
+            self._take_call(each)
+        said = delta.content or ""
+        self._said += len(said)
+        if self._said > MOST_TEXT:
+            raise BackendFailed("llm_failed", f"the model answered over {MOST_TEXT >> 10} Ki characters")
+        return said
+
+    def _take_call(self, delta: _CallPart) -> None:
+        place = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
+        before = self.calls[place] if 0 <= place < len(self.calls) else None
+        if before is not None and delta.id and before.id and delta.id != before.id:
+            place = len(self.calls)  # some servers give every call the index 0, or none: a new id is a new call
+        if not 0 <= place <= len(self.calls) or place >= MOST_CALLS:
+            raise BackendFailed("llm_failed", "the model's calls are out of order, or too many")
+        if place == len(self.calls):
+            self.calls.append(MadeCall())
+        call, function = self.calls[place], delta.function or _FunctionPart()
+        call.id = call.id or (delta.id or "")[:256]
+        call.name += function.name or ""
+        call.arguments += function.arguments or ""
+        self._argued += len(function.name or "") + len(function.arguments or "")
+        if self._argued > MOST_ARGUMENTS:
+            raise BackendFailed("llm_failed", f"the model's calls have over {MOST_ARGUMENTS >> 10} Ki characters")

@@ -1,0 +1,147 @@
+"""Configuration of a session, as clients see and change it. Pure module."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_models.cascaded import CascadedProvider
+from fairlead_speech.cascaded.audio import RATE
+from fairlead_speech.cascaded.voice_activity import DetectionSettings, detection
+from fairlead_speech.realtime.events import Event, member, members, text
+
+MOST_BYTES: Final = 1 << 20
+"""Bytes of instructions and tools of one session."""
+SESSION_SECONDS: Final = 3600
+"""Length of a session that clients are told; nothing ends one then."""
+_PCM: Final = {"type": "audio/pcm", "rate": RATE}
+_PLAIN: Final = frozenset(
+    {
+        "instructions", "tools", "tool_choice", "output_modalities", "max_output_tokens", "tracing", "prompt",
+        "truncation", "include", "parallel_tool_calls", "reasoning",
+    }
+)  # fmt: skip
+"""Members that a client may set; those behind `max_output_tokens` are kept, and mean nothing here."""
+_FUNCTION: Final = ("name", "description", "parameters")
+_encode: Final = msgspec.json.encode
+
+
+class BadEvent(Exception):
+    """An event of a client that is answered with an error."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+
+class SessionConfig:
+    """The configuration as it is now."""
+
+    def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
+        self.detection: DetectionSettings | None = DetectionSettings()
+        """None: the client says where turns end."""
+        self.shown: Event = {
+            "type": "realtime", "object": "realtime.session", "id": ident, "model": model,
+            "output_modalities": ["audio"], "instructions": "", "tools": [], "tool_choice": "auto",
+            "max_output_tokens": "inf", "expires_at": int(time.time()) + SESSION_SECONDS,
+            "audio": {
+                "input": {
+                    "format": _PCM, "noise_reduction": None, "transcription": {"model": provider.stt.model},
+                    "turn_detection": {"type": "server_vad", **msgspec.to_builtins(self.detection)},
+                },
+                "output": {"format": _PCM, "voice": provider.tts.voice, "speed": 1.0},
+            },
+        }  # fmt: skip
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the functions that the model has."""
+        return [text(tool, "name") for tool in members(self.shown, "tools")]
+
+    @property
+    def voice(self) -> str:
+        """Voice that answers are spoken in."""
+        return text(member(member(self.shown, "audio"), "output"), "voice")
+
+    @property
+    def speed(self) -> float:
+        """Speed that answers are spoken at; 1 is the voice's own."""
+        return float(member(member(self.shown, "audio"), "output").get("speed", 1.0))
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether transcripts of what the user says are sent."""
+        return bool(self._input.get("transcription"))
+
+    @property
+    def language(self) -> str:
+        """Language that a client named; empty: none."""
+        return text(member(self._input, "transcription"), "language")
+
+    @property
+    def _input(self) -> Event:
+        return member(member(self.shown, "audio"), "input")
+
+    def update(self, session: Event, *, voice_fixed: bool) -> bool:
+        """Take a client's changes, all of them or none; whether turns are found otherwise now. Raises BadEvent."""
+        if session.get("type") != "realtime":
+            raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
+        if session.get("model", self.shown["model"]) != self.shown["model"]:
+            raise BadEvent("cannot_update_model", "the model of a session cannot be changed", "session.model")
+        changed = {**self.shown, **{name: value for name, value in session.items() if name in _PLAIN}}
+        audio = member(session, "audio")
+        heard = {**self._input, **member(audio, "input")}
+        spoken = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
+        changed["audio"] = {"input": heard, "output": spoken}
+        found = _checked(changed, heard, spoken)
+        if voice_fixed and spoken["voice"] != self.voice:
+            raise BadEvent(
+                "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
+            )
+        other = found != self.detection
+        self.shown, self.detection = changed, found
+        return other
+
+
+def _checked(changed: Event, heard: Event, spoken: Event) -> DetectionSettings | None:
+    """Settings of the turn detection. Raises BadEvent."""
+    for place, side in (("input", heard), ("output", spoken)):
+        form = side.get("format")
+        if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
+            raise BadEvent("invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{place}.format")
+    if not isinstance(spoken.get("voice"), str) or not 0 < len(spoken["voice"]) <= 128:
+        raise BadEvent("invalid_value", "voice must be a name", "session.audio.output.voice")
+    speed = spoken.get("speed")
+    if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 1.5:
+        raise BadEvent("invalid_value", "speed is from 0.25 to 1.5", "session.audio.output.speed")
+    if changed["output_modalities"] not in (["audio"], ["text"]):
+        raise BadEvent("invalid_value", "output_modalities is [audio] or [text]", "session.output_modalities")
+    for number, tool in enumerate(members(changed, "tools")):
+        if tool.get("type") != "function" or not text(tool, "name"):
+            raise BadEvent("invalid_value", "tools are functions with a name here", f"session.tools[{number}]")
+    if len(_encode(changed)) > MOST_BYTES:
+        raise BadEvent("string_above_max_length", f"a session's configuration may have {MOST_BYTES >> 20} MiB")
+    said = heard.get("turn_detection")
+    if said is None:
+        return None
+    try:
+        return detection(said if isinstance(said, Mapping) else {"type": None})
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise BadEvent("invalid_value", str(error), "session.audio.input.turn_detection") from error
+
+
+def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
+    """Functions as the model's API has them."""
+    return [
+        {"type": "function", "function": {name: tool[name] for name in _FUNCTION if name in tool}} for tool in tools
+    ]
+
+
+def chat_choice(choice: object) -> object:
+    """`tool_choice` as the model's API has it."""
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        return {"type": "function", "function": {"name": text(choice, "name")}}
+    return choice if choice in ("none", "required") else "auto"

@@ -1,0 +1,197 @@
+"""Conversation of one session: its items, bounded in bytes, and as messages of Chat Completions. Pure module.
+
+Wire format of items: OpenAI Realtime API. Of the model: `POST /v1/chat/completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_speech.cascaded.audio import milliseconds
+from fairlead_speech.realtime.events import Event, members, text
+
+MOST_BYTES: Final = 1 << 20
+"""Bytes of all items; the oldest are forgotten beyond it."""
+MOST_ITEMS: Final = 2000
+NO_RESULT: Final = "(there is no result yet)"
+_OVERHEAD: Final = 128
+"""Bytes that an empty item counts for."""
+_encode: Final = msgspec.json.encode
+
+
+class Said(msgspec.Struct):
+    """One piece of an answer that was spoken."""
+
+    text: str
+    audio: int = 0
+    """Bytes of its audio."""
+
+
+class ConversationItem(msgspec.Struct):
+    """One item, with what the engine knows of it beside the wire's members."""
+
+    shown: Event
+    """As clients see it."""
+    size: int
+    said: list[Said] = []
+    """Pieces that were spoken, of an assistant's message."""
+    filler: bool = False
+    """Whether it only fills the time: the model does not see it."""
+
+    @property
+    def id(self) -> str:
+        return text(self.shown, "id")
+
+
+class TooLargeItem(ValueError):
+    """An item that is larger than a conversation."""
+
+
+class SpokenConversation:
+    """Items in their order."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, ConversationItem] = {}
+        self._size = 0
+        self.last: str | None = None
+        """Id of the last item."""
+
+    def __contains__(self, ident: str) -> bool:
+        return ident in self._items
+
+    def get(self, ident: str) -> ConversationItem | None:
+        """An item by its id."""
+        return self._items.get(ident)
+
+    def items(self) -> list[ConversationItem]:
+        """All of them."""
+        return [*self._items.values()]
+
+    def add(
+        self, shown: Event, *, filler: bool = False, after: str | None = None
+    ) -> tuple[ConversationItem, str | None]:
+        """Add an item at the end, or behind another one; also the id of the one in front of it. Raises TooLargeItem."""
+        item = ConversationItem(shown, _size(shown), filler=filler)
+        if item.size > MOST_BYTES:
+            raise TooLargeItem(f"an item may have {MOST_BYTES >> 10} KiB")
+        before = self.last
+        if after is not None and after in self._items and after != self.last:
+            before = after
+            rest = {}
+            for ident in [*self._items][[*self._items].index(after) + 1 :]:
+                rest[ident] = self._items.pop(ident)
+            self._items[item.id] = item
+            self._items.update(rest)
+        else:
+            self._items[item.id] = item
+            self.last = item.id
+        self._size += item.size
+        self._forget()
+        return item, before
+
+    def update(self, item: ConversationItem, shown: Event) -> None:
+        """Have an item be another one now, of the same id."""
+        size = _size(shown)
+        if item.id in self._items:
+            self._size += size - item.size
+        item.shown, item.size = shown, size
+        self._forget()
+
+    def remove(self, ident: str) -> bool:
+        """Forget an item; False where there is none."""
+        item = self._items.pop(ident, None)
+        if item is None:
+            return False
+        self._size -= item.size
+        if ident == self.last:
+            self.last = next(reversed(self._items), None)
+        return True
+
+    def has_call(self, call: str) -> bool:
+        """Whether a call of that id was made, and is remembered."""
+        return any(
+            each.shown.get("type") == "function_call" and each.shown.get("call_id") == call
+            for each in self._items.values()
+        )
+
+    def _forget(self) -> None:
+        """Forget the oldest items beyond the bounds, and with them results whose calls are gone."""
+        while len(self._items) > 1 and (self._size > MOST_BYTES or len(self._items) > MOST_ITEMS):
+            self.remove(next(iter(self._items)))
+
+
+def truncated(item: ConversationItem, milliseconds_heard: int) -> Event | None:
+    """An answer as far as its audio was heard; None where its audio is shorter than that."""
+    if milliseconds_heard > milliseconds(sum(each.audio for each in item.said)):
+        return None
+    kept, left = [], milliseconds_heard
+    for each in item.said:
+        length = milliseconds(each.audio)
+        if left >= length:
+            kept.append(each.text)
+        elif left > 0:
+            words = each.text.split(" ")
+            kept.append(" ".join(words[: len(words) * left // max(length, 1)]))
+        left -= length
+        if left <= 0:
+            break
+    return {**item.shown, "content": [{"type": "output_audio", "transcript": "".join(kept).strip()}]}
+
+
+def messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
+    """Messages for the model. Results stand right behind the message with their calls, where its API wants them."""
+    kept = [item.shown for item in items if not item.filler]
+    results = {
+        text(each, "call_id"): text(each, "output") for each in kept if each.get("type") == "function_call_output"
+    }
+    found: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    calls: list[Event] = []
+    for each in [*kept, {}]:
+        if each.get("type") == "function_call":
+            calls.append(each)
+            continue
+        if each.get("type") == "function_call_output":
+            continue
+        found += _of_calls(calls, results, found)
+        calls = []
+        said = spoken_text(each)
+        if said:
+            found.append({"role": _role(each), "content": said})
+    return found
+
+
+def _role(item: Event) -> str:
+    role = text(item, "role")
+    return role if role in ("user", "assistant", "system") else "user"
+
+
+def _of_calls(calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The message of the model with its calls, and their results. What it said with them is joined to them."""
+    if not calls:
+        return []
+    content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
+    made = [
+        {
+            "id": text(each, "call_id"), "type": "function",
+            "function": {"name": text(each, "name"), "arguments": text(each, "arguments") or "{}"},
+        }
+        for each in calls
+    ]  # fmt: skip
+    answers = [
+        {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}
+        for each in made
+    ]
+    return [{"role": "assistant", "content": content, "tool_calls": made}, *answers]
+
+
+def spoken_text(item: Event) -> str:
+    """Text of a message: written, heard or spoken."""
+    parts = [text(part, "text") or text(part, "transcript") for part in members(item, "content")]
+    return " ".join(part for part in parts if part).strip()
+
+
+def _size(shown: Event) -> int:
+    return len(_encode(shown)) + _OVERHEAD

@@ -1,0 +1,42 @@
+"""Cascaded engines as they run: what all sessions of one have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairlead_models.cascaded import CascadedProvider
+from fairlead_models.upstream import ProviderClient
+from fairlead_speech.cascaded.backends import SpeechBackends
+from fairlead_speech.cascaded.chat_model import ChatModel
+from fairlead_speech.cascaded.fillers import FillerAudio
+from fairlead_speech.metrics import SpeechMetrics
+
+
+class CascadedEngine:
+    """One engine, as it is configured now."""
+
+    def __init__(
+        self, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
+    ) -> None:
+        self.provider = provider
+        self.backends = SpeechBackends(provider.stt, provider.tts, client)
+        self.model = model
+        self.fillers = FillerAudio()
+        self.metrics = metrics
+
+
+class CascadedEngines:
+    """Engines of one gateway, made as their configuration changes."""
+
+    def __init__(self, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics) -> None:
+        self._make: Callable[[CascadedProvider], CascadedEngine] = lambda provider: CascadedEngine(
+            provider, client, model, metrics
+        )
+        self._engines: dict[str, CascadedEngine] = {}
+
+    def of(self, name: str, provider: CascadedProvider) -> CascadedEngine:
+        """The engine of that name; another one where it is configured otherwise now."""
+        found = self._engines.get(name)
+        if found is None or found.provider != provider:
+            found = self._engines[name] = self._make(provider)
+        return found

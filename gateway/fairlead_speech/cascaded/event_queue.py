@@ -1,0 +1,85 @@
+"""Frames of an engine in this process on their way to its client, bounded in bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
+
+ROOM: Final = 512 << 10
+"""Bytes that wait from which on audio waits until there are fewer."""
+MOST: Final = 4 << 20
+"""Bytes that wait at which the session ends: answers to a client that sends and does not read."""
+_FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read what the engine said")
+
+
+class EventQueue:
+    """Frames in their order, then the close."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._waiting = 0
+        self._closing: Closing | None = None
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._put = self._handled = 0
+        self._step = asyncio.Event()
+        self._taken = False
+
+    def put(self, frame: bytes) -> None:
+        """Add a frame. No-op once it is closed."""
+        if self._closing is not None:
+            return
+        self._frames.append(frame)
+        self._put += 1
+        self._waiting += len(frame)
+        if self._waiting > ROOM:
+            self._room.clear()
+        if self._waiting > MOST:
+            self.close(_FLOODED)
+        self._more.set()
+
+    async def put_when_room(self, frame: bytes) -> None:
+        """Add a frame once few bytes wait."""
+        await self._room.wait()
+        self.put(frame)
+
+    async def get(self) -> bytes | Closing:
+        """The next frame; that before it was handled."""
+        if self._taken:
+            self._taken = False
+            self._handled += 1
+            self._step.set()
+        while not self._frames:
+            if self._closing is not None:
+                return self._closing
+            self._more.clear()
+            await self._more.wait()
+        frame = self._frames.popleft()
+        self._waiting -= len(frame)
+        if self._waiting <= ROOM:
+            self._room.set()
+        self._taken = True
+        return frame
+
+    async def handled(self) -> None:
+        """Wait until all frames that were put were handled, or it is closed."""
+        mark = self._put
+        while self._handled < mark and self._closing is None:
+            self._step.clear()
+            await self._step.wait()
+
+    def close(self, closing: Closing) -> None:
+        """End it: what waits is dropped where the session is flooded, else it comes before the close."""
+        if self._closing is not None:
+            return
+        self._closing = closing
+        if closing is _FLOODED:
+            self._frames.clear()
+            self._waiting = 0
+        self._room.set()
+        self._more.set()
+        self._step.set()

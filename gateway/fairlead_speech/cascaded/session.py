@@ -1,0 +1,270 @@
+"""Session of a cascaded engine: the provider's side of OpenAI Realtime, in this process.
+
+It speaks to the bridge as OpenAI's server does over a WebSocket. What that has no word for: an answer to speech waits
+until it was heard, and until the bridge has read what was heard, so that a tier that it chooses by that holds for the
+answer. Wire format: OpenAI Realtime API, general availability.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
+from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
+from fairlead_speech.cascaded.engine import CascadedEngine
+from fairlead_speech.cascaded.event_queue import EventQueue
+from fairlead_speech.cascaded.hearing import TurnHearing
+from fairlead_speech.cascaded.input_buffer import LEAST_MS, InputBuffer
+from fairlead_speech.cascaded.responses import Responses
+from fairlead_speech.cascaded.state import SessionState
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.sockets import Closing
+
+_PIECE: Final = 50
+"""Windows of audio that are looked at before others have their turn: one second."""
+MOST_SAID: Final = 64 << 10
+"""Characters that are remembered of what is said elsewhere at once."""
+_ROLES: Final = frozenset({"user", "assistant", "system"})
+_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
+"""Types of parts that a message of a client may have."""
+
+
+class CascadedSession:
+    """One session: a side of the bridge."""
+
+    received_binary = False
+    stalled_seconds = 0.0
+
+    def __init__(self, engine: CascadedEngine, model: str, clock: Callable[[], float]) -> None:
+        self.binary = False
+        self._queue = EventQueue()
+        self._numbers = itertools.count(1)
+        self._lock = asyncio.Lock()
+        self.state = SessionState(engine, model, self._queue, self.ident, clock)
+        self._buffer = InputBuffer(self.state.config.detection)
+        self._turn = ""
+        """Id of the item that the turn in progress becomes."""
+        self._hearing = TurnHearing(self.state, self._heard_bytes)
+        self._responses = Responses(self.state, self._hearing)
+        self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
+            "session.update": self._update,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._client_commits,
+            "input_audio_buffer.clear": self._clear,
+            "conversation.item.create": self._create,
+            "conversation.item.retrieve": self._retrieve,
+            "conversation.item.truncate": self._truncate,
+            "conversation.item.delete": self._delete,
+            "response.create": self._respond,
+            "response.cancel": self._cancel,
+        }
+        self.state.emit("session.created", session=self.state.config.shown)
+
+    def follow(self, is_slow: Callable[[], bool]) -> None:
+        """Have phrases be said at once while `is_slow` says so of the tier."""
+        self.state.is_slow = is_slow
+        self.state.prepare_filler()
+
+    def ident(self, prefix: str) -> str:
+        """A new id."""
+        return f"{prefix}_{next(self._numbers):08}"
+
+    def remember(self, role: str, said: str) -> None:
+        """Have the model know what was said elsewhere; the client does not hear of it."""
+        kind = "output_text" if role == "assistant" else "input_text"
+        content = [{"type": kind, "text": said[:MOST_SAID]}]
+        self.state.conversation.add({"id": self.ident("item"), "type": "message", "role": role, "content": content})
+
+    async def interrupt(self, reason: str) -> bool:
+        """End the response in progress; whether there was one."""
+        async with self._lock:
+            return await self._responses.interrupt(reason)
+
+    # A side of the bridge
+
+    async def receive(self) -> bytes | Closing:
+        """The next event, or how the session ended."""
+        return await self._queue.get()
+
+    async def send(self, frame: bytes) -> None:
+        """Take an event of the client. It never waits for room: the bridge sends while it reads."""
+        event = events.read(frame)
+        async with self._lock:
+            try:
+                handler = self._handlers.get(text(event, "type"))
+                if handler is None:
+                    raise BadEvent("invalid_value", f"there is no event {text(event, 'type')[:64]!r} here", "type")
+                await handler(event)
+            except BadEvent as error:
+                self._refuse(error, event)
+            except TooLargeItem as error:
+                self._refuse(BadEvent("string_above_max_length", str(error), "item"), event)
+
+    async def close(self, closing: Closing) -> None:
+        """End the session, and all that goes on for it."""
+        self._queue.close(closing)
+        await self._responses.aclose()
+        await self._hearing.aclose()
+        await self.state.aclose()
+
+    def _refuse(self, error: BadEvent, event: Event) -> None:
+        told = {
+            "type": "invalid_request_error", "code": error.code, "message": str(error), "param": error.param,
+            "event_id": event.get("event_id"),
+        }  # fmt: skip
+        self.state.emit("error", error=told)
+
+    # Events of the client
+
+    async def _update(self, event: Event) -> None:
+        state = self.state
+        if state.config.update(member(event, "session"), voice_fixed=state.voice_heard):
+            self._buffer.detect(state.config.detection)
+        state.emit("session.updated", session=state.config.shown)
+        state.prepare_filler()
+
+    async def _append(self, event: Event) -> None:
+        try:
+            audio = decoded(text(event, "audio"))
+        except BadAudio as error:
+            raise BadEvent("invalid_value", str(error), "audio") from error
+        if not self._buffer.room(audio):
+            if not self._buffer.speaking:
+                raise BadEvent(
+                    "input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio"
+                )
+            await self._speech_ended()  # a turn without an end
+        for number, window in enumerate(self._buffer.windows(audio)):
+            change = self._buffer.hear(window)
+            if change:
+                await self._speech_began()
+            elif change is False:
+                await self._speech_ended()
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
+
+    async def _speech_began(self) -> None:
+        state, settings = self.state, self.state.config.detection
+        self._turn = self.ident("item")
+        padding = 0 if settings is None else settings.prefix_padding_ms
+        start = max(self._buffer.milliseconds - padding, 0)
+        state.emit("input_audio_buffer.speech_started", audio_start_ms=start, item_id=self._turn)
+        if settings is not None and settings.interrupt_response:
+            await self._responses.interrupt("turn_detected")
+
+    async def _speech_ended(self) -> None:
+        state, settings = self.state, self.state.config.detection
+        state.emit("input_audio_buffer.speech_stopped", audio_end_ms=self._buffer.milliseconds, item_id=self._turn)
+        self._commit()
+        if settings is not None and settings.create_response:
+            self._responses.answer()
+
+    async def _client_commits(self, _: Event) -> None:
+        if milliseconds(len(self._buffer)) < LEAST_MS:
+            raise BadEvent(
+                "input_audio_buffer_commit_empty", f"the buffer holds less than {LEAST_MS} ms of audio", None
+            )
+        self._commit()
+
+    def _commit(self) -> None:
+        """Make the audio of the turn an item, and have it heard."""
+        audio, ident, state = self._buffer.take(), self._turn or self.ident("item"), self.state
+        self._turn = ""
+        state.turn_ended()
+        state.emit("input_audio_buffer.committed", previous_item_id=state.conversation.last, item_id=ident)
+        content = [{"type": "input_audio", "transcript": None}]
+        self._hear(self._added({"id": ident, "type": "message", "role": "user", "content": content}), audio)
+
+    def _hear(self, item: ConversationItem, audio: bytes) -> None:
+        self._buffer.waiting += len(audio)
+        config = self.state.config
+        self._hearing.begin(item, audio, config.language, shown=config.transcribes)
+
+    def _heard_bytes(self, size: int) -> None:
+        self._buffer.waiting -= size
+
+    async def _clear(self, _: Event) -> None:
+        self._buffer.clear()
+        self.state.emit("input_audio_buffer.cleared")
+
+    async def _create(self, event: Event) -> None:
+        item, state = member(event, "item"), self.state
+        if text(item, "id") in state.conversation:
+            raise BadEvent("item_create_duplicate_id", "an item of that id is there", "item.id")
+        kind = item.get("type")
+        if kind == "function_call_output":
+            if not state.conversation.has_call(text(item, "call_id")):
+                code = "item_create_invalid_tool_call_id"
+                raise BadEvent(code, "there is no call of that id in the conversation", "item.call_id")
+            self._added(item, text(event, "previous_item_id"))
+        elif kind == "function_call":
+            self._added(item, text(event, "previous_item_id"))
+        elif kind == "message" and item.get("role") in _ROLES:
+            self._create_message(item, text(event, "previous_item_id"))
+        else:
+            raise BadEvent("invalid_value", "items are messages, function calls and their outputs", "item.type")
+
+    def _create_message(self, item: Event, after: str) -> None:
+        parts, audio = [], b""
+        for part in members(item, "content"):
+            if part.get("type") not in _PARTS:
+                raise BadEvent("invalid_value", "messages have text and audio here", "item.content")
+            if text(part, "audio"):
+                try:
+                    audio += decoded(text(part, "audio"))
+                except BadAudio as error:
+                    raise BadEvent("invalid_value", str(error), "item.content.audio") from error
+            parts.append({name: value for name, value in part.items() if name != "audio"})
+        if not self._buffer.room(audio):
+            raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already", "item.content")
+        added = self._added({**item, "content": parts}, after)
+        if item["role"] == "user":
+            self.state.turn_ended()
+        if audio and not any(text(part, "transcript") for part in parts):
+            self._hear(added, audio)
+
+    def _added(self, item: Event, after: str = "") -> ConversationItem:
+        """An item of the client's at the end of the conversation, or behind another one."""
+        shown = {"object": "realtime.item", "status": "completed", **item}
+        if not text(shown, "id"):
+            shown["id"] = self.ident("item")
+        added, before = self.state.conversation.add(shown, after=after or None)
+        self.state.emit("conversation.item.added", previous_item_id=before, item=shown)
+        self.state.emit("conversation.item.done", previous_item_id=before, item=shown)
+        return added
+
+    def _found(self, event: Event) -> ConversationItem:
+        item = self.state.conversation.get(text(event, "item_id"))
+        if item is None:
+            raise BadEvent("item_not_found", "there is no item of that id in the conversation", "item_id")
+        return item
+
+    async def _retrieve(self, event: Event) -> None:
+        self.state.emit("conversation.item.retrieved", item=self._found(event).shown)
+
+    async def _truncate(self, event: Event) -> None:
+        item, end = self._found(event), event.get("audio_end_ms")
+        if not item.said or not isinstance(end, int) or end < 0:
+            raise BadEvent("invalid_value", "only what the engine said can be cut, at a time of its audio", "item_id")
+        shown = truncated(item, end)
+        if shown is None:
+            raise BadEvent("invalid_value", "the audio of that item is shorter", "audio_end_ms")
+        self.state.update(item, shown)
+        self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end)
+
+    async def _delete(self, event: Event) -> None:
+        item = self._found(event)
+        self.state.conversation.remove(item.id)
+        self.state.emit("conversation.item.deleted", item_id=item.id)
+
+    async def _respond(self, event: Event) -> None:
+        self._responses.ask(member(event, "response"))
+
+    async def _cancel(self, _: Event) -> None:
+        if not await self._responses.interrupt("client_cancelled"):
+            raise BadEvent("response_cancel_not_active", "no response is in progress", None)

@@ -1,0 +1,109 @@
+"""State that the parts of one session share: configuration, conversation, and its way to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_models.cascaded import CASCADED
+from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.cascaded.config import SessionConfig
+from fairlead_speech.cascaded.conversation import ConversationItem, SpokenConversation
+from fairlead_speech.cascaded.engine import CascadedEngine
+from fairlead_speech.cascaded.event_queue import EventQueue
+from fairlead_speech.cascaded.fillers import FillerTurns
+from fairlead_speech.metrics import ANSWER, FIRST
+from fairlead_speech.realtime.events import Event
+
+_encode: Final = msgspec.json.encode
+log = logging.getLogger(__name__)
+
+
+class SessionState:
+    """State of one session. `aclose` it."""
+
+    def __init__(
+        self,
+        engine: CascadedEngine,
+        model: str,
+        queue: EventQueue,
+        ident: Callable[[str], str],
+        clock: Callable[[], float],
+    ) -> None:
+        """`clock` in seconds."""
+        self.engine = engine
+        self.queue = queue
+        self.ident = ident
+        self._clock = clock
+        self.backends, self.model, self.fillers = engine.backends, engine.model, engine.fillers
+        self.config = SessionConfig(ident("sess"), model, engine.provider)
+        self.conversation = SpokenConversation()
+        self.filler = FillerTurns(engine.provider.filler)
+        self.is_slow: Callable[[], bool] = lambda: False
+        """Whether answers of the tier take their time."""
+        self.voice_heard = False
+        self._turn_ended: float | None = None
+        self._first = True
+        self._preparing: asyncio.Task[None] | None = None
+
+    def emit(self, kind: str, **members: Any) -> None:
+        """Send an event."""
+        self.queue.put(_encode({"type": kind, "event_id": self.ident("event"), **members}))
+
+    async def emit_when_room(self, kind: str, **members: Any) -> None:
+        """Send an event once few bytes wait."""
+        await self.queue.put_when_room(_encode({"type": kind, "event_id": self.ident("event"), **members}))
+
+    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+        """Append an item to the conversation; also the id of the one before. Raises TooLargeItem."""
+        return self.conversation.add(shown, filler=filler)
+
+    def update(self, item: ConversationItem, shown: Event) -> None:
+        """Have an item be another one now."""
+        self.conversation.update(item, shown)
+
+    def turn_ended(self) -> None:
+        """The user has spoken, or written."""
+        self._turn_ended, self._first = self._clock(), True
+        self.filler.turn_began()
+
+    def heard(self, *, filler: bool) -> None:
+        """The first audio of a phrase, or of the answer, is there."""
+        self.voice_heard = True
+        metrics = self.engine.metrics
+        if filler:
+            self.filler.said()
+            metrics.fillers[CASCADED] += 1
+            self.prepare_filler()
+        if self._turn_ended is None:
+            return
+        nanoseconds = round((self._clock() - self._turn_ended) * 1e9)
+        if self._first:
+            self._first = False
+            metrics.first_audio[FIRST].observe(nanoseconds)
+        if not filler:
+            self._turn_ended = None
+            metrics.first_audio[ANSWER].observe(nanoseconds)
+
+    def prepare_filler(self) -> None:
+        """Have the next phrase synthesised, unless it is kept."""
+        phrase = self.filler.next_phrase(self.config.language)
+        idle = self._preparing is None or self._preparing.done()
+        if phrase and idle and self.fillers.kept(phrase, self.config.voice, self.config.speed) is None:
+            self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
+
+    async def aclose(self) -> None:
+        """Stop what goes on."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.gather(self._preparing, return_exceptions=True)
+
+    async def _prepare(self, phrase: str) -> None:
+        try:
+            await self.fillers.prepare(self.backends, phrase, self.config.voice, self.config.speed)
+        except BackendFailed as error:
+            log.info("A phrase of a cascaded engine is not at hand: %s", error)

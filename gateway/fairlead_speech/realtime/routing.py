@@ -1,0 +1,309 @@
+"""Session of OpenAI Realtime whose slow turns a cascaded engine answers in the provider's place.
+
+The provider is told not to answer speech by itself. When a turn was heard, its tier says who answers it: the provider,
+which is asked to, or the engine, whose answer the provider then gets as an item of the conversation. So each turn has
+one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_models.offers import ToolOffer
+from fairlead_speech.cascaded.answering import TurnAnswerer, configured_part
+from fairlead_speech.cascaded.conversation import spoken_text
+from fairlead_speech.metrics import ERROR, SpeechMetrics
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.session import RealtimeSession
+from fairlead_speech.session import FrameSink
+from fairlead_speech.tiers import UnknownTier
+
+HEARING_SECONDS: Final = 3.0
+"""Time for a transcript; then the provider answers."""
+MOST_TOLD: Final = 256
+"""Items of the engine that the provider may be told of anew."""
+_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
+_OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
+_SAID: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
+_encode: Final = msgspec.json.encode
+
+
+class RoutedSession:
+    """One session: between the bridge and the session that it looks into."""
+
+    client_audio: tuple[bytes, ...] = events.CLIENT_AUDIO
+    provider_audio: tuple[bytes, ...] = events.PROVIDER_AUDIO
+
+    def __init__(
+        self,
+        session: RealtimeSession,
+        answerer: TurnAnswerer,
+        is_slow: Callable[[str | None], bool],
+        transcription: str,
+        metrics: SpeechMetrics,
+        provider: FrameSink,
+    ) -> None:
+        """`is_slow`: whether turns of a tier are the engine's. `transcription`: the provider's model for transcripts,
+        where the client asks for none.
+        """
+        self._session = session
+        self._answerer = answerer
+        self._is_slow = is_slow
+        self._metrics = metrics
+        self._provider = provider
+        self._transcription: Event = {"model": transcription}
+        self._audio: Event = {}
+        """`audio.input` as the client wants it."""
+        self._configured: Event = {}
+        self._fresh = False
+        """Whether the user has said something that nobody was asked to answer."""
+        self._stopped = False
+        """Whether the turn that is committed next was found by the provider."""
+        self._unheard: str | None = None
+        """Item of the last turn of speech, while its transcript is not there."""
+        self._owed: bytes | None = None
+        """Request of the client's that waits for the transcript; empty: the provider would have answered by itself."""
+        self._late: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: OrderedDict[str, str] = OrderedDict()
+        """Items of the engine, with those by which the provider knows what was said."""
+
+    @property
+    def responding(self) -> bool:
+        """Whether the model is in the middle of an answer, or owes one."""
+        return self._session.responding
+
+    async def set_tools(self, offer: ToolOffer) -> None:
+        """Show these tools."""
+        await self._session.set_tools(offer)
+
+    async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
+        """Give the model a result."""
+        await self._session.send_result(call, result)
+
+    async def retire(self, seconds: float) -> None:
+        """Do nothing: the format has no word for it."""
+
+    async def aclose(self) -> None:
+        """Cancel all that goes on for it."""
+        self._waited()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._answerer.aclose()
+        await self._session.aclose()
+
+    # Frames of the client
+
+    async def from_client(self, frame: bytes) -> bytes | None:
+        """The frame as the provider gets it; None where it gets none."""
+        kind = events.kind_of(frame)
+        event = events.read(frame) if kind else {}
+        if kind == "session.update":
+            return await self._session.from_client(_encode(self._outgoing(event)))
+        if kind == "response.create":
+            return await self._client_asks(frame, event)
+        if kind == "response.cancel" and self._answerer.active:
+            await self._answerer.interrupt("client_cancelled")
+            return None
+        if self._is_of_engine(kind, event):
+            await self._answerer.take(event)
+            if kind == "conversation.item.truncate":
+                await self._tell_anew(text(event, "item_id"))
+            return None
+        passed = await self._session.from_client(frame)
+        if kind == "conversation.item.create":
+            item = member(event, "item")
+            self._fresh = self._fresh or item.get("role") == "user"
+            if item.get("type") == "message" and spoken_text(item):
+                self._answerer.engine.remember(text(item, "role"), spoken_text(item))
+        return passed
+
+    async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
+        asked, answerer = member(event, "response"), self._answerer
+        if asked.get("conversation") == "none":
+            return await self._session.from_client(frame)
+        if answerer.active:
+            await answerer.take(event)  # it goes on behind results of the client's tools, or refuses
+            return None
+        if self._unheard is not None and self._owed is None:
+            self._owed = frame
+            self._wait()
+            await self._session.hold(elsewhere=True)
+            return None
+        fresh, self._fresh = self._fresh, False
+        if fresh and not self._session.responding and self._is_slow(self._session.tier):
+            await self._route()
+            return None
+        return await self._session.from_client(frame)
+
+    def _is_of_engine(self, kind: str, event: Event) -> bool:
+        """Whether an event of the client's is about an item of the engine, or a call that it made."""
+        relay = self._answerer.relay
+        if kind == "conversation.item.create":
+            return text(member(event, "item"), "call_id") in relay.calls
+        return kind in _OF_ITEM and text(event, "item_id") in relay
+
+    def _outgoing(self, event: Event) -> Event:
+        """A client's update in which the provider answers no speech by itself, and makes transcripts."""
+        session = member(event, "session")
+        self._configured = {**self._configured, **configured_part(session)}
+        given = member(member(session, "audio"), "input")
+        if not given:
+            return event
+        self._audio = {**self._audio, **given}
+        audio = {**member(session, "audio"), "input": {**given, **self._own(given)}}
+        return {**event, "session": {**session, "audio": audio}}
+
+    def _own(self, given: Event) -> Event:
+        """Members of `audio.input` in place of those that are given."""
+        found: Event = {}
+        if isinstance(given.get("turn_detection"), dict):
+            found["turn_detection"] = {**given["turn_detection"], "create_response": False}
+        if "transcription" in given:
+            found["transcription"] = given["transcription"] or self._transcription
+        return found
+
+    # Frames of the provider
+
+    async def from_provider(self, frame: bytes) -> bytes | None:
+        """The frame as the client gets it; None where it gets none."""
+        kind = events.kind_of(frame)
+        event = events.read(frame) if kind else {}
+        if kind == "session.created":
+            return await self._begin(frame, event)
+        if kind == "input_audio_buffer.speech_stopped":
+            self._stopped = True
+        elif kind == "input_audio_buffer.committed":
+            await self._committed(event)
+        passed = await self._session.from_provider(frame)
+        if kind == "input_audio_buffer.speech_started":
+            await self._speech_began()
+        elif kind in _SAID:
+            self._answerer.engine.remember("assistant", text(event, _SAID[kind]))
+        elif kind == "conversation.item.added" and passed is not None:
+            self._answerer.relay.last_item = text(member(event, "item"), "id") or None
+        elif kind == "session.updated" and passed is not None:
+            return _encode(self._as_wished(events.read(passed)))
+        elif kind.startswith(_TRANSCRIPT):
+            await self._heard(kind, event)
+            return passed if self._audio.get("transcription") else None
+        return passed
+
+    async def _begin(self, frame: bytes, event: Event) -> bytes | None:
+        self._audio = {**member(member(member(event, "session"), "audio"), "input"), **self._audio}
+        passed = await self._session.from_provider(frame)
+        own = self._own({"transcription": None, **self._audio})
+        await self._session.change({"audio": {"input": own}})
+        return passed
+
+    def _as_wished(self, event: Event) -> Event:
+        """The configuration as the client wants it."""
+        session = member(event, "session")
+        audio = member(session, "audio")
+        shown = {**member(audio, "input")}
+        for name in ("transcription", "turn_detection"):
+            if name in self._audio:
+                shown[name] = self._audio[name]
+        return {**event, "session": {**session, "audio": {**audio, "input": shown}}}
+
+    async def _committed(self, event: Event) -> None:
+        detection = self._audio.get("turn_detection")
+        found, self._stopped = self._stopped, False
+        self._unheard, self._fresh = text(event, "item_id"), True
+        if found and isinstance(detection, dict) and detection.get("create_response", True) is not False:
+            self._owed = b""
+            self._wait()
+            await self._session.hold(elsewhere=True)
+
+    async def _speech_began(self) -> None:
+        detection = self._audio.get("turn_detection")
+        interrupts = not isinstance(detection, dict) or detection.get("interrupt_response", True) is not False
+        if self._answerer.active and interrupts:
+            await self._answerer.interrupt("turn_detected")
+
+    async def _heard(self, kind: str, event: Event) -> None:
+        """Take a transcript: the turn's tier says who answers."""
+        ended = kind.endswith(("completed", "failed"))
+        if kind.endswith("completed") and text(event, "transcript").strip():
+            self._answerer.engine.remember("user", text(event, "transcript"))
+        if ended and text(event, "item_id") == self._unheard:
+            await self._session.all_heard()
+            await self._decide()
+
+    # Inside
+
+    def _wait(self) -> None:
+        """Wait for a transcript, but not for ever."""
+        self._waited()
+        self._late = asyncio.get_running_loop().call_later(HEARING_SECONDS, self._spawn_decision)
+
+    def _spawn_decision(self) -> None:
+        task = asyncio.create_task(self._decide(), name="turn without a transcript")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _waited(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    async def _decide(self) -> None:
+        """Have the turn answered that waited for its transcript."""
+        self._waited()
+        self._fresh = self._fresh and self._owed is None
+        owed, self._owed, self._unheard = self._owed, None, None
+        if owed is None:
+            return
+        if self._answerer.active:  # of a client that is not interrupted while it hears an answer
+            await self._answerer.interrupt("turn_detected")
+        if self._session.speaking:  # it is answered with what the user is saying
+            await self._session.hold(elsewhere=False)
+        elif self._is_slow(self._session.tier):
+            await self._route()
+        elif owed:
+            await self._session.hold(elsewhere=False)
+            await self._pass_on(owed)
+        else:
+            await self._session.ask()
+
+    async def _pass_on(self, frame: bytes) -> None:
+        passed = await self._session.from_client(frame)
+        if passed is not None:
+            await self._provider.send(passed)
+
+    async def _route(self) -> None:
+        """Have the engine answer the turn."""
+        await self._session.hold(elsewhere=True)
+        try:
+            await self._answerer.answer(self._session.tier, self._configured, self._over)
+        except UnknownTier:
+            await self._session.ask()
+
+    async def _over(self, outcome: str, said: Sequence[tuple[str, str]]) -> None:
+        """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
+        self._metrics.routed[outcome] += 1
+        for item, words in said:
+            self._told[item] = await self._session.remember(words)
+        while len(self._told) > MOST_TOLD:
+            self._told.popitem(last=False)
+        if outcome == ERROR and self._answerer.relay.failed:
+            await self._session.ask()
+        else:
+            await self._session.hold(elsewhere=False)
+
+    async def _tell_anew(self, item: str) -> None:
+        """Have the provider know of no more than was heard."""
+        told, found = self._told.pop(item, None), self._answerer.engine.state.conversation.get(item)
+        if told is None or found is None:
+            return
+        await self._session.forget(told)
+        if words := spoken_text(found.shown):
+            self._told[item] = await self._session.remember(words)

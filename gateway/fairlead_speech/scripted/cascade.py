@@ -1,0 +1,220 @@
+"""Servers of a cascaded engine that follow a script: speech to text, a model, text to speech, by HTTP.
+
+They keep the rules that clients trip over: a form with a WAV file, audio that is asked for as PCM, results right behind
+the calls that they answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
+
+STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
+_WAV_HEAD: Final = 44
+"""Bytes in front of the audio of a WAV file."""
+
+
+class ScriptedFault(msgspec.Struct, frozen=True):
+    """Something that one request gets in place of an answer."""
+
+    status: int = 200
+    """Other than 200: an error."""
+    body: bytes | None = None
+    """The whole answer."""
+    hangs: bool = False
+    """No answer comes."""
+    cut: bool = False
+    """The connection breaks in the middle of the answer."""
+
+
+class ScriptedCascade:
+    """The three servers, at one port."""
+
+    def __init__(self, script: SpeechScript, key: str = "", delay: float = 0.0) -> None:
+        """With a `key`, requests without it are refused. `delay`: seconds in front of each answer."""
+        self.script = script
+        self._key = key
+        self.delay = delay
+        self.heard: list[tuple[bytes, Mapping[str, str]]] = []
+        """Audio of each transcription, with the other fields of its form."""
+        self.asked: list[dict[str, Any]] = []
+        """Requests to the model."""
+        self.spoken: list[dict[str, Any]] = []
+        """Requests for speech."""
+        self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
+        """By path: what the next requests get; None: an answer."""
+        self.gone = 0
+        """Requests whose client went before the answer was whole."""
+        self.changed = asyncio.Condition()
+        self._held: asyncio.Event | None = None
+        self._numbers = itertools.count(1)
+        self.port = 0
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[ScriptedCascade]:
+        """Serve at a free port of the loopback address; `port` says which."""
+        runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    async def until(self, path: str, count: int) -> None:
+        """Wait for so many requests at a path."""
+        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.asked, TTS: self.spoken}
+        async with self.changed:
+            await self.changed.wait_for(lambda: len(seen[path]) >= count)
+
+    async def until_gone(self, count: int = 1) -> None:
+        """Wait until so many clients went before their answer was whole."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.gone >= count)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
+            return _error(401, "bad key")
+        handler = {STT: self._transcribe, LLM: self._think, TTS: self._speak}.get(request.path)
+        if handler is None:
+            return _error(404, "not found")
+        try:
+            return await handler(request)
+        except (asyncio.CancelledError, ConnectionError):
+            async with self.changed:
+                self.gone += 1
+                self.changed.notify_all()
+            raise
+
+    async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
+        """Note a request; what it gets in place of an answer."""
+        async with self.changed:
+            seen.append(what)
+            self.changed.notify_all()
+        await asyncio.sleep(self.delay)
+        faults = self.faults[path]
+        fault = faults.pop(0) if faults else None
+        if fault is not None and fault.hangs:
+            await asyncio.Event().wait()
+        return fault
+
+    async def _transcribe(self, request: web.BaseRequest) -> web.StreamResponse:
+        form = await request.post()
+        file = form.get("file")
+        if not isinstance(file, web.FileField) or not form.get("model"):
+            return _error(400, "file and model are required")
+        with file.file as opened:
+            content = opened.read()
+        if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
+            return _error(400, "the file is no WAV")
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        fault = await self._take(STT, self.heard, (content[_WAV_HEAD:], fields))
+        if fault is not None:
+            return await _faulty(request, fault, b'{"text": "half')
+        return web.json_response({"text": self.script.next_heard()})
+
+    async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
+        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        wrong = _misplaced(asked["messages"])
+        if wrong:
+            return _error(400, wrong)
+        fault = await self._take(LLM, self.asked, asked)
+        if fault is not None:
+            return await _faulty(request, fault, _chunk({"content": "Half an "}))
+        reply = self.script.next_reply()
+        self._held = reply.held
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for piece in self._chunks(reply):
+            await response.write(piece)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    def _chunks(self, reply: SpokenReply) -> list[bytes]:
+        words = reply.text.split()
+        found = [_chunk({"content": f"{word} " if place < len(words) else word}) for place, word in enumerate(words, 1)]
+        for place, call in enumerate(reply.calls):
+            arguments = json.dumps(call.arguments)
+            function = {"name": call.name, "arguments": ""}
+            ident = call.id or f"call_{next(self._numbers):06}"
+            found.append(_chunk({"tool_calls": [{"index": place, "id": ident, "function": function}]}))
+            found += (
+                _chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[start : start + 8]}}]})
+                for start in range(0, len(arguments), 8)
+            )
+        usage = {
+            "prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30,
+            "prompt_tokens_details": {"cached_tokens": 4},
+        }  # fmt: skip
+        found.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
+        return [*found, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
+
+    async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
+        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        if asked.get("response_format") != "pcm" or not asked.get("input") or not asked.get("voice"):
+            return _error(400, "input, voice and the format pcm are wanted here")
+        held = self._held
+        fault = await self._take(TTS, self.spoken, asked)
+        if fault is not None:
+            return await _faulty(request, fault, b"\1" * 960)
+        response = web.StreamResponse(headers={"content-type": "audio/pcm"})
+        await response.prepare(request)
+        for number, audio in enumerate(audio_of(asked["input"])):
+            await response.write(audio)
+            if number == 0 and held is not None:
+                await held.wait()
+        await response.write_eof()
+        return response
+
+
+def _error(status: int, message: str) -> web.Response:
+    return web.json_response({"error": {"message": message, "type": "invalid_request_error"}}, status=status)
+
+
+async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -> web.StreamResponse:
+    if fault.status != 200:
+        return _error(fault.status, "scripted error")
+    if not fault.cut:
+        return web.Response(body=fault.body or b"", content_type="application/json")
+    response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(half)
+    if request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+def _misplaced(messages: list[dict[str, Any]]) -> str:
+    """Fault of results among messages; empty: none."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                return "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            return f"these tool calls have no response messages: {', '.join(open_calls)}"
+        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
+    return f"these tool calls have no response messages: {', '.join(open_calls)}" if open_calls else ""
+
+
+def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [choice]})
+
+
+def _event(members: Mapping[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(members) + b"\n\n"

@@ -1,0 +1,167 @@
+"""A speech model's slow turns are answered by a cascaded engine, and nothing is said twice."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadeworld import RoutedWorld, routed_world
+from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_models.providers import InvalidProvider, read_providers
+from fairlead_speech.scripted.cascade import LLM, ScriptedFault
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from speechworld import SILENCE, SPEECH, RealtimeClient, own_tool
+
+TIERS = (
+    Tier(name="fast", max_latency_ms=500, default=True),
+    Tier(
+        name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",), commands=("think carefully",))
+    ),
+)
+LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type": "object"}}
+CALL = SpokenCall("demo__lookup", {}, "call_1")
+DEEP: dict[str, Any] = {"tiers": TIERS, "slow": [LOOKUP]}
+
+
+async def look(_: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": "long ago"}]}
+
+
+def said(client: RealtimeClient) -> list[str]:
+    return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
+
+
+async def ask(client: RealtimeClient, text: str) -> None:
+    content = [{"type": "input_text", "text": text}]
+    await client.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
+    await client.send("response.create")
+
+
+def told(world: RoutedWorld) -> list[str]:
+    """What the speech model was told that was said in its place."""
+    items = [each["item"] for each in world.session.of_type("conversation.item.create")]
+    return [item["content"][0]["text"] for item in items if item.get("role") == "assistant"]
+
+
+async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(tmp_path: Path) -> None:
+    replies = SpokenReply("", (CALL,)), SpokenReply("The crown is lost.")
+    spoken = SpokenReply("Good morning."), SpokenReply("You are welcome.")
+    heard = "good morning", "tell me the legend", "thanks"
+    async with (
+        routed_world(tmp_path, *replies, spoken=spoken, heard=heard, answer=look, **DEEP) as world,
+        world.client() as client,
+    ):
+        for number, answer in enumerate(("Good morning.", "The crown is lost.", "You are welcome."), 1):
+            await client.speak()
+            while answer not in said(client):
+                await client.until("response.output_audio_transcript.done", len(said(client)) + 1)
+            assert said(client)[-1] == answer, number
+            await client.until("response.done", len(client.of_type("response.created")))
+        assert said(client) == ["Good morning.", "The crown is lost.", "You are welcome."], "each turn has one answer"
+        assert len(world.session.of_type("response.create")) == 2
+        await world.session.until("conversation.item.create")
+        assert told(world) == ["The crown is lost."]
+        roles = [(each["role"], each["content"]) for each in world.backends.asked[-1]["messages"]]
+        assert roles[:3] == [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
+        assert roles[-1] == ("tool", "long ago")
+        assert world.metrics.routed == {"ok": 1}
+        assert "call_1" not in "\n".join(client.frames)
+        audio = [base64.b64decode(each["delta"]) for each in client.of_type("response.output_audio.delta")]
+        assert len(b"".join(audio)) == 1920 * 9, "no sample is lost, none comes twice"
+
+
+async def test_the_client_sees_its_own_configuration(tmp_path: Path) -> None:
+    async with (
+        routed_world(tmp_path, spoken=[SpokenReply("Yes.")], heard=["hi"], **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.update(instructions="Be kind.")
+        (updated,) = await client.until("session.updated")
+        heard = updated["session"]["audio"]["input"]
+        assert (heard["turn_detection"]["create_response"], heard["transcription"]) == (True, None)
+        assert world.session.config["audio"]["input"]["turn_detection"]["create_response"] is False
+        assert world.session.config["audio"]["input"]["transcription"] == {"model": "gpt-4o-mini-transcribe"}
+        await client.speak()
+        await client.until("response.done")
+        assert said(client) == ["Yes."]
+        assert not [each for each in client.types() if "input_audio_transcription" in each]
+
+
+async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp_path: Path) -> None:
+    theirs = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
+    async with (
+        routed_world(tmp_path, theirs, SpokenReply("Done."), spoken=[SpokenReply("Hello.")], **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.update(instructions="Be kind.", tools=[own_tool()])
+        await client.until("session.updated")
+        await ask(client, "Tell me the legend")
+        (done,) = await client.until("response.done")
+        assert [item["name"] for item in done["response"]["output"]] == ["theirs"]
+        output = {"type": "function_call_output", "call_id": "call_theirs", "output": "ok"}
+        await client.send("conversation.item.create", item=output)
+        await client.send("response.create")
+        await client.until("response.done", 2)
+        assert said(client) == ["Done."]
+        assert world.backends.asked[0]["messages"][0] == {"role": "system", "content": "Be kind."}
+        await world.session.until("conversation.item.create", 2)
+        assert told(world) == ["Done."]
+        await ask(client, "Thanks")
+        await client.until("response.done", 3)
+        assert said(client) == ["Done.", "Hello."]
+
+
+async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_heard(tmp_path: Path) -> None:
+    held = SpokenReply("It is a very long story.", held=asyncio.Event())
+    heard = "tell me the legend", "stop"
+    async with (
+        routed_world(tmp_path, held, spoken=[SpokenReply("Yes?")], heard=heard, **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.speak()
+        await client.until("response.output_audio.delta")
+        await client.send("input_audio_buffer.append", audio=SPEECH)
+        (done,) = await client.until("response.done")
+        assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+        item = done["response"]["output"][0]["id"]
+        await client.send("conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=14)
+        await client.until("conversation.item.truncated")
+        await client.send("input_audio_buffer.append", audio=SILENCE)
+        await client.until("response.done", 2)
+        assert said(client)[-1] == "Yes?"
+        assert told(world) == ["It is a very long story.", "It is"]
+        assert len(world.session.of_type("conversation.item.delete")) == 1
+        assert world.metrics.routed == {"cancelled": 1}
+
+
+async def test_a_client_cancels_what_the_engine_says(tmp_path: Path) -> None:
+    held = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with routed_world(tmp_path, held, **DEEP) as world, world.client() as client:
+        await ask(client, "tell me the legend")
+        await client.until("response.output_audio.delta")
+        await client.send("response.cancel")
+        (done,) = await client.until("response.done")
+        assert done["response"]["status_details"]["reason"] == "client_cancelled"
+        assert client.of_type("error") == []
+
+
+async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Path) -> None:
+    async with (
+        routed_world(tmp_path, spoken=[SpokenReply("I do not know.")], heard=["the legend"], **DEEP) as world,
+        world.client() as client,
+    ):
+        world.backends.faults[LLM].append(ScriptedFault(status=500))
+        await client.speak()
+        (done,) = await client.until("response.done")
+        assert (done["response"]["status"], said(client)) == ("completed", ["I do not know."])
+        assert world.metrics.routed == {"error": 1}
+
+
+def test_an_engine_that_is_none_is_refused() -> None:
+    provider = {"baseUrl": "http://127.0.0.1:1/v1", "slowTurns": {"engine": "voice"}}
+    with pytest.raises(InvalidProvider, match="slowTurns"):
+        read_providers({"speech": provider}, {})

@@ -1,0 +1,138 @@
+"""A gateway with a cascaded engine over scripted servers, an MCP server that adds numbers, and clients.
+
+async with cascade_world(tmp_path, SpokenReply("Hello.")) as world, world.client() as client:
+    await client.speak()
+    await client.until("response.done")
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_gateway.app import Gateway
+from fairlead_speech.cascaded.session import CascadedSession
+from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.scripted.cascade import ScriptedCascade
+from fairlead_speech.scripted.realtime import ScriptedRealtime
+from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from speechworld import MODEL as SPEECH_MODEL
+from speechworld import RealtimeClient, SpeechWorld, realtime_client, spoken_gateway
+from waiting import eventually
+
+MODEL = "assistant"
+LOUD = base64.b64encode(b"\0\x10" * 4800).decode()
+"""200 ms of speech."""
+QUIET = base64.b64encode(bytes(28800)).decode()
+"""600 ms of silence, which end a turn."""
+
+
+async def speak(client: RealtimeClient) -> None:
+    """One turn of speech."""
+    await client.send("input_audio_buffer.append", audio=LOUD)
+    await client.send("input_audio_buffer.append", audio=QUIET)
+
+
+@dataclass
+class CascadeWorld:
+    """All that runs, with what it saw."""
+
+    gateway: Gateway
+    backends: ScriptedCascade
+    called: list[dict[str, Any]]
+    """Parameters of the calls that the MCP server got."""
+
+    @property
+    def session(self) -> CascadedSession:
+        """The engine's session, of the one that is open."""
+        assert self.gateway._speech is not None
+        (bridge,) = self.gateway._speech._services.running
+        assert isinstance(bridge._provider, CascadedSession)
+        return bridge._provider
+
+    @property
+    def metrics(self) -> SpeechMetrics:
+        """Figures of the gateway."""
+        assert self.gateway._speech is not None
+        return self.gateway._speech._services.metrics
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the functions that the model has."""
+        return self.session.state.config.tool_names
+
+    @contextlib.asynccontextmanager
+    async def client(self, query: str = f"model={MODEL}", *, ready: bool = True) -> AsyncIterator[RealtimeClient]:
+        """A client; `ready`: once the engine has the gateway's tools."""
+        url = f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"
+        async with realtime_client(url) as client:
+            if ready:
+                await eventually(lambda: bool(self.tool_names))
+            yield client
+
+
+@dataclass
+class RoutedWorld(SpeechWorld):
+    """A speech model whose slow turns a cascaded engine answers."""
+
+    backends: ScriptedCascade
+
+
+@contextlib.asynccontextmanager
+async def routed_world(
+    folder: Path,
+    *replies: SpokenReply,
+    spoken: Sequence[SpokenReply] = (),
+    heard: Sequence[str] = (),
+    slow_turns: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> AsyncIterator[RoutedWorld]:
+    """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model."""
+    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)))
+    backends = ScriptedCascade(SpeechScript(*replies))
+    async with realtime.serving(), backends.serving():
+        slow = {"engine": "voice", **(slow_turns or {})}
+        speech = {"baseUrl": f"http://127.0.0.1:{realtime.port}/v1", "models": [SPEECH_MODEL], "slowTurns": slow}
+        base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
+        providers = {"speech": speech, **engine_over(base, base, {})}
+        async with spoken_gateway(folder, SPEECH_MODEL, providers, **more) as (gateway, seen):
+            yield RoutedWorld(gateway, realtime, seen, backends)
+
+
+def engine_over(
+    speech: Mapping[str, Any], local: Mapping[str, Any], more: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Providers: an engine over servers of speech, and its model."""
+    voice = {
+        "kind": "cascaded", "models": [MODEL], "llm": "brain", "stt": {"model": "whisper", **speech},
+        "tts": {"model": "kokoro", "voice": "af_heart", **speech}, **more,
+    }  # fmt: skip
+    return {"local": {**local, "models": ["brain"]}, "voice": voice}
+
+
+@contextlib.asynccontextmanager
+async def cascade_world(
+    folder: Path,
+    *replies: SpokenReply,
+    heard: Sequence[str] = (),
+    engine: Mapping[str, Any] | None = None,
+    backend: Mapping[str, Any] | None = None,
+    key: str = "",
+    delay: float = 0.0,
+    **more: Any,
+) -> AsyncIterator[CascadeWorld]:
+    """`engine`: more members of the engine, `backend` of its servers of speech. With a `key` these want it;
+    `more` is of `spoken_gateway`.
+    """
+    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)), key, delay)
+    async with backends.serving():
+        base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
+        speech = {**base, **(backend or {})}
+        local = {name: value for name, value in speech.items() if name != "model"}
+        providers = engine_over(speech, local, engine or {})
+        async with spoken_gateway(folder, MODEL, providers, **more) as (gateway, seen):
+            yield CascadeWorld(gateway, backends, seen)

@@ -1,0 +1,47 @@
+"""A text that is being written is cut where it can be spoken."""
+
+from __future__ import annotations
+
+from fairlead_speech.cascaded.sentences import MOST, SentenceCutter
+
+
+def pieces(text: str, size: int = 3) -> list[str]:
+    cutter = SentenceCutter()
+    found = [piece for start in range(0, len(text), size) for piece in cutter.add(text[start : start + size])]
+    rest = cutter.rest()
+    return [*found, rest] if rest else found
+
+
+def test_a_sentence_is_whole_when_the_next_one_begins() -> None:
+    cutter = SentenceCutter()
+    assert cutter.add("Hello there.") == []
+    assert cutter.add(" How") == ["Hello there. "]
+    assert cutter.rest() == "How"
+    assert cutter.rest() == ""
+
+
+def test_no_character_is_lost_and_none_comes_twice() -> None:
+    text = "Well! Dr. Smith paid 3.50 to Mr. Fox, e.g. for tea… Did he? “Yes.” Then\nhe left. 1. One 2. Two"
+    for size in (1, 2, 7, 100):
+        assert "".join(pieces(text, size)) == text
+
+
+def test_abbreviations_and_numbers_end_nothing() -> None:
+    assert pieces("Dr. Smith paid 3.50 to A. Fox. He left.") == ["Dr. Smith paid 3.50 to A. Fox. ", "He left."]
+
+
+def test_other_scripts_end_sentences_without_a_space() -> None:
+    assert pieces("你好。你好吗？很好", 1) == ["你好。", "你好吗？", "很好"]
+
+
+def test_a_sentence_without_an_end_is_cut_at_a_space() -> None:
+    text = "word, " * 200
+    found = pieces(text)
+    assert "".join(found) == text
+    assert all(len(each) <= MOST + 1 for each in found)
+    assert all(each.endswith((" ", ",")) for each in found)
+    assert max(map(len, pieces("x" * 1000))) <= MOST
+
+
+def test_white_space_is_no_sentence() -> None:
+    assert pieces(" \n\n ") == []

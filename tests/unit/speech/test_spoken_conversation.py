@@ -1,0 +1,106 @@
+"""The conversation of a cascaded engine is bounded, and every request to the model is one that its API takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_speech.cascaded.conversation import (
+    MOST_BYTES,
+    NO_RESULT,
+    Said,
+    SpokenConversation,
+    TooLargeItem,
+    messages,
+    truncated,
+)  # fmt: skip
+from fairlead_speech.cascaded.event_queue import MOST, ROOM, EventQueue
+from fairlead_speech.realtime.events import Event
+from fairlead_speech.sockets import Closing
+
+
+def message(ident: str, role: str, text: str) -> Event:
+    return {"id": ident, "type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def call(ident: str) -> Event:
+    return {"id": f"item_{ident}", "type": "function_call", "call_id": ident, "name": "add", "arguments": "{}"}
+
+
+def output(ident: str, text: str) -> Event:
+    return {"id": f"out_{ident}", "type": "function_call_output", "call_id": ident, "output": text}
+
+
+def filled(*items: Event) -> SpokenConversation:
+    found = SpokenConversation()
+    for item in items:
+        found.add(item)
+    return found
+
+
+def test_results_stand_behind_their_calls_whenever_they_came() -> None:
+    talk = filled(
+        message("1", "user", "Add"), message("2", "assistant", "One moment."), call("a"), call("b"),
+        message("3", "user", "Hurry"), output("a", "5"),
+    )  # fmt: skip
+    found = messages("Be kind.", talk.items())
+    assert [each["role"] for each in found] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert found[2]["content"] == "One moment."
+    assert [each["id"] for each in found[2]["tool_calls"]] == ["a", "b"]
+    assert [each["content"] for each in found[3:5]] == ["5", NO_RESULT]
+
+
+def test_phrases_that_fill_the_time_are_not_for_the_model() -> None:
+    talk = filled(message("1", "user", "Hi"))
+    talk.add(message("2", "assistant", "Let me think."), filler=True)
+    assert messages("", talk.items()) == [{"role": "user", "content": "Hi"}]
+
+
+def test_the_oldest_are_forgotten_beyond_the_bound_with_all_that_belongs_to_them() -> None:
+    talk = filled(call("old"), output("old", "x" * (MOST_BYTES // 2)), message("2", "user", "y" * (MOST_BYTES // 2)))
+    talk.add(message("3", "user", "new"))
+    assert "item_old" not in talk
+    roles = [each["role"] for each in messages("", talk.items())]
+    assert roles == ["user", "user"], "a result without its call is left out"
+    with pytest.raises(TooLargeItem):
+        talk.add(message("4", "user", "z" * MOST_BYTES))
+
+
+def test_an_item_may_be_put_behind_another() -> None:
+    talk = filled(message("1", "user", "one"), message("3", "user", "three"))
+    _, before = talk.add(message("2", "user", "two"), after="1")
+    assert (before, [each.id for each in talk.items()], talk.last) == ("1", ["1", "2", "3"], "3")
+
+
+def test_an_answer_is_cut_where_it_was_heard() -> None:
+    item, _ = SpokenConversation().add(message("1", "assistant", "all"))
+    item.said = [Said("One two. ", 48_000), Said("Three four five six.", 96_000)]
+    assert truncated(item, 4000) is None
+    for heard, text in (
+        (0, ""),
+        (1000, "One two."),
+        (2000, "One two. Three four"),
+        (3000, "One two. Three four five six."),
+    ):
+        found = truncated(item, heard)
+        assert found is not None
+        assert found["content"] == [{"type": "output_audio", "transcript": text}]
+
+
+async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:
+    queue = EventQueue()
+    for _ in range(MOST // 1000 + 1):
+        queue.put(bytes(1000))
+    ended = await queue.get()
+    assert isinstance(ended, Closing)
+    assert ended.code == 1013
+
+
+async def test_audio_waits_while_much_waits() -> None:
+    queue = EventQueue()
+    queue.put(bytes(ROOM + 1))
+    waiting = queue.put_when_room(b"audio")
+    waiting.send(None)  # it waits
+    await queue.get()
+    with pytest.raises(StopIteration):
+        waiting.send(None)
+    assert await queue.get() == b"audio"
