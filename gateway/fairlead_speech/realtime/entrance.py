@@ -15,7 +15,7 @@ from fairlead_models.upstream import ProviderSocket
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.services import SpeechServices
-from fairlead_speech.sockets import MAX_MESSAGE
+from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS
 
 REALTIME: Final = "/v1/realtime"
 PASSED_ON: Final = ("openai-safety-identifier",)
@@ -76,4 +76,6 @@ class RealtimeEntrance:
             query = {"model": target.model, **query}
         headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
         provider, path = services.providers().by_name[target.provider], f"/realtime?{urlencode(query)}"
-        return await services.client.connect(provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE)
+        return await services.client.connect(
+            provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
+        )
