@@ -28,7 +28,7 @@ class PlayTalk(Protocol):
 
     @property
     def connections(self) -> Sequence[ScriptedConnection]:
-        """Of the provider, the newest one last."""
+        """Connections of the provider, the newest one last."""
         ...
 
     @property

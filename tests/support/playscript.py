@@ -15,7 +15,7 @@ from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenRepl
 HOLD: Final = "lighthouse bells"
 """Words of a search that is answered never."""
 WAITS: Final = "Let me see."
-"""What a model says where the tools that it needs come with the next turn."""
+"""Answer of a model whose tools come with the next turn."""
 WELL: Final = "Well then?"
 End = Literal["answered", "interrupted", "cancelled"]
 
@@ -112,7 +112,7 @@ STEPS: Final = (
 
 @dataclass(frozen=True)
 class Turn:
-    """What the user says, and the model answers."""
+    """Words of the user, and the model's answers."""
 
     said: str
     replies: tuple[SpokenReply, ...]

@@ -42,7 +42,7 @@ class PlayedCall:
 
 @dataclass
 class PlayTrace:
-    """What was said, shown and called in one session. Times are seconds since it began."""
+    """Record of what was said, shown and called in one session. Times are seconds since it began."""
 
     engine: str
     steps: list[tuple[float, str]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class PlayTrace:
     """Pictures that were made; None where nobody counts."""
     transcript: str = ""
     scripted: str = ""
-    """What was to be said."""
+    """All that was to be said."""
     spoken_bytes: tuple[int, int] = (0, 0)
     heard_bytes: int = 0
     ended: float = 0.0

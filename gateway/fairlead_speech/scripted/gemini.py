@@ -105,7 +105,7 @@ class LiveScriptSession(ScriptedConnection):
         self.turn: LiveTurn | None = None
         self._speaking = False
         self._words: list[str] = []
-        """What is still to be heard of what is spoken."""
+        """Words that are still to be heard of what is spoken."""
 
     @property
     def functions(self) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ LEFT: Final = 130
 RIGHT: Final = 26
 ROW: Final = 21
 HEAD: Final = 62
-"""Of a panel: its name, the numbers of the steps and the strip of tiers."""
+"""Head of a panel: its name, the numbers of the steps and the strip of tiers."""
 GAP: Final = 18
 LABEL: Final = 34
 """Room for the label of a call."""
