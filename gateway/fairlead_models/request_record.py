@@ -110,6 +110,10 @@ class RequestRecord:
         """Why the agent's tokens of the day allow no further request; None: they do."""
         return self._budget.refusal()
 
+    def spent(self) -> Limited | None:
+        """The limit that the agent's tokens of the day have reached, as far as is known here; None: they have not."""
+        return self._budget.spent()
+
     def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
         """Begin a round: its body goes to a model; headers for the provider, which name the round's span.
         `definitions`: tokens of tool definitions, by tool.

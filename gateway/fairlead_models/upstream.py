@@ -169,10 +169,12 @@ class ProviderClient:
                 raise
 
     async def connect(
-        self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int
+        self, provider: Provider, path: str, more: Mapping[str, str], key: str = "", *, max_message: int, ping: float
     ) -> ProviderSocket:
         """A WebSocket to a path of the API, whose messages may have so many bytes and come as bytes. `more` are headers
-        of the client's, `key` goes out in place of the provider's. Raises ProviderUnavailable, ProviderRefused.
+        of the client's, `key` goes out in place of the provider's. After `ping` seconds without a message the provider
+        is sent a ping; one that answers nothing for half of that is given up: an error with a ServerTimeoutError comes.
+        Raises ProviderUnavailable, ProviderRefused.
         """
         headers = provider.request_headers(key or await key_of(provider), more)
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
@@ -180,7 +182,7 @@ class ProviderClient:
             try:
                 return await self._opened().ws_connect(
                     provider.url(path), headers=headers, timeout=timeout, compress=0, max_msg_size=max_message,
-                    decode_text=False,
+                    decode_text=False, heartbeat=ping,
                 )  # fmt: skip
             except aiohttp.WSServerHandshakeError as error:
                 raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error

@@ -64,6 +64,7 @@ class SpeechBridge:
                 self._pump(self._provider, self._client, session.provider_audio, session.from_provider, TO_CLIENT)
             ): "provider",
             asyncio.create_task(self._watch()): "gateway",
+            asyncio.create_task(session.end.wait()): "gateway",
         }
         try:
             done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)

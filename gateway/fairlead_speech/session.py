@@ -5,11 +5,44 @@ Creating and cancelling responses is no part of it: who begins to speak when dif
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
+from fairlead_models.request_record import RequestRecord
+from fairlead_speech.sockets import POLICY_VIOLATION, Closing
+
+OVER_BUDGET: Final = "over_budget"
+"""The agent's tokens of the day were spent by the session itself."""
+
+
+class SessionEnd:
+    """End of a session that the gateway itself decides on."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._found = "", Closing(1000)
+
+    def ask(self, outcome: str, closing: Closing) -> None:
+        """End the session with an outcome, and its client with a close. The first one counts."""
+        if not self._asked.is_set():
+            self._found = outcome, closing
+            self._asked.set()
+
+    async def wait(self) -> tuple[str, Closing]:
+        """Outcome and close, once somebody has asked for an end."""
+        await self._asked.wait()
+        return self._found
+
+
+def day_over(record: RequestRecord) -> Closing | None:
+    """The close for a session whose agent has no tokens left today; None while it has. With this code SDKs do not open
+    the session again at once, as they do with 1011 to 1013.
+    """
+    spent = record.spent()
+    return None if spent is None else Closing(POLICY_VIOLATION, spent.message)
 
 
 class FrameSink(Protocol):
@@ -39,6 +72,8 @@ class BridgedSession(SpeechSession, Protocol):
     """Beginnings of frames of a client that pass without a look."""
     provider_audio: tuple[bytes, ...]
     """Beginnings of frames of a provider that pass without a look."""
+    end: SessionEnd
+    """How the session ends itself."""
 
     @property
     def responding(self) -> bool:

@@ -14,10 +14,15 @@ MAX_MESSAGE: Final = 16 << 20
 """Bytes of one message, in either direction: a provider takes 15 MiB of audio at once."""
 CLIENT_PING_SECONDS: Final = 20.0
 """Time between two pings for clients: hops in front of the gateway close connections that are silent for a minute."""
+PROVIDER_PING_SECONDS: Final = 120.0
+"""Silence of a provider after which it is asked whether it is there. It has half of that to answer: Gemini's servers
+take up to half a minute.
+"""
 CLOSE_SECONDS: Final = 2.0
 """For a peer to answer a close."""
 GOING_AWAY, BAD_ARGUMENT, POLICY_VIOLATION, INTERNAL_ERROR, TRY_AGAIN_LATER = 1001, 1007, 1008, 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
+SILENT: Final = "the other side answers no ping"
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
 """Bytes of a reason; a close frame has room for 123."""
@@ -126,6 +131,8 @@ class SessionSocket:
         if message.type is WSMsgType.CLOSE:
             return Closing(message.data, message.extra or "")
         code = self._socket.close_code
+        if message.type is WSMsgType.ERROR and isinstance(message.data, aiohttp.ServerTimeoutError):
+            return Closing(INTERNAL_ERROR, SILENT, clean=False)
         if message.type is WSMsgType.ERROR and code is not None and code not in _UNSENDABLE:
             return Closing(code, "a message was too large, or no WebSocket message", clean=False)
         return Closing(1006, clean=False)

@@ -20,8 +20,26 @@ from mcp.shared.exceptions import MCPError
 from cluster_questions import ready
 from commands import fairlead
 from fairlead_servers.table import SERVERS
-from installation import NAMESPACE, REPOSITORY, TAG, Installation, Json, apply, kubectl, load_images, pods, ready_pods
+from installation import (
+    NAMESPACE,
+    RELEASE,
+    REPOSITORY,
+    TAG,
+    Installation,
+    Json,
+    apply,
+    kubectl,
+    load_images,
+    node_address,
+    own_address,
+    pods,
+    ready_pods,
+)
+from playengines import engines
+from playscript import script
+from playworld import PlayWorld, until_tables
 from servedtools import structured
+from spokenplay import cancellable, check, play
 from voicestate import FACT, KEEPERS, kept, written
 from voicetables import (
     CASCADE,
@@ -76,6 +94,8 @@ class Table:
     url: str
     namespace: str
     keys: dict[str, str]
+    values: tuple[str, ...]
+    """Values of the chart that it was installed with."""
 
     def ready(self, server: str) -> bool:
         """Whether the operator calls a server Ready."""
@@ -117,12 +137,13 @@ def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
             place = ("--secret", KEYS, "--namespace", NAMESPACE)
             keys = {agent: asyncio.run(key_of(agent, folder, *place)) for agent in ("npc", "qa", "s2s")}
             keys["dm"] = asyncio.run(key_of("dm", folder, *place, "--group", "dm"))
-            installation.upgrade(
+            values = (
                 "samples.voice=true", f"samples.namespace={namespace}", f"samples.voiceImage.tag={TAG}",
                 f"samples.storageClassName={storage_class}", "gateway.settings.adminGroups={dm}",
             )  # fmt: skip
+            installation.upgrade(*values)
             try:
-                yield Table(installation.url, namespace, keys)
+                yield Table(installation.url, namespace, keys, values)
             finally:
                 installation.upgrade()
                 kubectl("delete", "secret", "-n", NAMESPACE, KEYS)
@@ -288,3 +309,33 @@ def killed(table: Table, uids: list[str]) -> str:
     apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kill"}, "spec": spec}, namespace=table.namespace)
     kubectl("wait", "-n", table.namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/kill", "--timeout=50s")
     return kubectl("logs", "-n", table.namespace, "kill")
+
+
+@pytest.mark.nightly
+async def test_a_session_is_played_over_every_speech_engine(table: Table, installation: Installation) -> None:
+    world = PlayWorld(table.url, table.keys)
+    steps, played = cancellable(world), engines()
+    host = own_address(node_address())
+    async with AsyncExitStack() as stack:
+        for engine in played:
+            await stack.enter_async_context(engine.serving(script(steps, late=not engine.hears_first), host))
+        await asyncio.to_thread(given_providers, installation, table, [engine.provider(host) for engine in played])
+        await until_tables(f"{table.url}/mcp", table.keys, played)
+        for engine in played:
+            trace = await play(engine, world)
+            check(trace, steps)
+            for call in trace.calls:
+                told(f"{engine.name:16} {call.name:34} {(call.ended - call.began) * 1000:7.1f} ms  {call.outcome}")
+
+
+def given_providers(installation: Installation, table: Table, providers: list[dict[str, Any]]) -> None:
+    """Install these providers of models, and start the gateways anew: files reach pods within a minute only."""
+    values = [
+        f"gateway.routes.providers.play-{number}.{name}=" + ("{" + ",".join(value) + "}" if name == "models" else value)
+        for number, provider in enumerate(providers)
+        for name, value in provider.items()
+    ]
+    installation.upgrade(*table.values, *values)
+    gateways = f"deployment/{RELEASE}-gateway"
+    kubectl("rollout", "restart", "-n", NAMESPACE, gateways)
+    kubectl("rollout", "status", "-n", NAMESPACE, gateways, "--timeout=120s", seconds=130)

@@ -100,6 +100,10 @@ class TokenBudget:
             return None
         if self._sharing is not None and self._sharing.blocked:
             return Limited(AGENT, "limits that replicas share cannot be looked up now", self._sharing.blocked)
+        return self.spent()
+
+    def spent(self) -> Limited | None:
+        """Which limit was reached, as far as this replica knows; None: none."""
         now = self._clock()
         for account, most, scope, policy in self._accounts:
             total = account.total(now)

@@ -32,6 +32,7 @@ from fairlead_speech.sockets import (
     INTERNAL_ERROR,
     MAX_MESSAGE,
     POLICY_VIOLATION,
+    PROVIDER_PING_SECONDS,
     TRY_AGAIN_LATER,
     Closing,
     SessionSide,
@@ -150,7 +151,7 @@ class LiveEntrance:
         provider = services.providers().by_name[target.provider]
         headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
         return await services.client.connect(
-            provider, _PROVIDER_PATH, headers, asked.provider_key, max_message=MAX_MESSAGE
+            provider, _PROVIDER_PATH, headers, asked.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
         )
 
 

@@ -26,6 +26,7 @@ from fairlead_speech.gemini.turns import LiveTurns
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.results import unspoken
+from fairlead_speech.session import OVER_BUDGET, SessionEnd, day_over
 from fairlead_speech.shown_tools import ShownTools, TierWish
 from fairlead_speech.sockets import BAD_ARGUMENT, POLICY_VIOLATION, Closing, SessionSide
 from fairlead_speech.tiers import SpokenTier, UnknownTier
@@ -87,6 +88,7 @@ class LiveSession:
         self._shown.open = True
         self._spoken_turn = 0
         self._hears = False
+        self.end = SessionEnd()
 
     @property
     def responding(self) -> bool:
@@ -197,10 +199,17 @@ class LiveSession:
         if over:
             self._turns.over()
             self._switch.turn_over()
+        self._look_at_budget()
         if not hidden and seen is None:
             return frame
         left = messages.without(messages.read(frame) if seen is None else seen, *hidden)
         return None if left is None else _encode(left)
+
+    def _look_at_budget(self) -> None:
+        """End the session behind a turn that has spent the day, and behind the message at hand: it goes out before."""
+        closing = None if self._turns.owes else day_over(self._record)
+        if closing is not None:
+            self.end.ask(OVER_BUDGET, closing)
 
     def _content(self, content: ServerContent) -> bool:
         """Take what the model says; whether its turn is over."""

@@ -18,8 +18,8 @@ from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.services import OpenedModel, SpeechServices
-from fairlead_speech.session import BridgedSession
-from fairlead_speech.sockets import MAX_MESSAGE, Closing, SessionSide
+from fairlead_speech.session import BridgedSession, SessionEnd
+from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
 from fairlead_speech.tiers import SpokenTier, is_slow
 
 REALTIME: Final = "/v1/realtime"
@@ -88,20 +88,23 @@ class RealtimeEntrance:
         if slow is None or _NOT_ROUTED & asked.query.keys():
             return session
         return RoutedSession(
-            session, self._answerer(slow.engine, opened, client, record),
+            session, self._answerer(slow.engine, opened, client, record, session.end),
             lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier), slow.transcription,
             services.metrics, opened.side,
         )  # fmt: skip
 
-    def _answerer(self, name: str, opened: OpenedModel, client: SessionSide, record: RequestRecord) -> TurnAnswerer:
-        """An engine that answers turns of a session."""
+    def _answerer(
+        self, name: str, opened: OpenedModel, client: SessionSide, record: RequestRecord, end: SessionEnd
+    ) -> TurnAnswerer:
+        """An engine that answers turns of a session, and ends it with its agent's day."""
         services = self._services
         side = self._engine(name, name)
         self._follow(side, opened)
         relay, toolbox = RelayedEvents(client), opened.make_toolbox()
         tier = SpokenTier(services.context, toolbox.catalog, opened.tier.current)
         session = RealtimeSession(
-            relay, side, toolbox, tier, record, services.metrics, CASCADED, provider_mcp=False, hears_first=True
+            relay, side, toolbox, tier, record, services.metrics, CASCADED,
+            provider_mcp=False, hears_first=True, end=end,
         )  # fmt: skip
         return TurnAnswerer(side, session, relay, tier)
 
@@ -125,5 +128,7 @@ class RealtimeEntrance:
             query = {"model": target.model, **query}
         headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
         provider, path = providers.by_name[target.provider], f"/realtime?{urlencode(query)}"
-        socket = await services.client.connect(provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE)
+        socket = await services.client.connect(
+            provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
+        )
         return services.side(socket)

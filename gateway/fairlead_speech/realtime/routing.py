@@ -54,6 +54,7 @@ class RoutedSession:
         where the client asks for none.
         """
         self._session = session
+        self.end = session.end
         self._answerer = answerer
         self._is_slow = is_slow
         self._metrics = metrics

@@ -17,6 +17,7 @@ from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
+from fairlead_rest.problems import RATE_LIMITED
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
@@ -28,7 +29,7 @@ from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
 from fairlead_speech.realtime.tools import SessionTools
 from fairlead_speech.results import unspoken
-from fairlead_speech.session import FrameSink
+from fairlead_speech.session import OVER_BUDGET, FrameSink, SessionEnd, day_over
 from fairlead_speech.shown_tools import ShownTools
 from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.tool_calls import ToolCallHandler
@@ -64,9 +65,11 @@ class RealtimeSession:
         *,
         provider_mcp: bool,
         hears_first: bool = False,
+        end: SessionEnd | None = None,
     ) -> None:
         """`provider_mcp`: whether a client may have the provider itself call MCP servers. `hears_first`: the provider
-        answers only once the gateway has read what was heard, and takes other tools until then.
+        answers only once the gateway has read what was heard, and takes other tools until then. `end`: of the session
+        that this one answers turns of.
         """
         self._client = client
         self._provider = provider
@@ -87,6 +90,7 @@ class RealtimeSession:
         """Those of the gateway, whose refusals the client does not hear of."""
         self._began = False
         self._takes_tools = True
+        self.end = end or SessionEnd()
 
     @property
     def responding(self) -> bool:
@@ -314,6 +318,10 @@ class RealtimeSession:
         usage = member(response, "usage")
         if usage:
             self._record.response_used(usage)
+            if (closing := day_over(self._record)) is not None:
+                await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
+                self.end.ask(OVER_BUDGET, closing)
+                return
         if response.get("conversation_id", "") is not None:
             self._turns.done()
             self._rounds.done(text(response, "id"), completed=response.get("status") == "completed")

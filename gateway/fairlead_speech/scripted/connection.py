@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
+import msgspec
 from aiohttp import web
+
+
+class MadeCall(msgspec.Struct, frozen=True):
+    """A call that a model made."""
+
+    name: str
+    at: float
+    """Seconds of the monotonic clock."""
+
+    @classmethod
+    def now(cls, name: str) -> MadeCall:
+        """One that is made at this moment."""
+        return cls(name, time.monotonic())
 
 
 class ScriptedConnection:
@@ -18,6 +33,10 @@ class ScriptedConnection:
         self.query = dict(request.query)
         self.received: list[dict[str, Any]] = []
         """Messages of the client in their order."""
+        self.received_at: list[float] = []
+        """When each of them came, in seconds of the monotonic clock."""
+        self.made: dict[str, MadeCall] = {}
+        """Calls that the model made, by id."""
         self.changed = asyncio.Condition()
 
     @property
@@ -30,6 +49,13 @@ class ScriptedConnection:
     def close_code(self) -> int | None:
         """Code that the connection was closed with; None while it is open."""
         return self._socket.close_code
+
+    async def keep(self, message: dict[str, Any]) -> None:
+        """Keep a message of the client."""
+        async with self.changed:
+            self.received.append(message)
+            self.received_at.append(time.monotonic())
+            self.changed.notify_all()
 
     def of_type(self, name: str) -> list[dict[str, Any]]:
         """Messages of one type that the client sent."""

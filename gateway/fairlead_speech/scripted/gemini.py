@@ -42,10 +42,13 @@ class RefusedMessage(Exception):
 class ScriptedLive:
     """The server. Its sessions share one script."""
 
-    def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False) -> None:
-        """With a `key`, sessions without it are refused. `binary`: JSON comes in binary messages."""
+    def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False, partials: bool = False) -> None:
+        """With a `key`, sessions without it are refused. `binary`: JSON comes in binary messages. `partials`: a word is
+        heard with each piece of speech; else all words are when it ends.
+        """
         self.script = script
         self.binary = binary
+        self.partials = partials
         self._key = key
         self.sessions: list[LiveScriptSession] = []
         """One for each connection."""
@@ -60,11 +63,11 @@ class ScriptedLive:
         self.numbers = itertools.count(1)
 
     @contextlib.asynccontextmanager
-    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedLive]:
-        """Serve at a free port of the loopback address; `port` says which."""
+    async def serving(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[ScriptedLive]:
+        """Serve at a free port of an address of this machine; `port` says which."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        site = web.TCPSite(runner, host, 0, ssl_context=tls)
         await site.start()
         self.port = runner.addresses[0][1]
         try:
@@ -101,6 +104,8 @@ class LiveScriptSession(ScriptedConnection):
         """Ids of calls that were made and have no result, with their behaviors."""
         self.turn: LiveTurn | None = None
         self._speaking = False
+        self._words: list[str] = []
+        """Words that are still to be heard of what is spoken."""
 
     @property
     def functions(self) -> dict[str, dict[str, Any]]:
@@ -151,9 +156,7 @@ class LiveScriptSession(ScriptedConnection):
                 if message.type is not WSMsgType.TEXT and message.type is not WSMsgType.BINARY:
                     continue
                 said = camel(msgspec.json.decode(message.data))
-                async with self.changed:
-                    self.received.append(said)
-                    self.changed.notify_all()
+                await self.keep(said)
                 await self._taken(said)
         except RefusedMessage as refused:
             await self.close(refused.code, str(refused))
@@ -243,12 +246,18 @@ class LiveScriptSession(ScriptedConnection):
         if speech and not self._speaking:
             self._speaking = True
             await self.interrupt(calls=True)
+            self._words = self.server.script.next_heard().split(" ") if "inputAudioTranscription" in self.setup else []
+        if speech and self.server.partials:
+            await self._hear_words(1)
         elif not speech and self._speaking:
             self._speaking = False
-            if "inputAudioTranscription" in self.setup:
-                for word in self.server.script.next_heard().split(" "):
-                    await self.send(serverContent={"inputTranscription": {"text": f"{word} "}})
+            await self._hear_words(len(self._words))
             await self.begin()
+
+    async def _hear_words(self, count: int) -> None:
+        heard, self._words = self._words[:count], self._words[count:]
+        for word in heard:
+            await self.send(serverContent={"inputTranscription": {"text": f"{word} "}})
 
     async def begin(self) -> None:
         """Begin a turn of the model; one in progress is interrupted."""

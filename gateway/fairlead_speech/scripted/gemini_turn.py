@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import Any, Protocol
 
+from fairlead_speech.scripted.connection import MadeCall
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
 
 
@@ -14,6 +15,7 @@ class LiveConnection(Protocol):
 
     setup: dict[str, Any]
     calls: dict[str, str]
+    made: dict[str, MadeCall]
 
     def behavior(self, name: str) -> str:
         """How the model calls a function."""
@@ -85,6 +87,7 @@ class LiveTurn:
             ident = call.id or f"call_{id(self)}_{self._number}"
             behavior = session.behavior(call.name)
             session.calls[ident] = behavior
+            session.made[ident] = MadeCall.now(call.name)
             waits += [ident] if behavior == "BLOCKING" else []
             written.append({"id": ident, "name": call.name, "args": dict(call.arguments)})
         if written:

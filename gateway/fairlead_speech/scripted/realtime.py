@@ -45,11 +45,11 @@ class ScriptedRealtime:
         self.port = 0
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[ScriptedRealtime]:
-        """Serve at a free port of the loopback address; `port` says which."""
+    async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedRealtime]:
+        """Serve at a free port of an address of this machine; `port` says which."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
         self.port = runner.addresses[0][1]
         try:
@@ -134,9 +134,7 @@ class RealtimeScriptSession(ScriptedConnection):
             if message.type is not WSMsgType.TEXT:
                 continue
             event = msgspec.json.decode(message.data)
-            async with self.changed:
-                self.received.append(event)
-                self.changed.notify_all()
+            await self.keep(event)
             try:
                 await self._taken(event)
             except RefusedEvent as refused:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from fairlead_speech.scripted.connection import MadeCall
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply, audio_of
 
 
@@ -15,6 +16,7 @@ class Conversation(Protocol):
     """Session that a response is of."""
 
     calls: set[str]
+    made: dict[str, MadeCall]
     config: dict[str, Any]
     last_item: str | None
 
@@ -123,6 +125,7 @@ class ScriptedResponse:
         await session.send("response.function_call_arguments.done", **within, name=call.name, arguments=arguments)
         whole = {**item, "status": "completed", "arguments": arguments}
         session.calls.add(str(item["call_id"]))
+        session.made[str(item["call_id"])] = MadeCall.now(call.name)
         self._output.append(whole)
         await session.send("response.output_item.done", **place, item=whole)
         await session.send("conversation.item.done", previous_item_id=before, item=whole)

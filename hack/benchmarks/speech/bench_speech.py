@@ -23,7 +23,7 @@ from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleave
 from rig.processes import Stage, become_realtime, cores, cpu_time, tree_memory
 
 ROUNDS: Final = 5
-PARTS: Final = ("frames", "calls", "most")
+PARTS: Final = ("realtime/calls", "realtime/most", "live/calls", "live/most")
 SESSIONS: Final = 100
 MORE: Final = (200, 300, 400, 600)
 """Numbers of sessions that are tried until one is too many."""
@@ -31,17 +31,35 @@ MOST_MS: Final = 5.0
 TOOLS: Final = 12
 SECONDS: Final = 300
 """Bound of one load."""
+LIVE_PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 HERE: Final = Path(__file__).resolve().parent
+MODEL: Final = "gemini-3.8-live"
 BARE, OURS = "provider alone", "fairlead"
+REALTIME, LIVE = "realtime", "live"
+NAMES: Final = {REALTIME: "OpenAI Realtime", LIVE: "Gemini Live"}
+"""Forms that sessions have."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something that speaks OpenAI Realtime."""
+    """Something that speaks OpenAI Realtime, or Gemini Live."""
 
-    name: str
+    through: str
     port: int
     pid: int
+    wire: str
+    """REALTIME or LIVE."""
+
+    @property
+    def name(self) -> str:
+        """As rows call it."""
+        return f"{self.through}, {NAMES[self.wire]}"
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Address and form for clients."""
+        path = LIVE_PATH if self.wire == LIVE else f"/v1/realtime?model={MODEL}"
+        return {"url": f"http://127.0.0.1:{self.port}{path}", "wire": self.wire, "model": MODEL}
 
 
 @dataclass(frozen=True)
@@ -72,55 +90,67 @@ class Found:
     """Figures by target, one for each round."""
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
-    most: list[tuple[int, float, float]] = field(default_factory=list)
-    """Sessions, cores and p99 of each step of the ramp."""
+    most: list[tuple[str, int, float, float]] = field(default_factory=list)
+    """Name, sessions, cores and p99 of each step of the ramp."""
 
 
 def run(settings: Settings) -> Report:
     """Measure. Raises Unmeasurable where something does not start, or a frame is lost."""
     if settings.realtime:
         become_realtime()
+    wires = [wire for wire in NAMES if settings.wants(f"{wire}/calls") or settings.wants(f"{wire}/most")]
     with Stage() as stage:
         core, other = cores()
-        provider = _provider(stage, other)
+        port, pid = _provider(stage, other)
         upstream = start_upstream(stage, "upstream", other)
-        ours = _fairlead(stage, provider.port, upstream.port, core)
         found, seconds = Found(), 5 if settings.quick else 20
-        _loaded(stage, ours, 4, 1.0, 1, other)  # what is made once
-        for _, target in interleaved([provider, ours], settings.rounds):
-            calls = 20 if target is ours and settings.wants("calls") else 0
+        bare = [Target(BARE, port, pid, wire) for wire in wires]
+        ours = [_fairlead(stage, port, upstream.port, core, wire) for wire in wires]
+        for target in ours:
+            _loaded(stage, target, 4, 1.0, 1, other)  # what is made once
+        for _, target in interleaved([*bare, *ours], settings.rounds):
+            calls = 20 if target in ours and settings.wants(f"{target.wire}/calls") else 0
             found.outcomes.setdefault(target.name, []).append(_loaded(stage, target, SESSIONS, seconds, calls, other))
-        for sessions in MORE if settings.wants("most") and not settings.quick else ():
-            outcome = _loaded(stage, ours, sessions, seconds, 0, other)
-            found.most.append((sessions, outcome.cores, outcome.late))
-            if outcome.late > MOST_MS * 4 or outcome.cores > 0.97:
-                break
-    return _report(found, settings)
+        for target in ours:
+            if settings.wants(f"{target.wire}/most") and not settings.quick:
+                _ramp(stage, target, seconds, other, found)
+    return _report(found, wires, settings)
 
 
-def _provider(stage: Stage, core: int) -> Target:
+def _ramp(stage: Stage, target: Target, seconds: float, core: int, found: Found) -> None:
+    """More and more sessions, until one is too many."""
+    for sessions in MORE:
+        outcome = _loaded(stage, target, sessions, seconds, 0, core)
+        found.most.append((target.name, sessions, outcome.cores, outcome.late))
+        if outcome.late > MOST_MS * 4 or outcome.cores > 0.97:
+            return
+
+
+def _provider(stage: Stage, core: int) -> tuple[int, int]:
+    """Port and process of the provider, which speaks both forms."""
     port = free_port()
     process = stage.start("provider", [sys.executable, HERE / "provider.py", str(port)], core=core)
     stage.wait_listening("provider", process, port)
-    return Target(BARE, port, process.pid)
+    return port, process.pid
 
 
-def _fairlead(stage: Stage, provider: int, upstream: int, core: int) -> Target:
-    documents = stage.folder / "documents"
+def _fairlead(stage: Stage, provider: int, upstream: int, core: int, wire: str) -> Target:
+    """A gateway of its own for each form: memory that one has got back it would use for the other."""
+    documents = stage.folder / wire
     tools = tuple(padded(f"tool_{number}") for number in range(TOOLS - 1))
     write_documents(documents, contents([catalog("modern", upstream, tools=tools)], decided=False))
-    routes = stage.folder / "routes.yaml"
-    served = {"baseUrl": f"http://127.0.0.1:{provider}/v1", "models": ["bench"]}
-    routes.write_text(json.dumps({"providers": {"provider": served}}))
+    routes = stage.folder / f"{wire}.yaml"
+    base = f"http://127.0.0.1:{provider}"
+    served = {"baseUrl": base, "kind": "gemini"} if wire == LIVE else {"baseUrl": f"{base}/v1"}
+    routes.write_text(json.dumps({"providers": {"provider": {**served, "models": [MODEL]}}}))
     bounds = {"FAIRLEAD_SPEECH_SESSIONS": "10000", "FAIRLEAD_CLIENT_CONNECTIONS_EACH": "10000"}
-    started = gateway_over(stage, documents, core, "--routes", routes, **bounds)
-    return Target(OURS, started.port, started.pid)
+    started = gateway_over(stage, documents, core, "--routes", routes, name=f"gateway of {wire}", **bounds)
+    return Target(OURS, started.port, started.pid, wire)
 
 
 def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: int, core: int) -> Outcome:
     """Run clients, and read the processor time of the target while they speak. Raises Unmeasurable."""
-    url = f"http://127.0.0.1:{target.port}/v1/realtime?model=bench"
-    asked: dict[str, Any] = {"url": url, "sessions": sessions, "seconds": seconds, "calls": calls}
+    asked: dict[str, Any] = {**target.asked, "sessions": sessions, "seconds": seconds, "calls": calls}
     before = tree_memory(target.pid)
     words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(asked)]
     process = stage.start("clients", words, core=core, stdout=subprocess.PIPE)
@@ -148,7 +178,7 @@ def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: 
     return Outcome(said["up"], said["down"], said["calls"], spent.total / seconds, grown / 1e6)
 
 
-def _report(found: Found, settings: Settings) -> Report:
+def _report(found: Found, wires: Sequence[str], settings: Settings) -> Report:
     report = Report("speech")
     for name, outcomes in found.outcomes.items():
         calls = [statistics.median(each.calls) for each in outcomes if each.calls]
@@ -162,10 +192,14 @@ def _report(found: Found, settings: Settings) -> Report:
                 "tool call ms": Sample.of(calls) if calls else None,
             }
         )
-    pairs = [*zip(found.outcomes.get(OURS, ()), found.outcomes.get(BARE, ()), strict=False)]
-    late = statistics.median(ours.late - bare.usual for ours, bare in pairs) if pairs else None
-    report.goals = [Goal(f"p99 that a frame gains, {SESSIONS} sessions", late, "ms", at_most=MOST_MS)]
-    report.notes = [f"{number} sessions: {used:.2f} cores, p99 {ms:.1f} ms" for number, used, ms in found.most]
+    for wire in wires:
+        ours, bare = (found.outcomes[f"{through}, {NAMES[wire]}"] for through in (OURS, BARE))
+        late = statistics.median(each.late - base.usual for each, base in zip(ours, bare, strict=True))
+        goal = f"p99 that a frame of {NAMES[wire]} gains, {SESSIONS} sessions"
+        report.goals.append(Goal(goal, late, "ms", at_most=MOST_MS))
+    report.notes = [
+        f"{name}, {number} sessions: {used:.2f} cores, p99 {ms:.1f} ms" for name, number, used, ms in found.most
+    ]
     if settings.quick:
         report.notes.append("--quick: not for quoting")
     return report

@@ -1,6 +1,6 @@
-"""Clients of OpenAI Realtime that send a frame of audio every 40 ms and take one back: a program.
+"""Clients of OpenAI Realtime or Gemini Live that send a frame of audio every 40 ms and take one back: a program.
 
-    python client.py '{"url": …, "sessions": …, "seconds": …, "calls": …}'
+    python client.py '{"url": …, "wire": "realtime"|"live", "model": …, "sessions": …, "seconds": …, "calls": …}'
 
 Prints START when all sessions are open, then a line of JSON: delays of frames up and down, and times of tool calls, in
 milliseconds.
@@ -13,6 +13,7 @@ import base64
 import json
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -21,27 +22,65 @@ import uvloop
 FRAME_SECONDS = 0.04
 AUDIO = base64.b64encode(bytes(range(240)) * 8).decode()
 """40 ms of PCM at 24 kHz."""
-_DELTA = b'{"type":"response.output_audio.delta","event_id":"'
+LIVE_AUDIO = base64.b64encode(bytes(range(160)) * 8).decode()
+"""40 ms of PCM at 16 kHz, which Gemini Live hears."""
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Form of messages."""
+
+    first: str
+    """Message that opens a session with `MODEL`; empty: none does."""
+    spoken: str
+    """Frame of audio, in which `TIME` is the time of its sending."""
+    echoed: bytes
+    """Beginning of a frame that comes back, up to its times."""
+    question: str
+    """Message that has the model call a tool."""
+    done: bytes
+    """Beginning of the end of an answer."""
+    answers: int
+    """Ends behind one question."""
+
+
+WIRES = {
+    "realtime": Wire(
+        "", f'{{"type":"input_audio_buffer.append","event_id":"TIME","audio":"{AUDIO}"}}',
+        b'{"type":"response.output_audio.delta","event_id":"', '{"type":"response.create"}',
+        b'{"type":"response.done"', 2,
+    ),
+    "live": Wire(
+        '{"setup":{"model":"models/MODEL"}}',
+        f'{{"realtimeInput":{{"audio":{{"mimeType":"TIME","data":"{LIVE_AUDIO}"}}}}}}',
+        b'{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"',
+        '{"clientContent":{"turnComplete":true}}', b'{"serverContent":{"turnComplete"', 1,
+    ),
+}  # fmt: skip
 
 
 class Client:
     """One session."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], delays: list[tuple[float, float]]) -> None:
+    def __init__(
+        self, socket: aiohttp.ClientWebSocketResponse[bool], wire: Wire, delays: list[tuple[float, float]]
+    ) -> None:
         self._socket = socket
+        self._wire = wire
         self._delays = delays
         self._done = asyncio.Event()
         self.frames = 0
 
     async def read(self) -> None:
-        while (message := await self._socket.receive()).type is aiohttp.WSMsgType.TEXT:
+        echoed, kinds = self._wire.echoed, (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY)
+        while (message := await self._socket.receive()).type in kinds:
             frame: bytes = message.data
-            if frame.startswith(_DELTA):
+            if frame.startswith(echoed):
                 now = time.monotonic_ns()
-                up, _, sent = frame[len(_DELTA) : frame.index(b'"', len(_DELTA))].partition(b"-")
+                up, _, sent = frame[len(echoed) : frame.index(b'"', len(echoed))].partition(b"-")
                 self._delays.append((int(up) / 1e6, (now - int(sent)) / 1e6))
                 self.frames += 1
-            elif frame.startswith(b'{"type":"response.done"'):
+            elif frame.startswith(self._wire.done):
                 self._done.set()
 
     async def speak(self, seconds: float, late: float) -> None:
@@ -50,15 +89,15 @@ class Client:
         end = following + seconds
         while following < end:
             await asyncio.sleep(following - loop.time())
-            text = f'{{"type":"input_audio_buffer.append","event_id":"{time.monotonic_ns()}","audio":"{AUDIO}"}}'
+            text = self._wire.spoken.replace("TIME", str(time.monotonic_ns()), 1)
             await self._socket.send_frame(text.encode(), aiohttp.WSMsgType.TEXT)
             following += FRAME_SECONDS
 
     async def ask(self) -> float:
-        """Milliseconds from the question to the answer behind a call of a tool: two responses."""
+        """Milliseconds from the question to the answer behind a call of a tool."""
         began = time.monotonic()
-        await self._socket.send_str('{"type":"response.create"}')
-        for _ in range(2):
+        await self._socket.send_str(self._wire.question)
+        for _ in range(self._wire.answers):
             await self._done.wait()
             self._done.clear()
         return (time.monotonic() - began) * 1000
@@ -72,7 +111,11 @@ async def load(asked: dict[str, Any]) -> dict[str, Any]:
             await http.ws_connect(asked["url"], compress=0, max_msg_size=0, decode_text=False)
             for _ in range(asked["sessions"])
         ]
-        clients = [Client(socket, delays) for socket in sockets]
+        wire = WIRES[asked["wire"]]
+        for socket in sockets if wire.first else ():  # one after the other: a gateway makes few lists of tools at once
+            await socket.send_str(wire.first.replace("MODEL", asked["model"]))
+            await socket.receive()
+        clients = [Client(socket, wire, delays) for socket in sockets]
         readers = [asyncio.create_task(client.read()) for client in clients]
         await asyncio.sleep(1)  # sessions get their tools
         print("START", flush=True)

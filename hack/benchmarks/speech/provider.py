@@ -1,24 +1,31 @@
-"""Speech model that answers each frame of audio with one of equal size, behind the form of OpenAI Realtime: a program.
+"""Speech model that answers each frame of audio with one of 40 ms, as OpenAI Realtime or Gemini Live by the path: a
+program.
 
     python provider.py PORT
 
-`event_id` of a frame is the time of its sending on the machine's monotonic clock, in nanoseconds; that of the answer is
-`UP-SENT`: nanoseconds on the way up, and the time of its own sending. A `response.create` calls the tool that
-was declared first, then ends when it is asked again.
+`event_id` of a frame, or its `mimeType`, is the time of its sending by the machine's monotonic clock, in nanoseconds;
+that of the answer is `UP-SENT`: nanoseconds on the way up, and the time of its own sending. A `response.create`, or a
+`clientContent`, calls the tool that was declared first; the answer ends behind its result.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import sys
 import time
+from typing import Any
 
 import uvloop
 from aiohttp import WSMsgType, web
 
 _APPEND = b'{"type":"input_audio_buffer.append","event_id":"'
 _DELTA = b'{"type":"response.output_audio.delta","event_id":"%d-%d","audio":"'
+_INPUT = b'{"realtimeInput":{"audio":{"mimeType":"'
+_OUTPUT = b'{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"%d-%d","data":"%s"}}]}}}'
+_AUDIO = base64.b64encode(bytes(range(240)) * 8)
+"""40 ms of PCM at 24 kHz: Gemini Live hears 16 kHz, and says 24."""
 
 
 class Session:
@@ -64,11 +71,39 @@ class Session:
         await self._socket.send_frame(json.dumps(event, separators=(",", ":")).encode(), WSMsgType.TEXT)
 
 
+class LiveSession(Session):
+    """One session of Gemini Live."""
+
+    async def run(self) -> None:
+        while (message := await self._socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            frame: bytes = message.data
+            if frame.startswith(_INPUT):
+                now = time.monotonic_ns()
+                spoken = frame[len(_INPUT) : frame.index(b'"', len(_INPUT))]
+                answer = _OUTPUT % (now - int(spoken), time.monotonic_ns(), _AUDIO)
+                await self._socket.send_frame(answer, WSMsgType.BINARY)
+            else:
+                await self._said(json.loads(frame))
+
+    async def _said(self, message: dict[str, Any]) -> None:
+        if "setup" in message:
+            self._tools = [
+                each["name"] for tool in message["setup"].get("tools", ()) for each in tool["functionDeclarations"]
+            ]
+            await self.send(setupComplete={})
+        elif "clientContent" in message:
+            self._calls += 1
+            call = {"id": f"call_{self._calls}", "name": self._tools[0], "args": {}}
+            await self.send(toolCall={"functionCalls": [call]})
+        elif "toolResponse" in message:
+            await self.send(serverContent={"turnComplete": True})
+
+
 async def answer(request: web.BaseRequest) -> web.StreamResponse:
     """Hold one session."""
     socket = web.WebSocketResponse(compress=False, max_msg_size=0, decode_text=False)
     await socket.prepare(request)
-    await Session(socket).run()
+    await (LiveSession if request.path.startswith("/ws/") else Session)(socket).run()
     return socket
 
 

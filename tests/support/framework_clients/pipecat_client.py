@@ -1,0 +1,104 @@
+"""Conversation of Pipecat with a speech model: a program, run in an environment of its own.
+
+    python pipecat_client.py openai|google URL TEXT
+
+The user writes, the model's calls are answered, and when it has said TEXT all frames of its service that are about
+speech and calls are printed as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from google.genai.types import HttpOptions
+from loguru import logger
+from pipecat.adapters.schemas.function_schema import FunctionSchema
+from pipecat.adapters.schemas.tools_schema import ToolsSchema
+from pipecat.frames import frames
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.pipeline.worker import PipelineWorker
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.services.google.gemini_live.llm import GeminiLiveLLMService
+from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
+from pipecat.workers.runner import WorkerRunner
+
+MODELS = {"openai": "gpt-realtime", "google": "models/gemini-2.5-flash-live"}
+"""To a newer Gemini it says twice that the user's first turn is over."""
+
+
+class Recorder(FrameProcessor):  # type: ignore[misc] # that package is in an environment of its own
+    """Keeps what a service says."""
+
+    def __init__(self, last: str) -> None:
+        super().__init__()
+        self.told: list[Any] = []
+        self.calls: list[Any] = []
+        """Told apart: a task of its own runs a call, beside what is said."""
+        self.done = asyncio.Event()
+        self._last, self._said = last, ""
+
+    async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        kind = type(frame).__name__
+        if isinstance(frame, frames.TTSAudioRawFrame):
+            self.told.append([kind, len(frame.audio)])
+        elif isinstance(frame, frames.TTSTextFrame):
+            self._said += frame.text
+            self.told.append([kind, frame.text])
+        elif isinstance(frame, frames.FunctionCallInProgressFrame | frames.FunctionCallResultFrame):
+            self.calls.append([kind, frame.function_name])
+        elif isinstance(frame, frames.ErrorFrame):
+            self.told.append([kind, frame.error])
+        elif isinstance(frame, frames.LLMFullResponseEndFrame):
+            self.told.append([kind])
+            if self._last in self._said:
+                self.done.set()
+        await self.push_frame(frame, direction)
+
+
+async def theirs(params: Any) -> None:
+    """The client's own tool."""
+    await params.result_callback({"answer": "yes"})
+
+
+def service_of(api: str, url: str, tools: list[Any]) -> tuple[Any, LLMContext]:
+    """The service that speaks to the model at an address, and its context. One has its tools from there."""
+    said: list[Any] = [{"role": "user", "content": "What is it?"}]
+    if api == "openai":
+        service = OpenAIRealtimeLLMService(
+            api_key="any", base_url=url, settings=OpenAIRealtimeLLMService.Settings(model=MODELS[api])
+        )
+        return service, LLMContext(said, tools=ToolsSchema(standard_tools=tools))
+    settings = GeminiLiveLLMService.Settings(model=MODELS[api])
+    options = HttpOptions(base_url=url)
+    return GeminiLiveLLMService(api_key="any", http_options=options, settings=settings, tools=tools), LLMContext(said)
+
+
+async def talk(api: str, url: str, last: str) -> list[Any]:
+    """The conversation."""
+    tool = FunctionSchema(name="theirs", description="The client's", properties={}, required=[])
+    service, context = service_of(api, url, [tool])
+    pair, recorder = LLMContextAggregatorPair(context), Recorder(last)
+    service.register_function("theirs", theirs)
+    worker = PipelineWorker(Pipeline([pair.user(), service, recorder, pair.assistant()]))
+    running = asyncio.create_task(WorkerRunner(handle_sigint=False).run(worker))
+    await worker.queue_frames([frames.LLMContextFrame(context)])
+    try:
+        async with asyncio.timeout(30):
+            await recorder.done.wait()
+    except TimeoutError:
+        recorder.told.append(["not within 30 s"])
+    await worker.cancel()
+    await running
+    return [*recorder.told, *recorder.calls]
+
+
+if __name__ == "__main__":
+    logger.remove()
+    logger.add(sys.stderr, level="WARNING")
+    sys.stdout.write(json.dumps(asyncio.run(talk(*sys.argv[1:4]))) + "\n")

@@ -1,0 +1,135 @@
+"""A session of a game that is played over any speech engine: what is said, which tools are called, what tier they need.
+
+Each step has the user say something and the model call tools, and ends when the model has answered or is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+
+HOLD: Final = "lighthouse bells"
+"""Words of a search that is answered never."""
+WAITS: Final = "Let me see."
+"""Answer of a model whose tools come with the next turn."""
+WELL: Final = "Well then?"
+End = Literal["answered", "interrupted", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One exchange. A step that is `interrupted` ends in the middle of the answer, one that is `cancelled` while its
+    calls run: by what the user says next.
+    """
+
+    name: str
+    said: str
+    tier: str
+    answer: str = ""
+    rounds: tuple[tuple[SpokenCall, ...], ...] = ()
+    """Calls that are made at once, each when those before it have their results. What a model may not wait for is alone
+    in its round: some engines then go on with every result by itself.
+    """
+    wish: str = ""
+    """Tier that the client asks for before, as a command of who leads the game; empty: by what is said."""
+    refused: bool = False
+    """Whether the calls are of tools that are not shown."""
+    end: End = "answered"
+
+    @property
+    def calls(self) -> list[SpokenCall]:
+        """All calls, in their order."""
+        return [call for each in self.rounds for call in each]
+
+    @property
+    def asks(self) -> bool:
+        """Whether words of the user have to bring other tools."""
+        return not self.wish and self.tier in ("standard", "deep") and self.name not in ("greeting", "image")
+
+
+STEPS: Final = (
+    Step(
+        "greeting", "Good evening to the table.", "standard", "Welcome back. Last time you found the bell.",
+        ((SpokenCall("memory__search_sessions", {"query": "bell"}, "call_sessions"),),),
+    ),
+    Step(
+        "banter", "Ha, roll me one for luck.", "fast", "Luck is with you tonight.",
+        ((
+            SpokenCall("dice-roller__roll", {"expression": "1d20"}, "call_roll"),
+            SpokenCall("memory__query_entities", {"query": "bell"}, "call_entities"),
+        ),),
+    ),
+    Step(
+        "rules", "Look it up, how does falling work?", "standard", "It hurts, and here is how much.",
+        (
+            (SpokenCall("rules-lookup__search_rules", {"query": "falling"}, "call_rules"),),
+            (SpokenCall("rules-lookup__get_rule", {"id": "lantern/falling"}, "call_rule"),),
+        ),
+    ),
+    Step(
+        "deep", "Think carefully, what of the bell and the tides?", "deep", "The bell rings when the tide turns.",
+        (
+            (
+                SpokenCall("memory__search_facts", {"query": "bell"}, "call_facts"),
+                SpokenCall("session-manager__search_history", {"query": "rope"}, "call_history"),
+            ),
+            (SpokenCall("web-search__search", {"query": "tides"}, "call_search"),),
+            (SpokenCall("web-search__fetch_page", {"url": "index:tides.md"}, "call_page"),),
+        ),
+    ),
+    Step(
+        "image", "Draw us the harbor at night.", "deep", "Here it is.",
+        (
+            (
+                SpokenCall("file-io__write_file", {"path": "log.md", "content": "The harbor."}, "call_write"),
+                SpokenCall("music-ambiance__play_track", {"mood": "calm"}, "call_play"),
+            ),
+            (SpokenCall("image-gen__generate_image", {"prompt": "A harbor", "style": "night"}, "call_draw"),),
+        ),
+    ),
+    Step(
+        "DM: fast", "Draw one more, a ship.", "fast", "Not now.",
+        ((SpokenCall("image-gen__generate_image", {"prompt": "A ship"}, "call_refused"),),), wish="fast", refused=True,
+    ),
+    Step(
+        "DM: deep", "Tell us of the sea.", "deep", "Far out the moon pulls at the water, night after night, and",
+        wish="deep", end="interrupted",
+    ),
+    Step(
+        "interrupted", "Wait, search for the bells.", "deep",
+        rounds=((SpokenCall("web-search__search", {"query": HOLD}, "call_held"),),), wish="deep", end="cancelled",
+    ),
+    Step(
+        "stop", "Never mind, stop the music.", "deep", "Silence it is.",
+        ((SpokenCall("music-ambiance__stop_music", {}, "call_stop"),),), wish="deep",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Words of the user, and the model's answers."""
+
+    said: str
+    replies: tuple[SpokenReply, ...]
+    answer: str
+
+
+def turns(step: Step, *, late: bool) -> list[Turn]:
+    """Turns of a step. `late`: the engine's tools follow what is said with the next turn alone."""
+    texts = [SpokenReply("", calls) for calls in step.rounds]
+    if step.answer:
+        texts.append(SpokenReply(step.answer, held=asyncio.Event() if step.end == "interrupted" else None))
+    if late and step.asks:
+        return [Turn(step.said, (SpokenReply(WAITS),), WAITS), Turn(WELL, tuple(texts), step.answer)]
+    return [Turn(step.said, tuple(texts), step.answer)]
+
+
+def script(steps: Sequence[Step], *, late: bool) -> SpeechScript:
+    """All replies of a session, and all that is heard, in their order."""
+    found = [turn for step in steps for turn in turns(step, late=late)]
+    return SpeechScript(*(reply for turn in found for reply in turn.replies), heard=tuple(turn.said for turn in found))
