@@ -46,7 +46,7 @@ WHOLE: Final = frozenset({"held"})
 """Pages that are shown down to their end."""
 MOVING: Final = "forecast__get_station"
 MEDIANS: Final = (310.0, 905.0, 60.0)
-"""What that tool takes one after the other: too slow for one tier, for two, and fast again. In milliseconds."""
+"""Medians of that tool one after the other: too slow for one tier, for two, and fast again. In milliseconds."""
 STEP_SECONDS: Final = 5.0
 """Between its moves: they are drawn over time."""
 

@@ -19,6 +19,7 @@ from upprocess import DEMO, fairlead_up, until_listed
 pytestmark = pytest.mark.timeout(180)
 
 BROKEN = ["sh", "-c", "echo MAIL_TOKEN is not set >&2; exit 1"]
+SLOW = [{"name": "forecast_demand", "latency": {"estimated": "3s"}}]
 NO_FORECASTS = {"rules": [{"action": "Deny", "tools": ["forecast_*"]}, {"action": "Allow", "tools": ["*"]}]}
 
 
@@ -31,7 +32,7 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
     (tmp_path / "resources").mkdir()
     subjects = [{"kind": "Agent", "name": "shop-assistant"}]
     for name, made in {
-        "demo": resource("McpServer", "demo", {"command": DEMO}),
+        "demo": resource("McpServer", "demo", {"command": DEMO, "tools": SLOW}),
         "mail": resource("McpServer", "mail", {"command": BROKEN}),
         "all": resource("ToolPolicy", "all", {"rules": [{"action": "Allow", "tools": ["*"]}]}),
         "forecasts": resource("ToolPolicy", "no-forecasts", {**NO_FORECASTS, "subjects": subjects}),
