@@ -9,19 +9,28 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from playwright.async_api import Page
 
-from consoleshowcase import SLOW_TOOL, showcase
+from consoleshowcase import CHANGED_SERVER, SLOW_TOOL, decided, showcase
 from consolewalk import NAVIGATION, Look, start_page
 from consoleworld import browser
+from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.settings import Settings
+from gatewayworld import publish
+from waiting import until_async
 
 PORT: Final = 8080
 """It is in texts on the pages, so that a free one would change pictures."""
+ORIGIN: Final = f"http://127.0.0.1:{PORT}"
 LOOK: Final = Look(width=1100, height=720)
+TRACES: Final = "http://localhost:9411/zipkin/traces/{trace_id}"
 QUESTIONS: Final[Mapping[str, str]] = {
     "access": "/console/access?tool=payments__create_refund&agent=shop-assistant",
     "tools": "/console/tools?q=create",
@@ -30,27 +39,43 @@ QUESTIONS: Final[Mapping[str, str]] = {
 MORE: Final[Mapping[str, str]] = {
     "failed": "/console/servers/default/mail",
     "hidden": f"/console/tools/{SLOW_TOOL}",
+    "held": f"/console/servers/default/{CHANGED_SERVER}/held",
 }
 """Pictures beside those of the navigation."""
+WHOLE: Final = frozenset({"held"})
+"""Pages that are shown down to their end."""
+MOVING: Final = "forecast__get_station"
+MEDIANS: Final = (310.0, 905.0, 60.0)
+"""Medians of that tool one after the other: too slow for one tier, for two, and fast again. In milliseconds."""
+STEP_SECONDS: Final = 5.0
+"""Between its moves: they are drawn over time."""
 
 
 async def made(folder: Path) -> None:
     """All pictures, as FOLDER/NAME.png. Raises PortTaken."""
-    with tempfile.TemporaryDirectory() as documents:
-        async with showcase(Path(documents), port=PORT) as gateway, browser() as chromium:
-            page = await start_page(chromium, LOOK)
-            origin = f"http://127.0.0.1:{gateway.port}"
-            await page.goto(f"{origin}/console/")
-            paths = [str(await link.get_attribute("href")) for link in await page.locator(NAVIGATION).all()]
-            named = {path.removeprefix("/console/"): path for path in paths}
-            for name, path in {**named, **QUESTIONS, **MORE}.items():
-                await page.goto(origin + path)
-                if name == "budget":
-                    await _plan(page)
-                if await page.locator("[data-live][id]").count():
-                    await page.locator("#live:not([hidden])").wait_for()
-                await page.screenshot(path=folder / f"{name}.png")
-                print(folder / f"{name}.png", file=sys.stderr)
+    async with browser() as chromium:
+        with tempfile.TemporaryDirectory() as documents:
+            async with showcase(Path(documents), port=PORT, console_trace_url=TRACES) as gateway:
+                page = await start_page(chromium, LOOK)
+                await _pages(page, folder)
+                await _call(page, folder)
+                await _moves(page, folder, gateway, Path(documents))
+        with tempfile.TemporaryDirectory() as documents:
+            settings, key = _with_keys(Path(documents))
+            async with showcase(Path(documents), port=PORT, **settings):
+                await _keys(await start_page(chromium, LOOK), folder, key)
+
+
+async def _pages(page: Page, folder: Path) -> None:
+    """Pages that an address is enough for."""
+    await page.goto(f"{ORIGIN}/console/")
+    paths = [str(await link.get_attribute("href")) for link in await page.locator(NAVIGATION).all()]
+    named = {path.removeprefix("/console/"): path for path in paths}
+    for name, path in {**named, **QUESTIONS, **MORE}.items():
+        await page.goto(ORIGIN + path)
+        if name == "budget":
+            await _plan(page)
+        await _taken(page, folder / f"{name}.png", whole=name in WHOLE)
 
 
 async def _plan(page: Page) -> None:
@@ -60,6 +85,61 @@ async def _plan(page: Page) -> None:
     await page.get_by_label("Messages").fill("Which orders of this week are not paid yet? Remind their customers.")
     await page.get_by_role("button", name="Plan it").click()
     await page.get_by_role("heading", name="List, tier or search?").scroll_into_view_if_needed()
+
+
+async def _call(page: Page, folder: Path) -> None:
+    """The newest call, which was tried twice."""
+    await page.goto(f"{ORIGIN}/console/calls")
+    await page.locator("tbody th a").first.click()
+    await _taken(page, folder / "call.png")
+
+
+async def _moves(page: Page, folder: Path, gateway: Gateway, documents: Path) -> None:
+    """A tool that leaves tiers and comes back."""
+    for number, median in enumerate(MEDIANS, 1):
+        await asyncio.sleep(STEP_SECONDS)
+        publish(documents / "documents", decided({MOVING: median}))
+
+        async def moved(wanted: int = number) -> bool:
+            return len(gateway.rest.moves.all) >= wanted
+
+        await until_async("the move", moved)
+    await page.goto(f"{ORIGIN}/console/tiers")
+    heading = page.get_by_role("heading", name="Moves between tiers")
+    await heading.evaluate("heading => heading.closest('section').scrollIntoView()")
+    await _taken(page, folder / "moves.png")
+
+
+def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
+    """Settings of a gateway that knows Ann, who may make keys, and her key."""
+    now = datetime.now(UTC)
+    key, record = new_key("ann", ["staff"], now=now, expires=now + timedelta(days=90))
+    (folder / "keys.json").write_bytes(written([record]))
+    settings: dict[str, Any] = {
+        "api_keys": folder / "keys.json", "made_keys": folder / "made.json", "key_makers": ("staff",),
+    }  # fmt: skip
+    return {**settings, "trust": trusted(Settings(**settings))}, key
+
+
+async def _keys(page: Page, folder: Path, key: str) -> None:
+    """Keys that a person makes."""
+    await page.goto(f"{ORIGIN}/console/connect")
+    await page.get_by_label("API key or bearer token").fill(key)
+    await page.get_by_role("button", name="Sign in").click()
+    for name in ("agent in CI", "editor on my laptop"):
+        await page.get_by_label("Name").fill(name)
+        await page.get_by_role("button", name="Make a key").click()
+        await page.get_by_text(f"Your key “{name}”").wait_for()
+    await page.get_by_role("heading", name="2. Who is it?").evaluate("heading => heading.scrollIntoView()")
+    await _taken(page, folder / "keys.png")
+
+
+async def _taken(page: Page, file: Path, *, whole: bool = False) -> None:
+    """A picture, once what is live on the page is."""
+    if await page.locator("[data-live][id]").count():
+        await page.locator("#live:not([hidden])").wait_for()
+    await page.screenshot(path=file, full_page=whole)
+    print(file, file=sys.stderr)
 
 
 if __name__ == "__main__":

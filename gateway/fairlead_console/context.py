@@ -12,6 +12,7 @@ import msgspec
 from fastapi import Request, Response
 from starlette.types import ASGIApp
 
+from fairlead_console.first_views import FirstViews
 from fairlead_console.html import Templates, page_answer
 from fairlead_console.rest_client import RestClient
 from fairlead_console.session_cookie import ConsoleSession
@@ -62,6 +63,10 @@ class ConsoleContext:
         self._navigation = tuple(navigation)
         self.figures = VisibleCallReader(rest.calls, clock)
         """Scores and counts of calls; in the worker alone."""
+        self.first_views = FirstViews(rest.worker, self.templates)
+        """Prepares pages that were not looked at yet."""
+        self.first_views.add(self.figures.scores.of)
+        self.first_views.add(lambda seen: rest.shelf(seen, None))
 
     def visit(self, request: Request) -> Visit:
         """One request for a page."""
@@ -86,6 +91,7 @@ class ConsoleContext:
         theme = request.cookies.get(_THEME, "")
         return {
             "theme": theme if theme in ("dark", "light") else "",
+            "opened": request.headers.get("sec-fetch-dest") == "document",  # a page that refreshes itself has its style
             "navigation": self._navigation, "here": request.url.path, "identity": None, "version": VERSION,
             "csrf": "" if session is None else session.csrf,
             "signed_in": session is not None and bool(session.credential),
@@ -116,7 +122,10 @@ class Visit:
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """The answer: a page from `template`, which is `FOLDER/NAME.html` below `pages`."""
         shared = {"administers": self.administers, **values}
-        return await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
+        answer = await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
+        if self._request.headers.get("sec-fetch-dest") != "empty":  # a page that stays open leads to no other one
+            self._console.first_views.prepare(self._console.rest.seen(self._request))
+        return answer
 
     async def form(self) -> dict[str, str]:
         """Fields of a form that was posted from a page of this session. Raises Problem."""

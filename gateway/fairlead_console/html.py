@@ -1,17 +1,21 @@
 """Pages from templates, and the header fields that go with each answer of the console.
 
 Everything that a server, a tool or a client wrote is text: Jinja escapes all values, and the policy of content lets no
-script or style run but the console's own files.
+script or style run but the console's own files. The style sheet is in a page that a browser opens, so that it paints
+without asking for another file; the policy names it by its hash.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import Response
 
 from fairlead_console import formats
@@ -19,8 +23,11 @@ from fairlead_console.static_files import StaticFiles
 from fairlead_console.tier_reasons import reason_in_words
 
 _HERE: Final = Path(__file__).parent
+_STYLE: Final = _HERE.joinpath("static", "console.css").read_text("utf-8")
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; img-src 'self'; "
+    f"style-src 'self' 'sha256-{_STYLE_HASH}'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -29,7 +36,7 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-"""Header fields of every answer. There is no inline script or style, not even with a nonce."""
+"""Header fields of every answer. There is no inline script, and no inline style but the whole of the console's own."""
 _COMPRESSED_FROM: Final = 1024
 """Bytes from which an answer is compressed."""
 
@@ -43,8 +50,17 @@ class Templates:
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
             auto_reload=False,  # the files of a gateway that runs stay as they are; else each page looks at all of its
         )  # fmt: skip
-        self._environment.globals["static"] = static.url
+        self._environment.globals |= {"static": static.url, "style": Markup(_STYLE)}
         self._environment.filters.update(formats.FILTERS, reason=reason_in_words)
+
+    @property
+    def names(self) -> list[str]:
+        """All templates."""
+        return self._environment.list_templates(extensions=["html"])
+
+    def compile(self, name: str) -> None:
+        """Have a template ready, in some milliseconds that its first page would take."""
+        self._environment.get_template(name)
 
     def render(self, name: str, values: Mapping[str, Any]) -> bytes:
         """A page in UTF-8."""

@@ -16,6 +16,7 @@ from urllib.parse import quote_plus, urlencode
 import aiohttp
 import msgspec
 
+from fairlead_api.documents.catalog import Credential
 from fairlead_console.oidc_answers import SignInFault, refused, shortened
 from fairlead_console.oidc_transactions import COOKIE_PATH, SignInTransaction
 from fairlead_gateway.identity.configuration import is_private
@@ -30,6 +31,7 @@ from fairlead_gateway.identity.discovery import (
     discovered,
     failure_of,
 )
+from fairlead_mcp.masking import Mask
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,9 @@ class OidcProvider:
         """`clock` in seconds."""
         self.client = client
         self._clock = clock
+        basic, pair = _basic(client), {"secret": client.client_secret, "written": quote_plus(client.client_secret)}
+        self._mask = Mask(Credential(headers={"authorization": basic}, env=pair) if client.client_secret else None)
+        """Some providers quote the request that they refuse."""
         self._metadata: ProviderMetadata | None = None
         self._asked_at = float("-inf")
         self._asking = asyncio.Lock()
@@ -123,13 +128,15 @@ class OidcProvider:
             fields["prompt"] = "none"
         return _with(((await self.metadata()).authorization_endpoint), fields)
 
-    async def sign_out_address(self) -> str:
-        """Where a browser is sent to end the session at the provider; empty where it has no such place. Raises
+    async def sign_out_address(self, hint: str) -> str:
+        """Where a browser is sent to end the session at the provider; empty where it has no such place. `hint` is the
+        session's ID token, empty where that was not kept: then some providers ask, and do not lead back. Raises
         SignInFault.
         """
         endpoint = (await self.metadata()).end_session_endpoint
         back = f"{self.client.base}/console/sign-in"
-        return endpoint and _with(endpoint, {"client_id": self.client.client_id, "post_logout_redirect_uri": back})
+        fields = {"client_id": self.client.client_id, "post_logout_redirect_uri": back}
+        return endpoint and _with(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
 
     async def exchanged(self, code: str, verifier: str) -> TokenAnswer:
         """Tokens for a code. Raises SignInFault."""
@@ -171,8 +178,7 @@ class OidcProvider:
         if "client_secret_basic" not in methods and "client_secret_post" in methods:
             fields |= {"client_id": client.client_id, "client_secret": client.client_secret}
             return {}
-        pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
-        return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        return {"authorization": _basic(client)}
 
     def _refused(self, status: int, data: bytes) -> SignInFault:
         provider = self.client.provider
@@ -180,6 +186,7 @@ class OidcProvider:
             said = msgspec.json.decode(data, type=_TokenError)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             said = _TokenError()
+        said = _TokenError(self._mask.text(said.error), self._mask.text(said.error_description))
         words = f"{shortened(said.error, 64)!r}, {shortened(said.error_description, 240)!r}"
         log.warning("%s gave no tokens for a code: %d %s", self.client.issuer.issuer, status, words)
         if status >= 500 or not said.error:
@@ -223,6 +230,12 @@ class OidcProvider:
                 return answer.status, await body_of(answer, url, MAX_ANSWER)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"no tokens can be fetched: {failure_of(error)}") from error
+
+
+def _basic(client: ConsoleClient) -> str:
+    """Value of `Authorization` that authenticates the client (RFC 6749 section 2.3.1)."""
+    pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _session() -> aiohttp.ClientSession:

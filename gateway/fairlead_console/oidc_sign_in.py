@@ -27,7 +27,7 @@ from fairlead_console.session_cookie import SESSION_SECONDS, ConsoleSession, Cre
 from fairlead_console.sign_in_form import SignInForm, own_place, with_cookies
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.console_client import ConsoleSignIn
-from fairlead_gateway.identity.id_tokens import id_token_fault
+from fairlead_gateway.identity.id_tokens import id_token_fault, serves_as_hint
 from fairlead_gateway.identity.refusal import CredentialRefusal
 
 START: Final = COOKIE_PATH
@@ -79,12 +79,13 @@ class OidcSignIn:
         cookies.append(self._transactions.cookie(transaction, secure=self._secure))
         return with_cookies(redirect(address), cookies)
 
-    async def signed_out(self, request: Request, ended: str) -> Response:
+    async def signed_out(self, request: Request, ended: str, credential: str) -> Response:
         """Lead on to the provider, to end the session there too, where it has a place for that. `ended` is the cookie
-        that ends the console's.
+        that ends the console's, which had `credential`.
         """
+        hint = credential if serves_as_hint(credential, self._client.client_id) else ""
         try:
-            address = await self._provider.sign_out_address()
+            address = await self._provider.sign_out_address(hint)
         except SignInFault:
             address = ""
         if not address:

@@ -51,6 +51,8 @@ class OidcProvider(LocalIssuer):
         """Makes the ID token from its claims."""
         self.access: str | None = None
         """The access token as it is, such as an opaque one."""
+        self.quotes = 0
+        """Requests for tokens that it refuses in words that quote them, the first ones."""
         self.padding = 0
         """Bytes of white space in front of each answer."""
         self.codes: dict[str, dict[str, str]] = {}
@@ -118,7 +120,10 @@ class OidcProvider(LocalIssuer):
         asked = self.codes.pop(fields.get("code", ""), None)
         digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if not self._is_client(request, fields):
+        if len(self.exchanged) <= self.quotes:
+            said = f"{request.headers['authorization']} {request.body.decode()[-80:]} {self.secret}"
+            self._json(reply, 401, {"error": "invalid_client", "error_description": said})
+        elif not self._is_client(request, fields):
             self._json(reply, 401, {"error": "invalid_client"})
         elif asked is None or challenge != asked["code_challenge"] or fields["redirect_uri"] != asked["redirect_uri"]:
             self._json(reply, 400, {"error": "invalid_grant", "error_description": "no <b>such</b> code"})

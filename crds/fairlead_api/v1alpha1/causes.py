@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
+
+if TYPE_CHECKING:
+    from fairlead_api.v1alpha1.common import Condition  # 20 ms of models, and scans of definitions need words alone
 
 
 class Cause(StrEnum):

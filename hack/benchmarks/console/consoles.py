@@ -79,7 +79,8 @@ class Browser:
 
     def page(self, path: str) -> tuple[bytes, int, float]:
         """HTML, bytes on the wire, and milliseconds to the last of them. Raises Unmeasurable."""
-        headers = {"Accept": "text/html", "Accept-Encoding": "gzip"} | ({"Cookie": self.cookie} if self.cookie else {})
+        headers = {"Accept": "text/html", "Accept-Encoding": "gzip", "Sec-Fetch-Dest": "document"}
+        headers |= {"Cookie": self.cookie} if self.cookie else {}
         began = time.perf_counter()
         self.connection.request("GET", path, headers=headers)
         answer = self.connection.getresponse()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from pathlib import Path
 from urllib.parse import urlencode
@@ -53,6 +55,21 @@ async def test_static_files_are_kept_for_good_and_named_by_their_content(tmp_pat
     assert {file.headers["cache-control"] for file in files} == {"public, max-age=31536000, immutable"}
     assert {file.headers["content-encoding"] for file in files} == {"gzip"}
     assert other.status == 404
+
+
+async def test_a_page_that_a_browser_opens_has_its_style_and_one_that_refreshes_itself_has_not(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP) as gateway:
+        opens = await visited(gateway, "/console/servers", **{"sec-fetch-dest": "document"})
+        refreshes = await visited(gateway, "/console/servers", **{"sec-fetch-dest": "empty"})
+        (style,) = re.findall(r"<style>(.*?)</style>", opens.body.decode(), re.DOTALL)
+        (url,) = re.findall(r'"(/console/static/[^"]+\.css)"', refreshes.body.decode())
+        sheet = await visited(gateway, url)
+
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert style == sheet.body.decode()
+    assert f"style-src 'self' 'sha256-{digest}';" in opens.headers["content-security-policy"]
+    assert ".css" not in opens.body.decode().replace(style, "")
+    assert "<style" not in refreshes.body.decode()
 
 
 async def test_the_console_is_off_by_one_setting(tmp_path: Path) -> None:

@@ -6,13 +6,25 @@ import base64
 import json
 import time
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from joserfc.jwk import OctKey, RSAKey
 
-from oidcprovider import CLIENT, BareBrowser, OidcProvider, altered, parameters, providing, signing_in, turned_away
+from oidcprovider import (
+    CLIENT,
+    SECRET,
+    BareBrowser,
+    OidcProvider,
+    altered,
+    parameters,
+    providing,
+    signing_in,
+    turned_away,
+)
 
 SERVERS = "/console/servers"
 
@@ -177,6 +189,18 @@ async def test_words_of_the_provider_are_text_and_few(tmp_path: Path) -> None:
         assert "\u202e" not in page.text
         assert page.text.count("long") < 60
     assert "send money" not in unasked.text
+
+
+async def test_a_provider_that_quotes_the_request_tells_nobody_the_clients_secret(tmp_path: Path) -> None:
+    async with providing() as provider:
+        provider.quotes = 1
+        async with signing_in(tmp_path, provider) as browser:
+            answer = await browser.sign_in()
+            assert await turned_away(browser, answer)
+
+    pair = base64.b64encode(f"{CLIENT}:{quote_plus(SECRET)}".encode()).decode()
+    assert "[credential]" in answer.text
+    assert not [written for written in (SECRET, quote_plus(SECRET), pair) if written in unescape(answer.text)]
 
 
 async def test_a_provider_that_is_down_is_said_to_be(tmp_path: Path) -> None:

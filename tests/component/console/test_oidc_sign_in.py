@@ -178,6 +178,20 @@ async def test_signing_out_leads_to_the_provider(tmp_path: Path) -> None:
     assert not browser.has_session
 
 
+async def test_the_provider_is_told_whose_session_ends_where_the_session_held_its_id_token(tmp_path: Path) -> None:
+    hints = []
+    async with providing() as provider:
+        for provider.access, audiences in (("opaque", (CLIENT,)), (None, ())):
+            async with signing_in(tmp_path, provider, audiences=audiences) as browser:
+                await browser.sign_in()
+                csrf = (await browser.get(SERVERS)).text.partition('name="csrf" value="')[2].partition('"')[0]
+                answer = await browser.post("/console/sign-out", csrf=csrf)
+                hints.append(parameters(answer.text.partition("0; url=")[2].partition('"')[0].replace("&amp;", "&")))
+
+    assert hints[0]["id_token_hint"].count(".") == 2
+    assert "id_token_hint" not in hints[1], "an access token is none"
+
+
 async def test_signing_out_stays_here_where_the_provider_has_no_place_for_it(tmp_path: Path) -> None:
     async with providing() as provider:
         provider.metadata["end_session_endpoint"] = None

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from prometheus_client import generate_latest
 from controlplane import ControlPlane
 from fairlead_api.logs import JsonFormatter
 from gatewayworld import ask, calling, modern
+from oidcprovider import providing, signing_in
 from operatorworld import GROUP, QUICK, World, release_namespace, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
@@ -37,6 +39,7 @@ PLANTED = {
     "query": "planted-query-1b6f4",
     "pull token": "planted-pull-token-93aa1",
     "session key": "planted-session-key-d20c7",
+    "client secret": "planted-client-secret-4e8d0",
 }
 
 ADDRESS = frozenset({"query"})
@@ -97,6 +100,22 @@ class Telltale:
 def add_secret(world: World, name: str, value: str) -> None:
     secret = {"metadata": {"name": name, "labels": {"fairlead.dev/credential": "true"}}, "stringData": {"key": value}}
     assert world.request("POST", world.path("secrets"), secret)[0] == 201
+
+
+async def signed_in(folder: Path) -> dict[str, str]:
+    """What a browser is told that signs in to a console by a provider, and is refused before."""
+    found = {}
+    async with providing() as provider:
+        provider.secret, provider.quotes = PLANTED["client secret"], 1
+        async with signing_in(folder, provider) as browser:
+            for way in ("refused", "taken"):
+                begun = await browser.get("/console/sign-in/oidc")
+                done = await browser.get(await browser.come_back(begun.location))
+                found[f"{way} sign-in"] = repr((begun, done))
+                assert browser.has_session == (way == "taken"), done.text
+            for path in ("/console/servers", "/console/connect", "/console/sign-in", "/openapi.json"):
+                found[path] = repr(await browser.get(path))
+    return found
 
 
 def applied(world: World, url: str) -> None:
@@ -160,7 +179,7 @@ async def operations(port: int, page: str) -> str:
 
 @pytest.mark.timeout(180)
 async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     port, server = free_port(), Telltale()
@@ -183,6 +202,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             told["events"] = repr(await gateway.news.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
         kept = stored(world)
+    told |= await signed_in(tmp_path)
     for formatter in (logging.Formatter("%(name)s %(message)s"), JsonFormatter()):
         told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
     assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}

@@ -54,6 +54,7 @@ def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
     indexes = KeptByView(ConsoleToolList, MAX_KEPT)
+    console.first_views.add(lambda seen: indexes.of(seen, None))
     facts = PatientFacts(console.rest)
 
     @routes.get(PATH)

@@ -9,7 +9,7 @@ from fairlead_console.pages.tools.facts import ToolFacts, tool_facts
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog
 
-PATIENCE_SECONDS: Final = 0.05
+PATIENCE_SECONDS: Final = 0.02
 """For the tokens of a tool; a page without them asks again by itself."""
 
 

@@ -1,0 +1,117 @@
+"""Signing in to the console by Dex, in Chromium: the way in, going on after the token has ended, and out again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.async_api import Page
+
+from consoleworld import browser, complaints, opened
+from dexprovider import CLIENT, EMAIL, PASSWORD, PERSON, SECRET, dex
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_console.session_cookie import CookieSealer
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.settings import Settings
+from gatewayworld import catalog, running
+from ports import free_port
+
+KEY = "key of the sessions"
+SEALER = CookieSealer(KEY.encode())
+STAFF_ALONE = Rules(
+    policies=(
+        Policy(
+            namespace="default", name="staff", every=True, subjects=(Subject(kind="Group", name="staff"),),
+            rules=(Rule(action="Allow", tools=("*",)),),
+        ),
+    ),
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
+    """A gateway with one server, whose tools are for staff, and whose console Dex signs people in to."""
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    async with dex(folder, base) as issuer:
+        file = folder / "identity.yaml"
+        known = {"issuer": issuer, "agentClaims": ["preferred_username"], "audiences": [CLIENT]}
+        file.write_text(json.dumps({"issuers": [known]}))
+        settings: dict[str, Any] = {
+            "identity": file, "port": port, "public_url": base, "console_client_id": CLIENT,
+            "console_client_secret": SECRET, "console_scopes": ("groups", "profile"), "session_key": KEY,
+        }  # fmt: skip
+        shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
+        async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings(**settings))) as gateway:
+            yield gateway
+
+
+async def signed_in(page: Page) -> None:
+    """Go from the form of the console through Dex's, and back."""
+    await page.get_by_role("link", name="Sign in with localhost").click()
+    await page.locator("#login").fill(EMAIL)
+    await page.locator("#password").fill(PASSWORD)
+    await page.locator("#submit-login").click()
+    await page.locator(".who").wait_for()
+
+
+async def let_end(page: Page) -> None:
+    """Have the token of the console's session be over."""
+    cookies = await page.context.cookies()
+    (cookie,) = [one for one in cookies if one["name"] == SEALER.name]
+    session = SEALER.session(f"{SEALER.name}={cookie['value']}")
+    assert session is not None
+    over = msgspec.structs.replace(session, expires_at=int(time.time()) - 1)
+    cookie["value"] = SEALER.seal(over, SEALER.name)
+    await page.context.add_cookies([cookie])  # type: ignore[list-item]  # Playwright's two types of a cookie
+
+
+@pytest.mark.heavy
+async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path) -> None:
+    async with signing_in_by_dex(tmp_path) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/tools")
+        said = complaints(page)
+        await signed_in(page)
+        who, tools = await page.locator(".who").inner_text(), await page.locator("tbody th").all_inner_texts()
+        await let_end(page)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.get_by_role("link", name="Tiers").click()
+        await page.wait_for_url("**/console/tiers")
+        renewed = await page.locator(".who").inner_text()
+        silent = [url for url in asked if "/dex/auth?" in url and "prompt=none" in url]
+        await page.get_by_role("button", name="Sign out").click()
+        await page.wait_for_url("**/console/sign-in")
+        left = [one["name"] for one in await page.context.cookies()]
+        await page.get_by_role("link", name="Sign in with localhost").click()
+        again = await page.locator("#password").count()
+
+    assert (who, renewed) == (PERSON, PERSON)
+    assert [name.strip() for name in tools] == ["shop__buy"]
+    assert len(silent) == 1
+    assert left == []
+    assert again == 1, "Dex asks for the password again: its session ended too"
+    assert said == []
+
+
+@pytest.mark.heavy
+async def test_a_person_whose_session_at_dex_is_gone_signs_in_again(tmp_path: Path) -> None:
+    async with signing_in_by_dex(tmp_path) as gateway, browser() as chromium:
+        page = await opened(chromium, gateway, "/console/tools")
+        await signed_in(page)
+        await let_end(page)
+        await page.context.clear_cookies(domain="localhost")
+        await page.get_by_role("link", name="Tiers").click()
+        text = await page.locator("main").inner_text()
+        await signed_in(page)
+        place = page.url
+
+    assert "Your session at localhost" in text
+    assert place.endswith("/console/tiers")
