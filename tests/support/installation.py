@@ -149,9 +149,7 @@ def missing() -> str | None:
 
 
 def installed_already() -> str | None:
-    """What to do about a Fairlead that the cluster has, whose operator would answer for what tests make. None without
-    one.
-    """
+    """Complaint about a Fairlead that the cluster has, whose operator would answer for what tests make, or None."""
     found = read("deployments", "--all-namespaces", "-l", "app.kubernetes.io/name=fairlead")["items"]
     if not found:
         return None

@@ -168,7 +168,7 @@ class StreamResumption:
         self._stream.detach(self._sink)
 
 
-class Names:
+class StreamNames:
     """Names of streams, which nobody can guess."""
 
     __slots__ = ("_drawn", "_used")
@@ -199,7 +199,7 @@ class EventStore:
         """`cancels_abandoned`: cancel a call whose stream no client has read for KEPT_SECONDS."""
         self.clock = clock
         self.cancels_abandoned = cancels_abandoned
-        self._new_name = new_name or Names().new
+        self._new_name = new_name or StreamNames().new
         self._kept: OrderedDict[bytes, ResumableStream] = OrderedDict()
         self._bytes = 0
 

@@ -66,7 +66,7 @@ class ServerSessions:
         self.open: dict[ClientPeer | None, ServerSession] = {}
         """By client; that of all bare clients under None."""
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
-        """Of clients' own sessions."""
+        """Ends clients' own sessions."""
 
     def pools(self, session: ServerSession) -> Pools:
         return self._pools.at(session.pod)
@@ -142,7 +142,7 @@ class ServerSessions:
         if not task.cancelled() and task.exception() is None:
             session = self.open[client] = task.result()
             if client is not None:
-                self.idle.begin(session)  # whoever asked for it may have given up
+                self.idle.begin(session)  # the caller that asked for it may have given up
             if len(self.open) > MAX_SESSIONS:
                 self._make_room(client)
 

@@ -30,8 +30,8 @@ class ChatModel(Protocol):
         ...
 
 
-class MadeCall(msgspec.Struct):
-    """A call that the model makes."""
+class GrowingCall(msgspec.Struct):
+    """A call that the model makes, as far as it was streamed."""
 
     id: str = ""
     name: str = ""
@@ -73,7 +73,7 @@ class SpokenAnswer:
 
     def __init__(self) -> None:
         self._parser = EventParser(_MOST_EVENT)
-        self.calls: list[MadeCall] = []
+        self.calls: list[GrowingCall] = []
         self.usage: dict[str, Any] = {}
         self.finish_reason = ""
         self.ended = False
@@ -117,7 +117,7 @@ class SpokenAnswer:
         if not 0 <= place <= len(self.calls) or place >= MOST_CALLS:
             raise BackendFailed("llm_failed", "the model's calls are out of order, or too many")
         if place == len(self.calls):
-            self.calls.append(MadeCall())
+            self.calls.append(GrowingCall())
         call, function = self.calls[place], delta.function or _FunctionPart()
         call.id = call.id or (delta.id or "")[:256]
         call.name += function.name or ""

@@ -11,8 +11,8 @@ from fairlead_gateway.endpoint.event_store import (
     KEPT_SECONDS,
     STREAM_BYTES,
     EventStore,
-    Names,
     ResumableStream,
+    StreamNames,
 )
 
 SESSION = b"s"
@@ -180,7 +180,7 @@ def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> No
 
 
 def test_no_name_of_a_stream_comes_twice() -> None:
-    names = Names()
+    names = StreamNames()
     drawn = [names.new() for _ in range(1000)]
     assert len(set(drawn)) == 1000
     assert all(re.fullmatch(rb"[0-9A-Za-z_-]{24}", name) for name in drawn)
