@@ -7,22 +7,18 @@ import socket
 import pytest
 
 from fairlead_gateway.endpoint.free_ports import instead
+from ports import free_port
 
 
 def test_ports_that_are_proposed_are_free_and_differ() -> None:
-    with socket.socket() as one, socket.socket() as other:
-        for taken in (one, other):
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-        ports = [taken.getsockname()[1] for taken in (one, other)]
+    ports = [free_port(), free_port()]  # the kernel gives out neighbors of others to any connection meanwhile
+    with socket.create_server(("127.0.0.1", ports[0])), socket.create_server(("127.0.0.1", ports[1])):
         words = instead("127.0.0.1", {"--port": ports[0], "--metrics-port": ports[1]}).split()
         assert (words[0], words[2], words[4:]) == ("--port", "--metrics-port", ["are", "free"])
         proposed = [int(words[1]), int(words[3])]
         assert len({*proposed, *ports}) == 4
         for port in proposed:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", port))
-                free.listen()
+            socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_only_the_port_that_is_taken_is_replaced() -> None:
