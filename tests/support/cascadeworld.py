@@ -89,16 +89,19 @@ async def routed_world(
     spoken: Sequence[SpokenReply] = (),
     heard: Sequence[str] = (),
     slow_turns: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> AsyncIterator[RoutedWorld]:
-    """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model."""
+    """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model. `engine`: more members
+    of the engine.
+    """
     realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)))
     backends = ScriptedCascade(SpeechScript(*replies))
     async with realtime.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}
         speech = {"baseUrl": f"http://127.0.0.1:{realtime.port}/v1", "models": [SPEECH_MODEL], "slowTurns": slow}
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
-        providers = {"speech": speech, **engine_over(base, base, {})}
+        providers = {"speech": speech, **engine_over(base, base, engine or {})}
         async with spoken_gateway(folder, SPEECH_MODEL, providers, **more) as (gateway, seen):
             yield RoutedWorld(gateway, realtime, seen, backends)
 

@@ -44,8 +44,6 @@ class RelayedEvents:
         self._own: dict[str, None] = {}
         self.calls: set[str] = set()
         """Ids of calls of the client's tools that wait for their results."""
-        self.failed = False
-        """Whether the last response failed before anything was said: the client does not hear of it."""
 
     def __contains__(self, item: str) -> bool:
         """Whether an item is one of the engine's."""
@@ -61,14 +59,13 @@ class RelayedEvents:
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self._created, self.failed = frame, False
+            self._created = frame
             return
         event = events.read(frame)
         self._note(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            self.failed = True
-            return
+            return  # it failed before anything was said: the client does not hear of it
         if created is not None:
             await self._client.send(created)
         await self._client.send(self._placed(event) if "previous_item_id" in event else frame)

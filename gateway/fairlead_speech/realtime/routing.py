@@ -295,7 +295,7 @@ class RoutedSession:
             self._told[item] = await self._session.remember(words)
         while len(self._told) > MOST_TOLD:
             self._told.popitem(last=False)
-        if outcome == ERROR and self._answerer.relay.failed:
+        if outcome == ERROR and not said:  # a filler is no answer
             await self._session.ask()
         else:
             await self._session.hold(elsewhere=False)

@@ -161,6 +161,21 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         assert world.metrics.routed == {"error": 1}
 
 
+async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> None:
+    spoken, heard = [SpokenReply("I do not know.")], ["the legend"]
+    async with (
+        routed_world(tmp_path, spoken=spoken, heard=heard, engine={"filler": {}}, **DEEP) as world,
+        world.client() as client,
+    ):
+        world.backends.faults[LLM].append(ScriptedFault(status=500))
+        await client.speak()
+        while "I do not know." not in said(client):
+            await client.until("response.output_audio_transcript.done", len(said(client)) + 1)
+        await client.until("response.done", 2)
+        assert [each["response"]["status"] for each in client.of_type("response.done")] == ["failed", "completed"]
+        assert told(world) == []
+
+
 def test_an_engine_that_is_none_is_refused() -> None:
     provider = {"baseUrl": "http://127.0.0.1:1/v1", "slowTurns": {"engine": "voice"}}
     with pytest.raises(InvalidProvider, match="slowTurns"):
