@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_gateway.app import Gateway
+from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.scripted.cascade import ScriptedCascade
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
@@ -80,6 +82,14 @@ class RoutedWorld(SpeechWorld):
     """A speech model whose slow turns a cascaded engine answers."""
 
     backends: ScriptedCascade
+
+    @property
+    def answerer(self) -> TurnAnswerer:
+        """The engine beside the session that is open."""
+        assert self.gateway._speech is not None
+        (bridge,) = self.gateway._speech._services.running
+        assert isinstance(bridge._session, RoutedSession)
+        return bridge._session._answerer
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_speech.bridge import PROVIDER_CLOSED
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import CANCELLED, ERROR, OK
@@ -101,6 +102,8 @@ class TurnAnswerer:
         self._over: Over | None = None
         self._said_before: set[str] = set()
         self._cancelled = False
+        self._turn = 0
+        """Number of the turn: another one once it is interrupted, too."""
         self._configured: Event = {}
         self._open = asyncio.Event()
         self._pumping = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
@@ -114,18 +117,24 @@ class TurnAnswerer:
         """Answer what was said last. `configured`: instructions, tools and modalities of the client's session. `over`
         is told of the end. Raises UnknownTier.
         """
-        await self._open.wait()
-        await self._session.from_provider(_DROPPED)
+        self._tier.name(tier)
         self._idle.clear()
         self._over, self._cancelled = over, False
+        self._turn += 1
+        turn = self._turn
         self._said_before = {each.id for each in self.engine.state.conversation.items()}
+        await self._open.wait()
+        if turn != self._turn or self._pumping.done():
+            return
+        await self._session.from_provider(_DROPPED)
         self.engine.state.turn_ended()
-        self._tier.name(tier)
         if configured != self._configured:
             self._configured = configured
             await self._pass({"type": "session.update", "session": {"type": "realtime", **configured}})
-        await self._session.show()
-        await self._pass({"type": "response.create"})
+        if turn == self._turn:
+            await self._session.show()
+        if turn == self._turn:  # a response behind an interruption would be one that nobody stops
+            await self._pass({"type": "response.create"})
 
     async def take(self, event: Event) -> None:
         """Take an event of the client's that is about this turn."""
@@ -136,6 +145,7 @@ class TurnAnswerer:
     async def interrupt(self, reason: str) -> None:
         """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""
         self._cancelled = True
+        self._turn += 1
         await self._session.from_provider(_SPEAKS)
         if not await self.engine.interrupt(reason):
             await self._finish(CANCELLED)
@@ -145,10 +155,10 @@ class TurnAnswerer:
         """End all of it."""
         self._over = None
         self._idle.set()
-        await self.engine.close(Closing(1000))
         self._pumping.cancel()
         await asyncio.gather(self._pumping, return_exceptions=True)
-        await self._session.aclose()
+        await self._session.aclose()  # before the engine, which a result would have begin another response
+        await self.engine.close(Closing(1000))
 
     async def _pass(self, event: Event) -> None:
         frame = await self._session.from_client(_encode(event))
@@ -171,6 +181,10 @@ class TurnAnswerer:
             except Exception:
                 log.exception("A turn of a speech session was not answered by its cascaded engine")
                 await self._finish(ERROR)
+        log.info("The cascaded engine of a speech session closed: %s", frame.reason)
+        self._session.end.ask(PROVIDER_CLOSED, frame.passed_on())
+        self._open.set()
+        await self._finish(ERROR)
 
     async def _responded(self, response: Event) -> None:
         """Look whether a response was the last of its turn."""

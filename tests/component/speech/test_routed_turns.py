@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,12 @@ import pytest
 from cascadeworld import RoutedWorld, routed_world
 from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_models.providers import InvalidProvider, read_providers
+from fairlead_speech.realtime.events import kind_of
 from fairlead_speech.scripted.cascade import LLM, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 from speechworld import SILENCE, SPEECH, RealtimeClient, own_tool
+from waiting import eventually
 
 TIERS = (
     Tier(name="fast", max_latency_ms=500, default=True),
@@ -174,6 +178,97 @@ async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> N
         await client.until("response.done", 2)
         assert [each["response"]["status"] for each in client.of_type("response.done")] == ["failed", "completed"]
         assert told(world) == []
+
+
+async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    showing, go_on = asyncio.Event(), asyncio.Event()
+    spoken = [SpokenReply("Hello.")]
+    async with routed_world(tmp_path, spoken=spoken, heard=["the legend"], **DEEP) as world, world.client() as client:
+        session, engine = world.answerer._session, world.answerer.engine
+        show, send, sent = session.show, engine.send, list[str]()
+
+        async def noted(frame: bytes) -> None:
+            sent.append(kind_of(frame))
+            await send(frame)
+
+        monkeypatch.setattr(engine, "send", noted)
+
+        async def shown_late() -> None:
+            showing.set()
+            await go_on.wait()
+            await show()
+
+        monkeypatch.setattr(session, "show", shown_late)
+        await client.speak()
+        await showing.wait()
+        await client.send("response.cancel")
+        await eventually(lambda: not world.answerer.active)
+        go_on.set()
+        await client.send("response.create")
+        await client.until("response.done")
+        assert (said(client), "response.create" in sent) == (["Hello."], False)
+        assert world.metrics.routed == {"cancelled": 1}
+
+
+async def test_a_tier_that_is_gone_leaves_the_turn_to_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken, heard = [SpokenReply("Hello.")], ["the legend", "the legend"]
+    async with (
+        routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=heard, **DEEP) as world,
+        world.client() as client,
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.answerer._tier, "_get_catalog", lambda: SimpleNamespace(tiers=()))
+            await client.speak()
+            await client.until("response.done")
+        assert not world.answerer.active
+        await client.speak()
+        await client.until("response.done", 2)
+        assert said(client) == ["Hello.", "Long ago."]
+
+
+async def test_an_engine_that_is_closed_ends_the_session(tmp_path: Path) -> None:
+    held = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with routed_world(tmp_path, held, heard=["the legend"], **DEEP) as world, world.client() as client:
+        await client.speak()
+        await client.until("response.output_audio.delta")
+        answerer = world.answerer
+        await answerer.engine.close(Closing(TRY_AGAIN_LATER, "the client did not read"))
+        assert await client.end() == (TRY_AGAIN_LATER, "the client did not read")
+        assert not answerer.active, "nobody waits for it"
+
+
+async def test_a_session_that_ends_starts_no_response_of_its_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, asked = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> dict[str, Any]:
+        running.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody answers it")
+
+    async with (
+        routed_world(tmp_path, SpokenReply("", (CALL,)), heard=["the legend"], answer=wait, **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.speak()
+        await running.wait()
+        session, engine = world.answerer._session, world.answerer.engine
+        left, close = [], engine.close
+
+        async def closing(how: Closing) -> None:
+            left.append([*session._calls.running])
+            await close(how)
+            asked.set()
+
+        monkeypatch.setattr(engine, "close", closing)
+        await client.socket.close()
+        await asked.wait()
+        assert left == [[]], "a result would have had the engine go on, unheard"
 
 
 def test_an_engine_that_is_none_is_refused() -> None:
