@@ -16,7 +16,7 @@ from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import CANCELLED, ERROR, OK
 from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.sockets import Closing
@@ -104,6 +104,8 @@ class TurnAnswerer:
         self._cancelled = False
         self._turn = 0
         """Number of the turn: another one once it is interrupted, too."""
+        self._asked = ""
+        """Id of the event that asked for the first response of the turn."""
         self._configured: Event = {}
         self._open = asyncio.Event()
         self._pumping = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
@@ -113,9 +115,9 @@ class TurnAnswerer:
         """Whether a turn is being answered here."""
         return not self._idle.is_set()
 
-    async def answer(self, tier: str | None, configured: Event, over: Over) -> None:
-        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session. `over`
-        is told of the end. Raises UnknownTier.
+    async def answer(self, tier: str | None, configured: Event, asked: Event, over: Over) -> None:
+        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session, `asked`:
+        what it wishes of this response. `over` is told of the end. Raises UnknownTier.
         """
         self._tier.name(tier)
         self._idle.clear()
@@ -130,11 +132,13 @@ class TurnAnswerer:
         self.engine.state.turn_ended()
         if configured != self._configured:
             self._configured = configured
-            await self._pass({"type": "session.update", "session": {"type": "realtime", **configured}})
+            update = {"type": "session.update", "event_id": events.own_id()}
+            await self._pass({**update, "session": {"type": "realtime", **configured}})
         if turn == self._turn:
             await self._session.show()
         if turn == self._turn:  # a response behind an interruption would be one that nobody stops
-            await self._pass({"type": "response.create"})
+            self._asked = events.own_id()
+            await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
 
     async def take(self, event: Event) -> None:
         """Take an event of the client's that is about this turn."""
@@ -173,7 +177,10 @@ class TurnAnswerer:
                     await self.relay.send_audio(frame)
                     continue
                 passed = await self._session.from_provider(frame)
-                if passed is not None:
+                refused = _refused_own(frame)
+                if refused:
+                    await self._refused(refused)
+                elif passed is not None:
                     await self.relay.send(passed)
                 self._open.set()
                 if events.kind_of(frame) == "response.done":
@@ -185,6 +192,12 @@ class TurnAnswerer:
         self._session.end.ask(PROVIDER_CLOSED, frame.passed_on())
         self._open.set()
         await self._finish(ERROR)
+
+    async def _refused(self, event_id: str) -> None:
+        """Take the refusal of an event that was made here: without a response, the turn is over."""
+        log.info("A cascaded engine refused what a client of a speech session wishes")
+        if event_id == self._asked:
+            await self._finish(ERROR)
 
     async def _responded(self, response: Event) -> None:
         """Look whether a response was the last of its turn."""
@@ -215,6 +228,25 @@ class TurnAnswerer:
 
 def configured_part(session: dict[str, Any]) -> Event:
     """Members of a client's session that hold for answers of the engine, too."""
-    return {
-        name: session[name] for name in ("instructions", "tools", "tool_choice", "output_modalities") if name in session
-    }
+    return _functions_only(
+        {
+            name: session[name]
+            for name in ("instructions", "tools", "tool_choice", "output_modalities")
+            if name in session
+        }
+    )
+
+
+def _functions_only(place: Event) -> Event:
+    """What a client sets, with those of its tools alone that an engine can call."""
+    if "tools" not in place:
+        return place
+    return {**place, "tools": [tool for tool in members(place, "tools") if tool.get("type") == "function"]}
+
+
+def _refused_own(frame: bytes) -> str:
+    """Id of an event of the gateway's that the engine refuses; empty: the frame is another one."""
+    if events.kind_of(frame) != "error":
+        return ""
+    named = text(member(events.read(frame), "error"), "event_id")
+    return named if named.startswith(events.OWN) else ""

@@ -65,12 +65,16 @@ class RoutedSession:
         self._configured: Event = {}
         self._fresh = False
         """Whether the user has said something that nobody was asked to answer."""
+        self._known = False
+        """Whether the engine has the words that the user said last."""
         self._stopped = False
         """Whether the turn that is committed next was found by the provider."""
         self._unheard: str | None = None
         """Item of the last turn of speech, while its transcript is not there."""
         self._owed: bytes | None = None
         """Request of the client's that waits for the transcript; empty: the provider would have answered by itself."""
+        self._routed: bytes = b""
+        """Request of the client's that the engine answers; empty: there is none."""
         self._late: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: OrderedDict[str, str] = OrderedDict()
@@ -122,7 +126,8 @@ class RoutedSession:
         passed = await self._session.from_client(frame)
         if kind == "conversation.item.create":
             item = member(event, "item")
-            self._fresh = self._fresh or item.get("role") == "user"
+            if item.get("role") == "user":
+                self._fresh, self._known = True, bool(spoken_text(item))
             if item.get("type") == "message" and spoken_text(item):
                 self._answerer.engine.remember(text(item, "role"), spoken_text(item))
         return passed
@@ -140,8 +145,8 @@ class RoutedSession:
             await self._session.hold(elsewhere=True)
             return None
         fresh, self._fresh = self._fresh, False
-        if fresh and not self._session.responding and self._is_slow(self._session.tier):
-            await self._route()
+        if fresh and not self._session.responding and self._for_engine(asked):
+            await self._route(frame)
             return None
         return await self._session.from_client(frame)
 
@@ -218,7 +223,7 @@ class RoutedSession:
     async def _committed(self, event: Event) -> None:
         detection = self._audio.get("turn_detection")
         found, self._stopped = self._stopped, False
-        self._unheard, self._fresh = text(event, "item_id"), True
+        self._unheard, self._fresh, self._known = text(event, "item_id"), True, False
         if found and isinstance(detection, dict) and detection.get("create_response", True) is not False:
             self._owed = b""
             self._wait()
@@ -233,9 +238,11 @@ class RoutedSession:
     async def _heard(self, kind: str, event: Event) -> None:
         """Take a transcript: the turn's tier says who answers."""
         ended = kind.endswith(("completed", "failed"))
+        last = text(event, "item_id") == self._unheard
         if kind.endswith("completed") and text(event, "transcript").strip():
             self._answerer.engine.remember("user", text(event, "transcript"))
-        if ended and text(event, "item_id") == self._unheard:
+            self._known = self._known or last
+        if ended and last:
             await self._session.all_heard()
             await self._decide()
 
@@ -267,26 +274,35 @@ class RoutedSession:
             await self._answerer.interrupt("turn_detected")
         if self._session.speaking:  # it is answered with what the user is saying
             await self._session.hold(elsewhere=False)
-        elif self._is_slow(self._session.tier):
-            await self._route()
-        elif owed:
-            await self._session.hold(elsewhere=False)
-            await self._pass_on(owed)
+        elif self._for_engine(member(events.read(owed), "response")):
+            await self._route(owed)
         else:
-            await self._session.ask()
+            await self._have_provider_answer(owed)
 
-    async def _pass_on(self, frame: bytes) -> None:
+    def _for_engine(self, asked: Event) -> bool:
+        """Whether the engine answers what the user said last, asked so. A request with its own `input` is about other
+        things, and words that nobody has heard are the provider's alone, which has their sound.
+        """
+        return self._known and "input" not in asked and self._is_slow(self._session.tier)
+
+    async def _have_provider_answer(self, frame: bytes) -> None:
+        """Have the provider answer the turn, as the client asks for it; empty: by itself."""
+        if not frame:
+            await self._session.ask()
+            return
+        await self._session.hold(elsewhere=False)
         passed = await self._session.from_client(frame)
         if passed is not None:
             await self._provider.send(passed)
 
-    async def _route(self) -> None:
-        """Have the engine answer the turn."""
+    async def _route(self, frame: bytes) -> None:
+        """Have the engine answer the turn, as the client asks for it; empty: by itself."""
+        self._routed, asked = frame, member(events.read(frame), "response")
         await self._session.hold(elsewhere=True)
         try:
-            await self._answerer.answer(self._session.tier, self._configured, self._over)
+            await self._answerer.answer(self._session.tier, self._configured, asked, self._over)
         except UnknownTier:
-            await self._session.ask()
+            await self._have_provider_answer(frame)
 
     async def _over(self, outcome: str, said: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
@@ -296,7 +312,7 @@ class RoutedSession:
         while len(self._told) > MOST_TOLD:
             self._told.popitem(last=False)
         if outcome == ERROR and not said:  # a filler is no answer
-            await self._session.ask()
+            await self._have_provider_answer(self._routed)
         else:
             await self._session.hold(elsewhere=False)
 

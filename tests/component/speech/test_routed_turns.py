@@ -17,7 +17,7 @@ from fairlead_speech.realtime.events import kind_of
 from fairlead_speech.scripted.cascade import LLM, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
-from speechworld import SILENCE, SPEECH, RealtimeClient, own_tool
+from speechworld import MODEL, SILENCE, SPEECH, RealtimeClient, own_tool
 from waiting import eventually
 
 TIERS = (
@@ -39,10 +39,10 @@ def said(client: RealtimeClient) -> list[str]:
     return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
 
 
-async def ask(client: RealtimeClient, text: str) -> None:
+async def ask(client: RealtimeClient, text: str, **response: Any) -> None:
     content = [{"type": "input_text", "text": text}]
     await client.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
-    await client.send("response.create")
+    await client.send("response.create", **({"response": response} if response else {}))
 
 
 def told(world: RoutedWorld) -> list[str]:
@@ -269,6 +269,40 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
         await client.socket.close()
         await asked.wait()
         assert left == [[]], "a result would have had the engine go on, unheard"
+
+
+@pytest.mark.parametrize("heard", ["", " "])
+async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, heard: str) -> None:
+    spoken = [SpokenReply("What did you say?")]
+    async with (
+        routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["tell me", heard], **DEEP) as world,
+        world.client(f"model={MODEL}&x-fairlead-tier=deep") as client,
+    ):
+        await client.speak()
+        await client.until("response.done")
+        await client.speak()
+        await client.until("response.done", 2)
+        assert said(client) == ["Long ago.", "What did you say?"], "the engine would answer the question before"
+
+
+async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
+    async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
+        asked = {"instructions": "Be short.", "tool_choice": "none", "output_modalities": ["text"]}
+        await ask(client, "tell me the legend", **asked, metadata={"turn": "1"})
+        (done,) = await client.until("response.done")
+        assert done["response"]["metadata"] == {"turn": "1"}
+        assert [each["text"] for each in client.of_type("response.output_text.done")] == ["Long ago."]
+        (request,) = world.backends.asked
+        assert (request["messages"][0]["content"], request["tool_choice"]) == ("Be short.", "none")
+
+
+async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
+    async with routed_world(tmp_path, spoken=[SpokenReply("Hello.")], **DEEP) as world, world.client() as client:
+        metadata = {f"member{number}": "" for number in range(17)}
+        await ask(client, "tell me the legend", metadata=metadata)
+        (done,) = await client.until("response.done")
+        assert (said(client), done["response"]["metadata"]) == (["Hello."], metadata)
+        assert client.of_type("error") == []
 
 
 def test_an_engine_that_is_none_is_refused() -> None:
