@@ -100,12 +100,13 @@ async def routed_world(
     heard: Sequence[str] = (),
     slow_turns: Mapping[str, Any] | None = None,
     engine: Mapping[str, Any] | None = None,
+    refuses: Sequence[str] = (),
     **more: Any,
 ) -> AsyncIterator[RoutedWorld]:
     """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model. `engine`: more members
-    of the engine.
+    of the engine. `refuses`: members of `audio.input` that the speech model's provider refuses.
     """
-    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)))
+    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)), refuses=frozenset(refuses))
     backends = ScriptedCascade(SpeechScript(*replies))
     async with realtime.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}

@@ -8,6 +8,7 @@ one answer.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -16,11 +17,12 @@ import msgspec
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
-from fairlead_speech.cascaded.answering import TurnAnswerer, configured_part
+from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.metrics import ERROR, SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.routed_config import TRANSCRIPTION, RoutedConfig, change
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
@@ -33,6 +35,7 @@ _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
 _SAID: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 _encode: Final = msgspec.json.encode
+log = logging.getLogger(__name__)
 
 
 class RoutedSession:
@@ -59,10 +62,9 @@ class RoutedSession:
         self._is_slow = is_slow
         self._metrics = metrics
         self._provider = provider
-        self._transcription: Event = {"model": transcription}
-        self._audio: Event = {}
-        """`audio.input` as the client wants it."""
-        self._configured: Event = {}
+        self._config = RoutedConfig(transcription)
+        self._needed: dict[str, str] = {}
+        """Ids of updates that routing needs, with the members that they set."""
         self._fresh = False
         """Whether the user has said something that nobody was asked to answer."""
         self._known = False
@@ -112,7 +114,10 @@ class RoutedSession:
         kind = events.kind_of(frame)
         event = events.read(frame) if kind else {}
         if kind == "session.update":
-            return await self._session.from_client(_encode(self._outgoing(event)))
+            passed = await self._session.from_client(_encode(self._config.outgoing(event)))
+            if passed is not None:
+                self._config.sent(text(events.read(passed), "event_id"), member(event, "session"))
+            return passed
         if kind == "response.create":
             return await self._client_asks(frame, event)
         if kind == "response.cancel" and self._answerer.active:
@@ -139,7 +144,7 @@ class RoutedSession:
         if answerer.active:
             await answerer.take(event)  # it goes on behind results of the client's tools, or refuses
             return None
-        if self._unheard is not None and self._owed is None:
+        if self._unheard is not None and self._owed is None and self._config.routes:
             self._owed = frame
             self._wait()
             await self._session.hold(elsewhere=True)
@@ -157,26 +162,6 @@ class RoutedSession:
             return text(member(event, "item"), "call_id") in relay.calls
         return kind in _OF_ITEM and text(event, "item_id") in relay
 
-    def _outgoing(self, event: Event) -> Event:
-        """A client's update in which the provider answers no speech by itself, and makes transcripts."""
-        session = member(event, "session")
-        self._configured = {**self._configured, **configured_part(session)}
-        given = member(member(session, "audio"), "input")
-        if not given:
-            return event
-        self._audio = {**self._audio, **given}
-        audio = {**member(session, "audio"), "input": {**given, **self._own(given)}}
-        return {**event, "session": {**session, "audio": audio}}
-
-    def _own(self, given: Event) -> Event:
-        """Members of `audio.input` in place of those that are given."""
-        found: Event = {}
-        if isinstance(given.get("turn_detection"), dict):
-            found["turn_detection"] = {**given["turn_detection"], "create_response": False}
-        if "transcription" in given:
-            found["transcription"] = given["transcription"] or self._transcription
-        return found
-
     # Frames of the provider
 
     async def from_provider(self, frame: bytes) -> bytes | None:
@@ -191,49 +176,51 @@ class RoutedSession:
             await self._committed(event)
         passed = await self._session.from_provider(frame)
         if kind == "input_audio_buffer.speech_started":
-            await self._speech_began()
+            if self._answerer.active and self._config.interrupts:
+                await self._answerer.interrupt("turn_detected")
+        elif kind == "input_audio_buffer.committed" and not self._config.routes:
+            await self._decide()
+        elif kind == "error":
+            await self._refused(member(event, "error"))
         elif kind in _SAID:
             self._answerer.engine.remember("assistant", text(event, _SAID[kind]))
         elif kind == "conversation.item.added" and passed is not None:
             self._answerer.relay.last_item = text(member(event, "item"), "id") or None
         elif kind == "session.updated" and passed is not None:
-            return _encode(self._as_wished(events.read(passed)))
+            self._config.accepted()
+            return _encode(self._config.shown(events.read(passed)))
         elif kind.startswith(_TRANSCRIPT):
             await self._heard(kind, event)
-            return passed if self._audio.get("transcription") else None
+            return passed if self._config.heard.get(TRANSCRIPTION) else None
         return passed
 
     async def _begin(self, frame: bytes, event: Event) -> bytes | None:
-        self._audio = {**member(member(member(event, "session"), "audio"), "input"), **self._audio}
+        needed = self._config.began(member(event, "session"))
         passed = await self._session.from_provider(frame)
-        own = self._own({"transcription": None, **self._audio})
-        await self._session.change({"audio": {"input": own}})
+        for name, wanted in needed:
+            self._needed[await self._session.change(wanted)] = name
         return passed
 
-    def _as_wished(self, event: Event) -> Event:
-        """The configuration as the client wants it."""
-        session = member(event, "session")
-        audio = member(session, "audio")
-        shown = {**member(audio, "input")}
-        for name in ("transcription", "turn_detection"):
-            if name in self._audio:
-                shown[name] = self._audio[name]
-        return {**event, "session": {**session, "audio": {**audio, "input": shown}}}
+    async def _refused(self, error: Event) -> None:
+        """Take a refusal. Where it is of what routing needs, the provider answers all turns, as if there were none."""
+        self._config.refused(text(error, "event_id"))
+        name = self._needed.pop(text(error, "event_id"), "")
+        if not name or not self._config.routes:
+            return
+        log.warning("No turn of this session goes to an engine: the provider refused %s: %.200s", name,
+                    text(error, "message"))  # fmt: skip
+        self._config.routes = False
+        for other in self._needed.values():
+            await self._session.change(change(self._config.heard, other))
+        await self._decide()
 
     async def _committed(self, event: Event) -> None:
-        detection = self._audio.get("turn_detection")
         found, self._stopped = self._stopped, False
         self._unheard, self._fresh, self._known = text(event, "item_id"), True, False
-        if found and isinstance(detection, dict) and detection.get("create_response", True) is not False:
+        if found and self._config.answers_speech and not self._session.answers_speech:
             self._owed = b""
             self._wait()
             await self._session.hold(elsewhere=True)
-
-    async def _speech_began(self) -> None:
-        detection = self._audio.get("turn_detection")
-        interrupts = not isinstance(detection, dict) or detection.get("interrupt_response", True) is not False
-        if self._answerer.active and interrupts:
-            await self._answerer.interrupt("turn_detected")
 
     async def _heard(self, kind: str, event: Event) -> None:
         """Take a transcript: the turn's tier says who answers."""
@@ -283,7 +270,8 @@ class RoutedSession:
         """Whether the engine answers what the user said last, asked so. A request with its own `input` is about other
         things, and words that nobody has heard are the provider's alone, which has their sound.
         """
-        return self._known and "input" not in asked and self._is_slow(self._session.tier)
+        wanted = self._config.routes and self._known and "input" not in asked
+        return wanted and self._is_slow(self._session.tier)
 
     async def _have_provider_answer(self, frame: bytes) -> None:
         """Have the provider answer the turn, as the client asks for it; empty: by itself."""
@@ -300,7 +288,7 @@ class RoutedSession:
         self._routed, asked = frame, member(events.read(frame), "response")
         await self._session.hold(elsewhere=True)
         try:
-            await self._answerer.answer(self._session.tier, self._configured, asked, self._over)
+            await self._answerer.answer(self._session.tier, self._config.for_engine, asked, self._over)
         except UnknownTier:
             await self._have_provider_answer(frame)
 

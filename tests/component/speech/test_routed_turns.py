@@ -305,6 +305,73 @@ async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) 
         assert client.of_type("error") == []
 
 
+def systems(world: RoutedWorld) -> list[str]:
+    """The instructions that the engine's model had."""
+    return [each["messages"][0]["content"] for each in world.backends.asked]
+
+
+def functions(world: RoutedWorld) -> set[str]:
+    """The tools that the engine's model had last."""
+    return {each["function"]["name"] for each in world.backends.asked[-1]["tools"]}
+
+
+async def test_the_engine_has_only_what_the_provider_took(tmp_path: Path) -> None:
+    replies = [SpokenReply("Long ago.")] * 2
+    async with routed_world(tmp_path, *replies, **DEEP) as world, world.client() as client:
+        await client.update(instructions="Be rude.", tools=[{**own_tool(), "strict": True}])
+        await client.update(instructions="Be kind.")
+        await ask(client, "tell me the legend")
+        await client.until("response.done")
+        await client.update(instructions="Be vile.", tools=[{**own_tool(), "strict": True}])
+        await client.until("error", 2)
+        await ask(client, "tell me the legend")
+        await client.until("response.done", 2)
+        assert (systems(world), "theirs" in functions(world)) == (["Be kind."] * 2, False)
+
+
+async def test_tools_that_the_provider_calls_itself_are_not_the_engines(tmp_path: Path) -> None:
+    theirs = [{"type": "mcp", "server_label": "theirs", "server_url": "https://mcp.example"}, own_tool()]
+    async with (
+        routed_world(tmp_path, SpokenReply("Long ago."), speech_provider_mcp=True, **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.update(instructions="Be kind.", tools=theirs)
+        await client.until("session.updated")
+        await ask(client, "tell me the legend")
+        await client.until("response.done")
+        assert (systems(world), "theirs" in functions(world)) == (["Be kind."], True)
+
+
+async def test_tools_that_are_refused_here_are_not_the_engines_either(tmp_path: Path) -> None:
+    theirs = [{"type": "mcp", "server_label": "theirs", "server_url": "https://mcp.example"}]
+    async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
+        await client.update(instructions="Be kind.")
+        await client.update(instructions="Be rude.", tools=theirs)
+        await ask(client, "tell me the legend")
+        await client.until("response.done")
+        assert systems(world) == ["Be kind."]
+
+
+@pytest.mark.parametrize("refused", ["turn_detection", "transcription"])
+async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answered_once(
+    tmp_path: Path, refused: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoken = [SpokenReply(f"Answer {number}.") for number in range(2)]
+    async with routed_world(tmp_path, spoken=spoken, refuses=[refused], **DEEP) as world, world.client() as client:
+        heard = world.session.config["audio"]["input"]
+        await eventually(lambda: len(world.session.of_type("session.update")) >= 4)
+        await client.update(instructions="Be kind.")
+        (updated,) = await client.until("session.updated")
+        assert (heard["turn_detection"]["create_response"], heard["transcription"]) == (True, None)
+        assert updated["session"]["audio"]["input"] == heard
+        for number in range(2):
+            await client.speak()
+            await client.until("response.done", number + 1)
+        assert said(client) == ["Answer 0.", "Answer 1."]
+        assert world.session.of_type("response.create") == []
+        assert f"refused {refused}" in caplog.text
+
+
 def test_an_engine_that_is_none_is_refused() -> None:
     provider = {"baseUrl": "http://127.0.0.1:1/v1", "slowTurns": {"engine": "voice"}}
     with pytest.raises(InvalidProvider, match="slowTurns"):
