@@ -23,7 +23,7 @@ from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
 MOST_OWN: Final = 2048
-"""Items of the engine that are remembered."""
+"""Items of the engine that are remembered, and calls."""
 _SPEAKS: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _DROPPED: Final = b'{"type":"input_audio_buffer.cleared"}'
 """Events by which the session between relay and engine knows that it is not its turn, and that it is."""
@@ -43,6 +43,10 @@ class RelayedEvents:
         self.last_item: str | None = None
         """Last item that the client has of the other session."""
         self._own: dict[str, None] = {}
+        self.response: str | None = None
+        """Id of the response in progress."""
+        self.made: dict[str, None] = {}
+        """Ids of all calls of the client's tools, whose results may come after an interruption."""
         self.calls: set[str] = set()
         """Ids of calls of the client's tools that wait for their results."""
 
@@ -60,9 +64,11 @@ class RelayedEvents:
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self._created = frame
+            self._created, self.response = frame, text(member(events.read(frame), "response"), "id")
             return
         event = events.read(frame)
+        if kind == "response.done":
+            self.response = None
         self._note(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
@@ -74,11 +80,10 @@ class RelayedEvents:
     def _note(self, kind: str, event: Event) -> None:
         item = member(event, "item")
         if kind == "conversation.item.added":
-            self._own[text(item, "id")] = None
-            if len(self._own) > MOST_OWN:
-                del self._own[next(iter(self._own))]
+            _keep(self._own, text(item, "id"))
         elif kind == "response.output_item.done" and item.get("type") == "function_call":
             self.calls.add(text(item, "call_id"))
+            _keep(self.made, text(item, "call_id"))
 
     def _placed(self, event: Event) -> bytes:
         """The event behind an item that the client knows."""
@@ -139,6 +144,11 @@ class TurnAnswerer:
         if turn == self._turn:  # a response behind an interruption would be one that nobody stops
             self._asked = events.own_id()
             await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
+
+    def remember(self, role: str, said: str) -> str:
+        """Have the engine know what was said elsewhere; id of its item."""
+        self.engine.remember(role, said)
+        return self.engine.state.conversation.last or ""
 
     async def take(self, event: Event) -> None:
         """Take an event of the client's that is about this turn."""
@@ -238,10 +248,17 @@ def configured_part(session: dict[str, Any]) -> Event:
 
 
 def _functions_only(place: Event) -> Event:
-    """What a client sets, with those of its tools alone that an engine can call."""
+    """Members that a client sets, with those of its tools alone that an engine can call."""
     if "tools" not in place:
         return place
     return {**place, "tools": [tool for tool in members(place, "tools") if tool.get("type") == "function"]}
+
+
+def _keep(kept: dict[str, None], ident: str) -> None:
+    """Remember an id, in the place of the oldest one."""
+    kept[ident] = None
+    if len(kept) > MOST_OWN:
+        del kept[next(iter(kept))]
 
 
 def _refused_own(frame: bytes) -> str:

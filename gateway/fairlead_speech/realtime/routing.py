@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,17 +22,15 @@ from fairlead_speech.metrics import ERROR, SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, text
 from fairlead_speech.realtime.routed_config import TRANSCRIPTION, RoutedConfig, change
+from fairlead_speech.realtime.routed_items import RoutedItems
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
 HEARING_SECONDS: Final = 3.0
 """Time for a transcript; then the provider answers."""
-MOST_TOLD: Final = 256
-"""Items of the engine that the provider may be told of anew."""
 _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
-_SAID: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -79,8 +76,7 @@ class RoutedSession:
         """Request of the client's that the engine answers; empty: there is none."""
         self._late: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: OrderedDict[str, str] = OrderedDict()
-        """Items of the engine, with those by which the provider knows what was said."""
+        self._items = RoutedItems(session, answerer)
 
     @property
     def responding(self) -> bool:
@@ -120,21 +116,30 @@ class RoutedSession:
             return passed
         if kind == "response.create":
             return await self._client_asks(frame, event)
-        if kind == "response.cancel" and self._answerer.active:
+        if kind == "response.cancel" and self._cancels_engine(event):
             await self._answerer.interrupt("client_cancelled")
             return None
         if self._is_of_engine(kind, event):
             await self._answerer.take(event)
             if kind == "conversation.item.truncate":
-                await self._tell_anew(text(event, "item_id"))
+                await self._items.cut(text(event, "item_id"))
+            elif kind == "conversation.item.delete":
+                await self._items.deleted(text(event, "item_id"))
             return None
-        passed = await self._session.from_client(frame)
         if kind == "conversation.item.create":
-            item = member(event, "item")
-            if item.get("role") == "user":
-                self._fresh, self._known = True, bool(spoken_text(item))
-            if item.get("type") == "message" and spoken_text(item):
-                self._answerer.engine.remember(text(item, "role"), spoken_text(item))
+            return await self._client_says(event)
+        if kind == "conversation.item.delete":
+            await self._items.deleted(text(event, "item_id"))
+        return await self._session.from_client(frame)
+
+    async def _client_says(self, event: Event) -> bytes | None:
+        event = self._items.placed(event)
+        passed = await self._session.from_client(_encode(event))
+        item = member(event, "item")
+        if item.get("role") == "user":
+            self._fresh, self._known = True, bool(spoken_text(item))
+        if item.get("type") == "message" and spoken_text(item):
+            self._items.known(text(item, "id"), text(item, "role"), spoken_text(item))
         return passed
 
     async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
@@ -159,8 +164,13 @@ class RoutedSession:
         """Whether an event of the client's is about an item of the engine, or a call that it made."""
         relay = self._answerer.relay
         if kind == "conversation.item.create":
-            return text(member(event, "item"), "call_id") in relay.calls
+            return text(member(event, "item"), "call_id") in relay.made
         return kind in _OF_ITEM and text(event, "item_id") in relay
+
+    def _cancels_engine(self, event: Event) -> bool:
+        """Whether a `response.cancel` is of what the engine says: by its id, or by none."""
+        wanted = text(event, "response_id")
+        return self._answerer.active and (not wanted or wanted == self._answerer.relay.response)
 
     # Frames of the provider
 
@@ -182,8 +192,8 @@ class RoutedSession:
             await self._decide()
         elif kind == "error":
             await self._refused(member(event, "error"))
-        elif kind in _SAID:
-            self._answerer.engine.remember("assistant", text(event, _SAID[kind]))
+        elif kind.startswith("response."):
+            self._items.responding(kind, event)
         elif kind == "conversation.item.added" and passed is not None:
             self._answerer.relay.last_item = text(member(event, "item"), "id") or None
         elif kind == "session.updated" and passed is not None:
@@ -227,7 +237,7 @@ class RoutedSession:
         ended = kind.endswith(("completed", "failed"))
         last = text(event, "item_id") == self._unheard
         if kind.endswith("completed") and text(event, "transcript").strip():
-            self._answerer.engine.remember("user", text(event, "transcript"))
+            self._items.known(text(event, "item_id"), "user", text(event, "transcript"))
             self._known = self._known or last
         if ended and last:
             await self._session.all_heard()
@@ -295,20 +305,8 @@ class RoutedSession:
     async def _over(self, outcome: str, said: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
         self._metrics.routed[outcome] += 1
-        for item, words in said:
-            self._told[item] = await self._session.remember(words)
-        while len(self._told) > MOST_TOLD:
-            self._told.popitem(last=False)
+        await self._items.tell(said)
         if outcome == ERROR and not said:  # a filler is no answer
             await self._have_provider_answer(self._routed)
         else:
             await self._session.hold(elsewhere=False)
-
-    async def _tell_anew(self, item: str) -> None:
-        """Have the provider know of no more than was heard."""
-        told, found = self._told.pop(item, None), self._answerer.engine.state.conversation.get(item)
-        if told is None or found is None:
-            return
-        await self._session.forget(told)
-        if words := spoken_text(found.shown):
-            self._told[item] = await self._session.remember(words)

@@ -10,45 +10,19 @@ from typing import Any
 
 import pytest
 
-from cascadeworld import RoutedWorld, routed_world
-from fairlead_api.documents.rules import Tier, TierSelection
+from cascadeworld import routed_world
 from fairlead_models.providers import InvalidProvider, read_providers
 from fairlead_speech.realtime.events import kind_of
 from fairlead_speech.scripted.cascade import LLM, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
-from speechworld import MODEL, SILENCE, SPEECH, RealtimeClient, own_tool
+from routedturns import CALL, DEEP, ask, said, told
+from speechworld import MODEL, SILENCE, SPEECH, own_tool
 from waiting import eventually
-
-TIERS = (
-    Tier(name="fast", max_latency_ms=500, default=True),
-    Tier(
-        name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",), commands=("think carefully",))
-    ),
-)
-LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type": "object"}}
-CALL = SpokenCall("demo__lookup", {}, "call_1")
-DEEP: dict[str, Any] = {"tiers": TIERS, "slow": [LOOKUP]}
 
 
 async def look(_: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "long ago"}]}
-
-
-def said(client: RealtimeClient) -> list[str]:
-    return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
-
-
-async def ask(client: RealtimeClient, text: str, **response: Any) -> None:
-    content = [{"type": "input_text", "text": text}]
-    await client.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
-    await client.send("response.create", **({"response": response} if response else {}))
-
-
-def told(world: RoutedWorld) -> list[str]:
-    """What the speech model was told that was said in its place."""
-    items = [each["item"] for each in world.session.of_type("conversation.item.create")]
-    return [item["content"][0]["text"] for item in items if item.get("role") == "assistant"]
 
 
 async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(tmp_path: Path) -> None:
@@ -303,73 +277,6 @@ async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) 
         (done,) = await client.until("response.done")
         assert (said(client), done["response"]["metadata"]) == (["Hello."], metadata)
         assert client.of_type("error") == []
-
-
-def systems(world: RoutedWorld) -> list[str]:
-    """The instructions that the engine's model had."""
-    return [each["messages"][0]["content"] for each in world.backends.asked]
-
-
-def functions(world: RoutedWorld) -> set[str]:
-    """The tools that the engine's model had last."""
-    return {each["function"]["name"] for each in world.backends.asked[-1]["tools"]}
-
-
-async def test_the_engine_has_only_what_the_provider_took(tmp_path: Path) -> None:
-    replies = [SpokenReply("Long ago.")] * 2
-    async with routed_world(tmp_path, *replies, **DEEP) as world, world.client() as client:
-        await client.update(instructions="Be rude.", tools=[{**own_tool(), "strict": True}])
-        await client.update(instructions="Be kind.")
-        await ask(client, "tell me the legend")
-        await client.until("response.done")
-        await client.update(instructions="Be vile.", tools=[{**own_tool(), "strict": True}])
-        await client.until("error", 2)
-        await ask(client, "tell me the legend")
-        await client.until("response.done", 2)
-        assert (systems(world), "theirs" in functions(world)) == (["Be kind."] * 2, False)
-
-
-async def test_tools_that_the_provider_calls_itself_are_not_the_engines(tmp_path: Path) -> None:
-    theirs = [{"type": "mcp", "server_label": "theirs", "server_url": "https://mcp.example"}, own_tool()]
-    async with (
-        routed_world(tmp_path, SpokenReply("Long ago."), speech_provider_mcp=True, **DEEP) as world,
-        world.client() as client,
-    ):
-        await client.update(instructions="Be kind.", tools=theirs)
-        await client.until("session.updated")
-        await ask(client, "tell me the legend")
-        await client.until("response.done")
-        assert (systems(world), "theirs" in functions(world)) == (["Be kind."], True)
-
-
-async def test_tools_that_are_refused_here_are_not_the_engines_either(tmp_path: Path) -> None:
-    theirs = [{"type": "mcp", "server_label": "theirs", "server_url": "https://mcp.example"}]
-    async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
-        await client.update(instructions="Be kind.")
-        await client.update(instructions="Be rude.", tools=theirs)
-        await ask(client, "tell me the legend")
-        await client.until("response.done")
-        assert systems(world) == ["Be kind."]
-
-
-@pytest.mark.parametrize("refused", ["turn_detection", "transcription"])
-async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answered_once(
-    tmp_path: Path, refused: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    spoken = [SpokenReply(f"Answer {number}.") for number in range(2)]
-    async with routed_world(tmp_path, spoken=spoken, refuses=[refused], **DEEP) as world, world.client() as client:
-        heard = world.session.config["audio"]["input"]
-        await eventually(lambda: len(world.session.of_type("session.update")) >= 4)
-        await client.update(instructions="Be kind.")
-        (updated,) = await client.until("session.updated")
-        assert (heard["turn_detection"]["create_response"], heard["transcription"]) == (True, None)
-        assert updated["session"]["audio"]["input"] == heard
-        for number in range(2):
-            await client.speak()
-            await client.until("response.done", number + 1)
-        assert said(client) == ["Answer 0.", "Answer 1."]
-        assert world.session.of_type("response.create") == []
-        assert f"refused {refused}" in caplog.text
 
 
 def test_an_engine_that_is_none_is_refused() -> None:
