@@ -84,12 +84,17 @@ class RoutedWorld(SpeechWorld):
     backends: ScriptedCascade
 
     @property
-    def answerer(self) -> TurnAnswerer:
-        """The engine beside the session that is open."""
+    def routed(self) -> RoutedSession:
+        """The session that is open."""
         assert self.gateway._speech is not None
         (bridge,) = self.gateway._speech._services.running
         assert isinstance(bridge._session, RoutedSession)
-        return bridge._session._answerer
+        return bridge._session
+
+    @property
+    def answerer(self) -> TurnAnswerer:
+        """The engine beside it."""
+        return self.routed._answerer
 
 
 @contextlib.asynccontextmanager

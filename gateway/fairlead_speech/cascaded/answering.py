@@ -24,6 +24,9 @@ from fairlead_speech.tiers import SpokenTier
 
 MOST_OWN: Final = 2048
 """Items of the engine that are remembered, and calls."""
+MOST_ID: Final = 256
+"""Characters of the id of a call that is remembered once nobody waits for its result."""
+_CONFIGURED: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEAKS: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _DROPPED: Final = b'{"type":"input_audio_buffer.cleared"}'
 """Events by which the session between relay and engine knows that it is not its turn, and that it is."""
@@ -46,7 +49,7 @@ class RelayedEvents:
         self.response: str | None = None
         """Id of the response in progress."""
         self.made: dict[str, None] = {}
-        """Ids of all calls of the client's tools, whose results may come after an interruption."""
+        """Ids of calls of the client's tools, whose results may come after an interruption."""
         self.calls: set[str] = set()
         """Ids of calls of the client's tools that wait for their results."""
 
@@ -83,7 +86,8 @@ class RelayedEvents:
             _keep(self._own, text(item, "id"))
         elif kind == "response.output_item.done" and item.get("type") == "function_call":
             self.calls.add(text(item, "call_id"))
-            _keep(self.made, text(item, "call_id"))
+            if len(text(item, "call_id")) <= MOST_ID:
+                _keep(self.made, text(item, "call_id"))
 
     def _placed(self, event: Event) -> bytes:
         """The event behind an item that the client knows."""
@@ -228,7 +232,10 @@ class TurnAnswerer:
         said = [
             (each.id, spoken_text(each.shown))
             for each in self.engine.state.conversation.items()
-            if each.id not in self._said_before and not each.filler and each.shown.get("role") == "assistant"
+            if each.id in self.relay
+            and each.id not in self._said_before
+            and not each.filler
+            and each.shown.get("role") == "assistant"
         ]
         try:
             await over(outcome, [(item, words) for item, words in said if words])
@@ -238,13 +245,7 @@ class TurnAnswerer:
 
 def configured_part(session: dict[str, Any]) -> Event:
     """Members of a client's session that hold for answers of the engine, too."""
-    return _functions_only(
-        {
-            name: session[name]
-            for name in ("instructions", "tools", "tool_choice", "output_modalities")
-            if name in session
-        }
-    )
+    return _functions_only({name: session[name] for name in _CONFIGURED if name in session})
 
 
 def _functions_only(place: Event) -> Event:

@@ -50,7 +50,7 @@ class RoutedItems:
     def known(self, item: str, role: str, words: str) -> None:
         """Have the engine know an item of the provider's."""
         copy = self._answerer.remember(role, words)
-        if len(item) <= MOST_ID:
+        if 0 < len(item) <= MOST_ID:
             self._known[item] = copy
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)

@@ -149,9 +149,10 @@ class RoutedSession:
         if answerer.active:
             await answerer.take(event)  # it goes on behind results of the client's tools, or refuses
             return None
-        if self._unheard is not None and self._owed is None and self._config.routes:
-            self._owed = frame
-            self._wait()
+        if self._unheard is not None and self._config.routes:
+            if self._owed is None:
+                self._wait()
+            self._owed = frame  # it comes before what the provider would do by itself: the turn has one answer
             await self._session.hold(elsewhere=True)
             return None
         fresh, self._fresh = self._fresh, False
@@ -164,7 +165,8 @@ class RoutedSession:
         """Whether an event of the client's is about an item of the engine, or a call that it made."""
         relay = self._answerer.relay
         if kind == "conversation.item.create":
-            return text(member(event, "item"), "call_id") in relay.made
+            call = text(member(event, "item"), "call_id")
+            return call in relay.made or call in relay.calls
         return kind in _OF_ITEM and text(event, "item_id") in relay
 
     def _cancels_engine(self, event: Event) -> bool:

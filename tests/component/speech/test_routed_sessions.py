@@ -9,7 +9,7 @@ import pytest
 
 from cascadeworld import RoutedWorld, routed_world
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
-from routedturns import DEEP, ask, said
+from routedturns import DEEP, ask, said, told
 from speechworld import own_tool
 from waiting import eventually
 
@@ -134,6 +134,43 @@ async def test_results_of_the_engines_calls_never_go_to_the_model(tmp_path: Path
         assert [each["item"]["type"] for each in (first, second)] == ["message", "message"]
         assert "previous_item_id" not in second, "the provider has no copy of a call"
         assert client.of_type("error") == []
+
+
+async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hearing, go_on = asyncio.Event(), asyncio.Event()
+    spoken = [SpokenReply("Hello.")]
+    async with routed_world(tmp_path, spoken=spoken, heard=["hello"], **DEEP) as world, world.client() as client:
+
+        async def heard_late() -> None:
+            hearing.set()
+            await go_on.wait()
+
+        monkeypatch.setattr(world.routed._session, "all_heard", heard_late)
+        await client.speak()
+        await hearing.wait()
+        await client.send("response.create", response={"metadata": {"turn": "1"}})
+        await eventually(lambda: bool(world.routed._owed))
+        go_on.set()
+        (done,) = await client.until("response.done")
+        assert done["response"]["metadata"] == {"turn": "1"}
+        assert len(world.session.of_type("response.create")) == 1
+
+
+async def test_what_a_client_adds_while_the_engine_speaks_is_not_told_as_its_words(tmp_path: Path) -> None:
+    held = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with routed_world(tmp_path, held, **DEEP) as world, world.client() as client:
+        await ask(client, "tell me the legend")
+        await client.until("response.output_audio.delta")
+        content = [{"type": "output_text", "text": "By the way."}]
+        await client.send("conversation.item.create", item={"type": "message", "role": "assistant", "content": content})
+        await world.session.until("conversation.item.create", 2)
+        assert held.held is not None
+        held.held.set()
+        await client.until("response.done")
+        await world.session.until("conversation.item.create", 3)
+        assert told(world) == ["By the way.", "It is a very long story."]
 
 
 async def test_a_cancel_of_another_response_leaves_the_engine_speaking(tmp_path: Path) -> None:
