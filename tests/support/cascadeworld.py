@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_gateway.app import Gateway
+from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.scripted.cascade import ScriptedCascade
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
@@ -81,6 +83,19 @@ class RoutedWorld(SpeechWorld):
 
     backends: ScriptedCascade
 
+    @property
+    def routed(self) -> RoutedSession:
+        """The session that is open."""
+        assert self.gateway._speech is not None
+        (bridge,) = self.gateway._speech._services.running
+        assert isinstance(bridge._session, RoutedSession)
+        return bridge._session
+
+    @property
+    def answerer(self) -> TurnAnswerer:
+        """The engine beside it."""
+        return self.routed._answerer
+
 
 @contextlib.asynccontextmanager
 async def routed_world(
@@ -89,16 +104,20 @@ async def routed_world(
     spoken: Sequence[SpokenReply] = (),
     heard: Sequence[str] = (),
     slow_turns: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
+    refuses: Sequence[str] = (),
     **more: Any,
 ) -> AsyncIterator[RoutedWorld]:
-    """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model."""
-    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)))
+    """`replies` are those of the engine's model, `spoken` and `heard` those of the speech model. `engine`: more members
+    of the engine. `refuses`: members of `audio.input` that the speech model's provider refuses.
+    """
+    realtime = ScriptedRealtime(SpeechScript(*spoken, heard=tuple(heard)), refuses=frozenset(refuses))
     backends = ScriptedCascade(SpeechScript(*replies))
     async with realtime.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}
         speech = {"baseUrl": f"http://127.0.0.1:{realtime.port}/v1", "models": [SPEECH_MODEL], "slowTurns": slow}
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
-        providers = {"speech": speech, **engine_over(base, base, {})}
+        providers = {"speech": speech, **engine_over(base, base, engine or {})}
         async with spoken_gateway(folder, SPEECH_MODEL, providers, **more) as (gateway, seen):
             yield RoutedWorld(gateway, realtime, seen, backends)
 

@@ -11,18 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_speech.bridge import PROVIDER_CLOSED
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import CANCELLED, ERROR, OK
 from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
 MOST_OWN: Final = 2048
-"""Items of the engine that are remembered."""
+"""Items of the engine that are remembered, and calls."""
+MOST_ID: Final = 256
+"""Characters of the id of a call that is remembered once nobody waits for its result."""
+_CONFIGURED: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEAKS: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _DROPPED: Final = b'{"type":"input_audio_buffer.cleared"}'
 """Events by which the session between relay and engine knows that it is not its turn, and that it is."""
@@ -42,10 +46,12 @@ class RelayedEvents:
         self.last_item: str | None = None
         """Last item that the client has of the other session."""
         self._own: dict[str, None] = {}
+        self.response: str | None = None
+        """Id of the response in progress."""
+        self.made: dict[str, None] = {}
+        """Ids of calls of the client's tools, whose results may come after an interruption."""
         self.calls: set[str] = set()
         """Ids of calls of the client's tools that wait for their results."""
-        self.failed = False
-        """Whether the last response failed before anything was said: the client does not hear of it."""
 
     def __contains__(self, item: str) -> bool:
         """Whether an item is one of the engine's."""
@@ -61,14 +67,15 @@ class RelayedEvents:
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self._created, self.failed = frame, False
+            self._created, self.response = frame, text(member(events.read(frame), "response"), "id")
             return
         event = events.read(frame)
+        if kind == "response.done":
+            self.response = None
         self._note(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            self.failed = True
-            return
+            return  # it failed before anything was said: the client does not hear of it
         if created is not None:
             await self._client.send(created)
         await self._client.send(self._placed(event) if "previous_item_id" in event else frame)
@@ -76,11 +83,11 @@ class RelayedEvents:
     def _note(self, kind: str, event: Event) -> None:
         item = member(event, "item")
         if kind == "conversation.item.added":
-            self._own[text(item, "id")] = None
-            if len(self._own) > MOST_OWN:
-                del self._own[next(iter(self._own))]
+            _keep(self._own, text(item, "id"))
         elif kind == "response.output_item.done" and item.get("type") == "function_call":
             self.calls.add(text(item, "call_id"))
+            if len(text(item, "call_id")) <= MOST_ID:
+                _keep(self.made, text(item, "call_id"))
 
     def _placed(self, event: Event) -> bytes:
         """The event behind an item that the client knows."""
@@ -104,6 +111,10 @@ class TurnAnswerer:
         self._over: Over | None = None
         self._said_before: set[str] = set()
         self._cancelled = False
+        self._turn = 0
+        """Number of the turn: another one once it is interrupted, too."""
+        self._asked = ""
+        """Id of the event that asked for the first response of the turn."""
         self._configured: Event = {}
         self._open = asyncio.Event()
         self._pumping = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
@@ -113,22 +124,35 @@ class TurnAnswerer:
         """Whether a turn is being answered here."""
         return not self._idle.is_set()
 
-    async def answer(self, tier: str | None, configured: Event, over: Over) -> None:
-        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session. `over`
-        is told of the end. Raises UnknownTier.
+    async def answer(self, tier: str | None, configured: Event, asked: Event, over: Over) -> None:
+        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session, `asked`:
+        what it wishes of this response. `over` is told of the end. Raises UnknownTier.
         """
-        await self._open.wait()
-        await self._session.from_provider(_DROPPED)
+        self._tier.name(tier)
         self._idle.clear()
         self._over, self._cancelled = over, False
+        self._turn += 1
+        turn = self._turn
         self._said_before = {each.id for each in self.engine.state.conversation.items()}
+        await self._open.wait()
+        if turn != self._turn or self._pumping.done():
+            return
+        await self._session.from_provider(_DROPPED)
         self.engine.state.turn_ended()
-        self._tier.name(tier)
         if configured != self._configured:
             self._configured = configured
-            await self._pass({"type": "session.update", "session": {"type": "realtime", **configured}})
-        await self._session.show()
-        await self._pass({"type": "response.create"})
+            update = {"type": "session.update", "event_id": events.own_id()}
+            await self._pass({**update, "session": {"type": "realtime", **configured}})
+        if turn == self._turn:
+            await self._session.show()
+        if turn == self._turn:  # a response behind an interruption would be one that nobody stops
+            self._asked = events.own_id()
+            await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
+
+    def remember(self, role: str, said: str) -> str:
+        """Have the engine know what was said elsewhere; id of its item."""
+        self.engine.remember(role, said)
+        return self.engine.state.conversation.last or ""
 
     async def take(self, event: Event) -> None:
         """Take an event of the client's that is about this turn."""
@@ -139,6 +163,7 @@ class TurnAnswerer:
     async def interrupt(self, reason: str) -> None:
         """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""
         self._cancelled = True
+        self._turn += 1
         await self._session.from_provider(_SPEAKS)
         if not await self.engine.interrupt(reason):
             await self._finish(CANCELLED)
@@ -148,10 +173,10 @@ class TurnAnswerer:
         """End all of it."""
         self._over = None
         self._idle.set()
-        await self.engine.close(Closing(1000))
         self._pumping.cancel()
         await asyncio.gather(self._pumping, return_exceptions=True)
-        await self._session.aclose()
+        await self._session.aclose()  # before the engine, which a result would have begin another response
+        await self.engine.close(Closing(1000))
 
     async def _pass(self, event: Event) -> None:
         frame = await self._session.from_client(_encode(event))
@@ -166,7 +191,10 @@ class TurnAnswerer:
                     await self.relay.send_audio(frame)
                     continue
                 passed = await self._session.from_provider(frame)
-                if passed is not None:
+                refused = _refused_own(frame)
+                if refused:
+                    await self._refused(refused)
+                elif passed is not None:
                     await self.relay.send(passed)
                 self._open.set()
                 if events.kind_of(frame) == "response.done":
@@ -174,6 +202,16 @@ class TurnAnswerer:
             except Exception:
                 log.exception("A turn of a speech session was not answered by its cascaded engine")
                 await self._finish(ERROR)
+        log.info("The cascaded engine of a speech session closed: %s", frame.reason)
+        self._session.end.ask(PROVIDER_CLOSED, frame.passed_on())
+        self._open.set()
+        await self._finish(ERROR)
+
+    async def _refused(self, event_id: str) -> None:
+        """Take the refusal of an event that was made here: without a response, the turn is over."""
+        log.info("A cascaded engine refused what a client of a speech session wishes")
+        if event_id == self._asked:
+            await self._finish(ERROR)
 
     async def _responded(self, response: Event) -> None:
         """Look whether a response was the last of its turn."""
@@ -194,7 +232,10 @@ class TurnAnswerer:
         said = [
             (each.id, spoken_text(each.shown))
             for each in self.engine.state.conversation.items()
-            if each.id not in self._said_before and not each.filler and each.shown.get("role") == "assistant"
+            if each.id in self.relay
+            and each.id not in self._said_before
+            and not each.filler
+            and each.shown.get("role") == "assistant"
         ]
         try:
             await over(outcome, [(item, words) for item, words in said if words])
@@ -204,6 +245,26 @@ class TurnAnswerer:
 
 def configured_part(session: dict[str, Any]) -> Event:
     """Members of a client's session that hold for answers of the engine, too."""
-    return {
-        name: session[name] for name in ("instructions", "tools", "tool_choice", "output_modalities") if name in session
-    }
+    return _functions_only({name: session[name] for name in _CONFIGURED if name in session})
+
+
+def _functions_only(place: Event) -> Event:
+    """Members that a client sets, with those of its tools alone that an engine can call."""
+    if "tools" not in place:
+        return place
+    return {**place, "tools": [tool for tool in members(place, "tools") if tool.get("type") == "function"]}
+
+
+def _keep(kept: dict[str, None], ident: str) -> None:
+    """Remember an id, in the place of the oldest one."""
+    kept[ident] = None
+    if len(kept) > MOST_OWN:
+        del kept[next(iter(kept))]
+
+
+def _refused_own(frame: bytes) -> str:
+    """Id of an event of the gateway's that the engine refuses; empty: the frame is another one."""
+    if events.kind_of(frame) != "error":
+        return ""
+    named = text(member(events.read(frame), "error"), "event_id")
+    return named if named.startswith(events.OWN) else ""

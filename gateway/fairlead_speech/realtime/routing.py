@@ -8,7 +8,7 @@ one answer.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,23 +16,23 @@ import msgspec
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
-from fairlead_speech.cascaded.answering import TurnAnswerer, configured_part
+from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.metrics import ERROR, SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.routed_config import TRANSCRIPTION, RoutedConfig, change
+from fairlead_speech.realtime.routed_items import RoutedItems
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
 HEARING_SECONDS: Final = 3.0
 """Time for a transcript; then the provider answers."""
-MOST_TOLD: Final = 256
-"""Items of the engine that the provider may be told of anew."""
 _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
-_SAID: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 _encode: Final = msgspec.json.encode
+log = logging.getLogger(__name__)
 
 
 class RoutedSession:
@@ -59,22 +59,24 @@ class RoutedSession:
         self._is_slow = is_slow
         self._metrics = metrics
         self._provider = provider
-        self._transcription: Event = {"model": transcription}
-        self._audio: Event = {}
-        """`audio.input` as the client wants it."""
-        self._configured: Event = {}
+        self._config = RoutedConfig(transcription)
+        self._needed: dict[str, str] = {}
+        """Ids of updates that routing needs, with the members that they set."""
         self._fresh = False
         """Whether the user has said something that nobody was asked to answer."""
+        self._known = False
+        """Whether the engine has the words that the user said last."""
         self._stopped = False
         """Whether the turn that is committed next was found by the provider."""
         self._unheard: str | None = None
         """Item of the last turn of speech, while its transcript is not there."""
         self._owed: bytes | None = None
         """Request of the client's that waits for the transcript; empty: the provider would have answered by itself."""
+        self._routed: bytes = b""
+        """Request of the client's that the engine answers; empty: there is none."""
         self._late: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: OrderedDict[str, str] = OrderedDict()
-        """Items of the engine, with those by which the provider knows what was said."""
+        self._items = RoutedItems(session, answerer)
 
     @property
     def responding(self) -> bool:
@@ -108,23 +110,36 @@ class RoutedSession:
         kind = events.kind_of(frame)
         event = events.read(frame) if kind else {}
         if kind == "session.update":
-            return await self._session.from_client(_encode(self._outgoing(event)))
+            passed = await self._session.from_client(_encode(self._config.outgoing(event)))
+            if passed is not None:
+                self._config.sent(text(events.read(passed), "event_id"), member(event, "session"))
+            return passed
         if kind == "response.create":
             return await self._client_asks(frame, event)
-        if kind == "response.cancel" and self._answerer.active:
+        if kind == "response.cancel" and self._cancels_engine(event):
             await self._answerer.interrupt("client_cancelled")
             return None
         if self._is_of_engine(kind, event):
             await self._answerer.take(event)
             if kind == "conversation.item.truncate":
-                await self._tell_anew(text(event, "item_id"))
+                await self._items.cut(text(event, "item_id"))
+            elif kind == "conversation.item.delete":
+                await self._items.deleted(text(event, "item_id"))
             return None
-        passed = await self._session.from_client(frame)
         if kind == "conversation.item.create":
-            item = member(event, "item")
-            self._fresh = self._fresh or item.get("role") == "user"
-            if item.get("type") == "message" and spoken_text(item):
-                self._answerer.engine.remember(text(item, "role"), spoken_text(item))
+            return await self._client_says(event)
+        if kind == "conversation.item.delete":
+            await self._items.deleted(text(event, "item_id"))
+        return await self._session.from_client(frame)
+
+    async def _client_says(self, event: Event) -> bytes | None:
+        event = self._items.placed(event)
+        passed = await self._session.from_client(_encode(event))
+        item = member(event, "item")
+        if item.get("role") == "user":
+            self._fresh, self._known = True, bool(spoken_text(item))
+        if item.get("type") == "message" and spoken_text(item):
+            self._items.known(text(item, "id"), text(item, "role"), spoken_text(item))
         return passed
 
     async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
@@ -134,14 +149,15 @@ class RoutedSession:
         if answerer.active:
             await answerer.take(event)  # it goes on behind results of the client's tools, or refuses
             return None
-        if self._unheard is not None and self._owed is None:
-            self._owed = frame
-            self._wait()
+        if self._unheard is not None and self._config.routes:
+            if self._owed is None:
+                self._wait()
+            self._owed = frame  # it comes before what the provider would do by itself: the turn has one answer
             await self._session.hold(elsewhere=True)
             return None
         fresh, self._fresh = self._fresh, False
-        if fresh and not self._session.responding and self._is_slow(self._session.tier):
-            await self._route()
+        if fresh and not self._session.responding and self._for_engine(asked):
+            await self._route(frame)
             return None
         return await self._session.from_client(frame)
 
@@ -149,28 +165,14 @@ class RoutedSession:
         """Whether an event of the client's is about an item of the engine, or a call that it made."""
         relay = self._answerer.relay
         if kind == "conversation.item.create":
-            return text(member(event, "item"), "call_id") in relay.calls
+            call = text(member(event, "item"), "call_id")
+            return call in relay.made or call in relay.calls
         return kind in _OF_ITEM and text(event, "item_id") in relay
 
-    def _outgoing(self, event: Event) -> Event:
-        """A client's update in which the provider answers no speech by itself, and makes transcripts."""
-        session = member(event, "session")
-        self._configured = {**self._configured, **configured_part(session)}
-        given = member(member(session, "audio"), "input")
-        if not given:
-            return event
-        self._audio = {**self._audio, **given}
-        audio = {**member(session, "audio"), "input": {**given, **self._own(given)}}
-        return {**event, "session": {**session, "audio": audio}}
-
-    def _own(self, given: Event) -> Event:
-        """Members of `audio.input` in place of those that are given."""
-        found: Event = {}
-        if isinstance(given.get("turn_detection"), dict):
-            found["turn_detection"] = {**given["turn_detection"], "create_response": False}
-        if "transcription" in given:
-            found["transcription"] = given["transcription"] or self._transcription
-        return found
+    def _cancels_engine(self, event: Event) -> bool:
+        """Whether a `response.cancel` is of what the engine says: by its id, or by none."""
+        wanted = text(event, "response_id")
+        return self._answerer.active and (not wanted or wanted == self._answerer.relay.response)
 
     # Frames of the provider
 
@@ -186,56 +188,60 @@ class RoutedSession:
             await self._committed(event)
         passed = await self._session.from_provider(frame)
         if kind == "input_audio_buffer.speech_started":
-            await self._speech_began()
-        elif kind in _SAID:
-            self._answerer.engine.remember("assistant", text(event, _SAID[kind]))
+            if self._answerer.active and self._config.interrupts:
+                await self._answerer.interrupt("turn_detected")
+        elif kind == "input_audio_buffer.committed" and not self._config.routes:
+            await self._decide()
+        elif kind == "error":
+            await self._refused(member(event, "error"))
+        elif kind.startswith("response."):
+            self._items.responding(kind, event)
         elif kind == "conversation.item.added" and passed is not None:
             self._answerer.relay.last_item = text(member(event, "item"), "id") or None
         elif kind == "session.updated" and passed is not None:
-            return _encode(self._as_wished(events.read(passed)))
+            self._config.accepted()
+            return _encode(self._config.shown(events.read(passed)))
         elif kind.startswith(_TRANSCRIPT):
             await self._heard(kind, event)
-            return passed if self._audio.get("transcription") else None
+            return passed if self._config.heard.get(TRANSCRIPTION) else None
         return passed
 
     async def _begin(self, frame: bytes, event: Event) -> bytes | None:
-        self._audio = {**member(member(member(event, "session"), "audio"), "input"), **self._audio}
+        needed = self._config.began(member(event, "session"))
         passed = await self._session.from_provider(frame)
-        own = self._own({"transcription": None, **self._audio})
-        await self._session.change({"audio": {"input": own}})
+        for name, wanted in needed:
+            self._needed[await self._session.change(wanted)] = name
         return passed
 
-    def _as_wished(self, event: Event) -> Event:
-        """The configuration as the client wants it."""
-        session = member(event, "session")
-        audio = member(session, "audio")
-        shown = {**member(audio, "input")}
-        for name in ("transcription", "turn_detection"):
-            if name in self._audio:
-                shown[name] = self._audio[name]
-        return {**event, "session": {**session, "audio": {**audio, "input": shown}}}
+    async def _refused(self, error: Event) -> None:
+        """Take a refusal. Where it is of what routing needs, the provider answers all turns, as if there were none."""
+        self._config.refused(text(error, "event_id"))
+        name = self._needed.pop(text(error, "event_id"), "")
+        if not name or not self._config.routes:
+            return
+        log.warning("No turn of this session goes to an engine: the provider refused %s: %.200s", name,
+                    text(error, "message"))  # fmt: skip
+        self._config.routes = False
+        for other in self._needed.values():
+            await self._session.change(change(self._config.heard, other))
+        await self._decide()
 
     async def _committed(self, event: Event) -> None:
-        detection = self._audio.get("turn_detection")
         found, self._stopped = self._stopped, False
-        self._unheard, self._fresh = text(event, "item_id"), True
-        if found and isinstance(detection, dict) and detection.get("create_response", True) is not False:
+        self._unheard, self._fresh, self._known = text(event, "item_id"), True, False
+        if found and self._config.answers_speech and not self._session.answers_speech:
             self._owed = b""
             self._wait()
             await self._session.hold(elsewhere=True)
 
-    async def _speech_began(self) -> None:
-        detection = self._audio.get("turn_detection")
-        interrupts = not isinstance(detection, dict) or detection.get("interrupt_response", True) is not False
-        if self._answerer.active and interrupts:
-            await self._answerer.interrupt("turn_detected")
-
     async def _heard(self, kind: str, event: Event) -> None:
         """Take a transcript: the turn's tier says who answers."""
         ended = kind.endswith(("completed", "failed"))
+        last = text(event, "item_id") == self._unheard
         if kind.endswith("completed") and text(event, "transcript").strip():
-            self._answerer.engine.remember("user", text(event, "transcript"))
-        if ended and text(event, "item_id") == self._unheard:
+            self._items.known(text(event, "item_id"), "user", text(event, "transcript"))
+            self._known = self._known or last
+        if ended and last:
             await self._session.all_heard()
             await self._decide()
 
@@ -267,44 +273,42 @@ class RoutedSession:
             await self._answerer.interrupt("turn_detected")
         if self._session.speaking:  # it is answered with what the user is saying
             await self._session.hold(elsewhere=False)
-        elif self._is_slow(self._session.tier):
-            await self._route()
-        elif owed:
-            await self._session.hold(elsewhere=False)
-            await self._pass_on(owed)
+        elif self._for_engine(member(events.read(owed), "response")):
+            await self._route(owed)
         else:
-            await self._session.ask()
+            await self._have_provider_answer(owed)
 
-    async def _pass_on(self, frame: bytes) -> None:
+    def _for_engine(self, asked: Event) -> bool:
+        """Whether the engine answers what the user said last, asked so. A request with its own `input` is about other
+        things, and words that nobody has heard are the provider's alone, which has their sound.
+        """
+        wanted = self._config.routes and self._known and "input" not in asked
+        return wanted and self._is_slow(self._session.tier)
+
+    async def _have_provider_answer(self, frame: bytes) -> None:
+        """Have the provider answer the turn, as the client asks for it; empty: by itself."""
+        if not frame:
+            await self._session.ask()
+            return
+        await self._session.hold(elsewhere=False)
         passed = await self._session.from_client(frame)
         if passed is not None:
             await self._provider.send(passed)
 
-    async def _route(self) -> None:
-        """Have the engine answer the turn."""
+    async def _route(self, frame: bytes) -> None:
+        """Have the engine answer the turn, as the client asks for it; empty: by itself."""
+        self._routed, asked = frame, member(events.read(frame), "response")
         await self._session.hold(elsewhere=True)
         try:
-            await self._answerer.answer(self._session.tier, self._configured, self._over)
+            await self._answerer.answer(self._session.tier, self._config.for_engine, asked, self._over)
         except UnknownTier:
-            await self._session.ask()
+            await self._have_provider_answer(frame)
 
     async def _over(self, outcome: str, said: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
         self._metrics.routed[outcome] += 1
-        for item, words in said:
-            self._told[item] = await self._session.remember(words)
-        while len(self._told) > MOST_TOLD:
-            self._told.popitem(last=False)
-        if outcome == ERROR and self._answerer.relay.failed:
-            await self._session.ask()
+        await self._items.tell(said)
+        if outcome == ERROR and not said:  # a filler is no answer
+            await self._have_provider_answer(self._routed)
         else:
             await self._session.hold(elsewhere=False)
-
-    async def _tell_anew(self, item: str) -> None:
-        """Have the provider know of no more than was heard."""
-        told, found = self._told.pop(item, None), self._answerer.engine.state.conversation.get(item)
-        if told is None or found is None:
-            return
-        await self._session.forget(told)
-        if words := spoken_text(found.shown):
-            self._told[item] = await self._session.remember(words)

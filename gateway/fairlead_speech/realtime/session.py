@@ -127,6 +127,11 @@ class RealtimeSession:
         """Whether the user speaks."""
         return self._turns.speaking
 
+    @property
+    def answers_speech(self) -> bool:
+        """Whether the provider answers speech by itself."""
+        return self._turns.answers_speech
+
     async def all_heard(self) -> None:
         """Wait until the tier is chosen by all that was heard."""
         await self._shown.all_heard()
@@ -145,9 +150,11 @@ class RealtimeSession:
         self._turns.want()
         await self.hold(elsewhere=False)
 
-    async def change(self, session: Event) -> None:
-        """Change the provider's session; the client does not hear of it."""
-        await self._provider.send(_encode(self._tools.own_change(session)))
+    async def change(self, session: Event) -> str:
+        """Change the provider's session; the client does not hear of it. The id of the event."""
+        event = self._tools.own_change(session)
+        await self._provider.send(_encode(event))
+        return text(event, "event_id")
 
     async def remember(self, text: str) -> str:
         """Have the provider know what was said in its place, as an item that the client does not see; its id."""
@@ -299,7 +306,7 @@ class RealtimeSession:
             return event
         own, unnamed = update
         if own:
-            log.warning("The provider refused the tools of a speech session: %s", code[:64])
+            log.warning("The provider refused what the gateway sets in a speech session: %s", code[:64])
             return None
         return {**event, "error": {**error, "event_id": None}} if unnamed else event
 

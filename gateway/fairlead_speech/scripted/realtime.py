@@ -37,9 +37,10 @@ class RefusedEvent(Exception):
 class ScriptedRealtime:
     """The server. Its sessions share one script."""
 
-    def __init__(self, script: SpeechScript, key: str = "") -> None:
-        """With a `key`, sessions without it are refused."""
+    def __init__(self, script: SpeechScript, key: str = "", refuses: frozenset[str] = frozenset()) -> None:
+        """With a `key`, sessions without it are refused. `refuses`: members of `audio.input` that cannot be set."""
         self.script = script
+        self._refuses = refuses
         self._key = key
         self.sessions: list[RealtimeScriptSession] = []
         self.port = 0
@@ -69,7 +70,7 @@ class ScriptedRealtime:
             return web.json_response({"error": {"message": "not found"}}, status=404)
         socket = web.WebSocketResponse(compress=False, max_msg_size=16 << 20)
         await socket.prepare(request)
-        session = RealtimeScriptSession(socket, request, self.script)
+        session = RealtimeScriptSession(socket, request, self.script, self._refuses)
         self.sessions.append(session)
         await session.run()
         return socket
@@ -78,8 +79,11 @@ class ScriptedRealtime:
 class RealtimeScriptSession(ScriptedConnection):
     """One session, with all that it was sent."""
 
-    def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript) -> None:
+    def __init__(
+        self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript, refuses: frozenset[str]
+    ) -> None:
         super().__init__(socket, request)
+        self._refuses = refuses
         self.script = script
         self.config: dict[str, Any] = {
             "type": "realtime", "object": "realtime.session", "id": "sess_1", "model": self.query.get("model", ""),
@@ -177,6 +181,8 @@ class RealtimeScriptSession(ScriptedConnection):
                 where = f"session.tools[{place}].{unknown[0]}"
                 raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
         audio = session.pop("audio", {})
+        for name in self._refuses & audio.get("input", {}).keys():
+            raise RefusedEvent("invalid_value", f"{name} cannot be set here.", f"session.audio.input.{name}")
         for side in ("input", "output"):
             self.config["audio"][side].update(audio.get(side, {}))
         self.config.update(session)

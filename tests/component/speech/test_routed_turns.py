@@ -5,46 +5,24 @@ from __future__ import annotations
 import asyncio
 import base64
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cascadeworld import RoutedWorld, routed_world
-from fairlead_api.documents.rules import Tier, TierSelection
+from cascadeworld import routed_world
 from fairlead_models.providers import InvalidProvider, read_providers
+from fairlead_speech.realtime.events import kind_of
 from fairlead_speech.scripted.cascade import LLM, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
-from speechworld import SILENCE, SPEECH, RealtimeClient, own_tool
-
-TIERS = (
-    Tier(name="fast", max_latency_ms=500, default=True),
-    Tier(
-        name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",), commands=("think carefully",))
-    ),
-)
-LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type": "object"}}
-CALL = SpokenCall("demo__lookup", {}, "call_1")
-DEEP: dict[str, Any] = {"tiers": TIERS, "slow": [LOOKUP]}
+from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
+from routedturns import CALL, DEEP, ask, said, told
+from speechworld import MODEL, SILENCE, SPEECH, own_tool
+from waiting import eventually
 
 
 async def look(_: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "long ago"}]}
-
-
-def said(client: RealtimeClient) -> list[str]:
-    return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
-
-
-async def ask(client: RealtimeClient, text: str) -> None:
-    content = [{"type": "input_text", "text": text}]
-    await client.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
-    await client.send("response.create")
-
-
-def told(world: RoutedWorld) -> list[str]:
-    """What the speech model was told that was said in its place."""
-    items = [each["item"] for each in world.session.of_type("conversation.item.create")]
-    return [item["content"][0]["text"] for item in items if item.get("role") == "assistant"]
 
 
 async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(tmp_path: Path) -> None:
@@ -159,6 +137,146 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         (done,) = await client.until("response.done")
         assert (done["response"]["status"], said(client)) == ("completed", ["I do not know."])
         assert world.metrics.routed == {"error": 1}
+
+
+async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> None:
+    spoken, heard = [SpokenReply("I do not know.")], ["the legend"]
+    async with (
+        routed_world(tmp_path, spoken=spoken, heard=heard, engine={"filler": {}}, **DEEP) as world,
+        world.client() as client,
+    ):
+        world.backends.faults[LLM].append(ScriptedFault(status=500))
+        await client.speak()
+        while "I do not know." not in said(client):
+            await client.until("response.output_audio_transcript.done", len(said(client)) + 1)
+        await client.until("response.done", 2)
+        assert [each["response"]["status"] for each in client.of_type("response.done")] == ["failed", "completed"]
+        assert told(world) == []
+
+
+async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    showing, go_on = asyncio.Event(), asyncio.Event()
+    spoken = [SpokenReply("Hello.")]
+    async with routed_world(tmp_path, spoken=spoken, heard=["the legend"], **DEEP) as world, world.client() as client:
+        session, engine = world.answerer._session, world.answerer.engine
+        show, send, sent = session.show, engine.send, list[str]()
+
+        async def noted(frame: bytes) -> None:
+            sent.append(kind_of(frame))
+            await send(frame)
+
+        monkeypatch.setattr(engine, "send", noted)
+
+        async def shown_late() -> None:
+            showing.set()
+            await go_on.wait()
+            await show()
+
+        monkeypatch.setattr(session, "show", shown_late)
+        await client.speak()
+        await showing.wait()
+        await client.send("response.cancel")
+        await eventually(lambda: not world.answerer.active)
+        go_on.set()
+        await client.send("response.create")
+        await client.until("response.done")
+        assert (said(client), "response.create" in sent) == (["Hello."], False)
+        assert world.metrics.routed == {"cancelled": 1}
+
+
+async def test_a_tier_that_is_gone_leaves_the_turn_to_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken, heard = [SpokenReply("Hello.")], ["the legend", "the legend"]
+    async with (
+        routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=heard, **DEEP) as world,
+        world.client() as client,
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.answerer._tier, "_get_catalog", lambda: SimpleNamespace(tiers=()))
+            await client.speak()
+            await client.until("response.done")
+        assert not world.answerer.active
+        await client.speak()
+        await client.until("response.done", 2)
+        assert said(client) == ["Hello.", "Long ago."]
+
+
+async def test_an_engine_that_is_closed_ends_the_session(tmp_path: Path) -> None:
+    held = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with routed_world(tmp_path, held, heard=["the legend"], **DEEP) as world, world.client() as client:
+        await client.speak()
+        await client.until("response.output_audio.delta")
+        answerer = world.answerer
+        await answerer.engine.close(Closing(TRY_AGAIN_LATER, "the client did not read"))
+        assert await client.end() == (TRY_AGAIN_LATER, "the client did not read")
+        assert not answerer.active, "nobody waits for it"
+
+
+async def test_a_session_that_ends_starts_no_response_of_its_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, asked = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> dict[str, Any]:
+        running.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody answers it")
+
+    async with (
+        routed_world(tmp_path, SpokenReply("", (CALL,)), heard=["the legend"], answer=wait, **DEEP) as world,
+        world.client() as client,
+    ):
+        await client.speak()
+        await running.wait()
+        session, engine = world.answerer._session, world.answerer.engine
+        left, close = [], engine.close
+
+        async def closing(how: Closing) -> None:
+            left.append([*session._calls.running])
+            await close(how)
+            asked.set()
+
+        monkeypatch.setattr(engine, "close", closing)
+        await client.socket.close()
+        await asked.wait()
+        assert left == [[]], "a result would have had the engine go on, unheard"
+
+
+@pytest.mark.parametrize("heard", ["", " "])
+async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, heard: str) -> None:
+    spoken = [SpokenReply("What did you say?")]
+    async with (
+        routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["tell me", heard], **DEEP) as world,
+        world.client(f"model={MODEL}&x-fairlead-tier=deep") as client,
+    ):
+        await client.speak()
+        await client.until("response.done")
+        await client.speak()
+        await client.until("response.done", 2)
+        assert said(client) == ["Long ago.", "What did you say?"], "the engine would answer the question before"
+
+
+async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
+    async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
+        asked = {"instructions": "Be short.", "tool_choice": "none", "output_modalities": ["text"]}
+        await ask(client, "tell me the legend", **asked, metadata={"turn": "1"})
+        (done,) = await client.until("response.done")
+        assert done["response"]["metadata"] == {"turn": "1"}
+        assert [each["text"] for each in client.of_type("response.output_text.done")] == ["Long ago."]
+        (request,) = world.backends.asked
+        assert (request["messages"][0]["content"], request["tool_choice"]) == ("Be short.", "none")
+
+
+async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
+    async with routed_world(tmp_path, spoken=[SpokenReply("Hello.")], **DEEP) as world, world.client() as client:
+        metadata = {f"member{number}": "" for number in range(17)}
+        await ask(client, "tell me the legend", metadata=metadata)
+        (done,) = await client.until("response.done")
+        assert (said(client), done["response"]["metadata"]) == (["Hello."], metadata)
+        assert client.of_type("error") == []
 
 
 def test_an_engine_that_is_none_is_refused() -> None:

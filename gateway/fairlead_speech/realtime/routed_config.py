@@ -1,0 +1,121 @@
+"""Configuration of a session that is routed: as its client wants it, and as its provider gets it. Pure module.
+
+The provider is to answer no speech by itself, and to make transcripts. Updates of the client hold from their sending
+on, for a response may follow at once, until the provider refuses them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from fairlead_speech.cascaded.answering import configured_part
+from fairlead_speech.realtime.events import Event, member
+
+MOST_PENDING: Final = 16
+"""Updates without an answer that are kept apart."""
+DETECTION: Final = "turn_detection"
+TRANSCRIPTION: Final = "transcription"
+_INPUT: Final = "input"
+
+
+class RoutedConfig:
+    """Configuration of one session."""
+
+    def __init__(self, transcription: str) -> None:
+        """`transcription`: the provider's model for transcripts, where the client asks for none."""
+        self._transcription: Event = {"model": transcription}
+        self._accepted: Event = {}
+        """Members that hold for the engine, and `input`: `audio.input` as the client wants it."""
+        self._pending: deque[tuple[str, Event]] = deque()
+        """Ids of the client's updates without an answer, with what they change."""
+        self.routes = True
+        """Whether the provider does what routing needs."""
+
+    @property
+    def heard(self) -> Event:
+        """`audio.input` as the client wants it."""
+        return member(self._now, _INPUT)
+
+    @property
+    def for_engine(self) -> Event:
+        """Instructions, tools and modalities of the client."""
+        return {name: value for name, value in self._now.items() if name != _INPUT}
+
+    @property
+    def answers_speech(self) -> bool:
+        """Whether the client wants speech to be answered by itself."""
+        detection = self.heard.get(DETECTION)
+        return isinstance(detection, dict) and detection.get("create_response", True) is not False
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether speech ends an answer."""
+        return member(self.heard, DETECTION).get("interrupt_response", True) is not False
+
+    def began(self, session: Event) -> list[tuple[str, Event]]:
+        """Take the configuration that the session begins with. Changes that routing needs, each with its member: they
+        are sent one by one, for an update is refused as a whole.
+        """
+        self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
+        own = self._own({TRANSCRIPTION: None, **self.heard})
+        return [(name, change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
+
+    def sent(self, event_id: str, session: Event) -> None:
+        """An update of the client's went to the provider."""
+        self._pending.append((event_id, {**configured_part(session), _INPUT: member(member(session, "audio"), _INPUT)}))
+        if len(self._pending) > MOST_PENDING:
+            self.accepted()
+
+    def accepted(self) -> None:
+        """The provider took the oldest update."""
+        if self._pending:
+            self._accepted = _merged(self._accepted, self._pending.popleft()[1])
+
+    def refused(self, event_id: str) -> None:
+        """The provider refused an event; no-op where that was no update of the client's."""
+        for each in self._pending:
+            if each[0] == event_id:
+                self._pending.remove(each)
+                return
+
+    def outgoing(self, event: Event) -> Event:
+        """A client's update as the provider gets it."""
+        session = member(event, "session")
+        audio = member(session, "audio")
+        given = member(audio, _INPUT)
+        if not given or not self.routes:
+            return event
+        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._own(given)}}}}
+
+    def shown(self, event: Event) -> Event:
+        """A `session.updated` as the client gets it."""
+        session = member(event, "session")
+        audio, heard = member(session, "audio"), self.heard
+        wished = {name: heard[name] for name in (DETECTION, TRANSCRIPTION) if name in heard}
+        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **wished}}}}
+
+    @property
+    def _now(self) -> Event:
+        found = self._accepted
+        for _, part in self._pending:
+            found = _merged(found, part)
+        return found
+
+    def _own(self, given: Event) -> Event:
+        """Members of `audio.input` in place of those that are given."""
+        found: Event = {}
+        if isinstance(given.get(DETECTION), dict):
+            found[DETECTION] = {**given[DETECTION], "create_response": False}
+        if TRANSCRIPTION in given:
+            found[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
+        return found
+
+
+def change(heard: Event, name: str) -> Event:
+    """A change of one member of `audio.input`."""
+    return {"audio": {_INPUT: {name: heard.get(name)}}}
+
+
+def _merged(before: Event, part: Event) -> Event:
+    return {**before, **part, _INPUT: {**member(before, _INPUT), **member(part, _INPUT)}}
