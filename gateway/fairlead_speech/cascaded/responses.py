@@ -87,8 +87,11 @@ class Responses:
 
     async def _begin(self, asked: Event | None) -> None:
         state = self._state
-        await self._hearing.done()
-        await state.queue.handled()  # by what was heard, the bridge may have chosen other tools
+        while True:
+            await self._hearing.done()
+            await state.queue.handled()  # by what was heard, the bridge may have chosen other tools
+            if not self._hearing.busy:
+                break  # else another turn has ended meanwhile, which belongs to this answer
         self._asking = None
         response = SpokenResponse(state, (asked or {}).get("metadata"), beside=False)
         failure = self._hearing.failure
