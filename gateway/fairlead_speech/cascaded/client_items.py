@@ -16,8 +16,8 @@ _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "
 
 
 def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
-    """Parts of a message without their audio; and the audio that is to be heard, joined. `room`: bytes of audio that may
-    come. Raises BadEvent.
+    """Parts of a message without their audio; and the audio that is to be heard, joined. `room`: bytes of audio that
+    may come. Raises BadEvent.
     """
     given = members(item, "content")
     if len(given) > MOST_PARTS:

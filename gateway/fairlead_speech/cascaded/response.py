@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,8 +17,13 @@ from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem
 from fairlead_speech.cascaded.fillers import FillerAudio
 from fairlead_speech.cascaded.sentences import SentenceCutter
 from fairlead_speech.cascaded.spoken_item import SpokenItem
+from fairlead_speech.cascaded.spoken_usage import response_usage
 from fairlead_speech.realtime.events import Event
 
+MOST_SECONDS: Final = 900.0
+"""For one response as a whole, as servers that answer drop by drop are never idle. Nobody listens for so long: a long
+answer is said in five minutes.
+"""
 log = logging.getLogger(__name__)
 
 
@@ -80,7 +85,10 @@ class SpokenResponse:
         self.id = host.ident("resp")
         self._metadata = metadata
         self._items = 0
+        self._answering = False
         self._answer = SpokenAnswer()
+        self._taken: Mapping[str, Any] | None = None
+        """Request that the model has; None: none, or it was refused."""
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -128,12 +136,18 @@ class SpokenResponse:
     async def _run(self) -> None:
         speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")
         try:
-            await self._think(speaking)
-            self._pieces.put_nowait(None)
-            await speaking
+            async with asyncio.timeout(MOST_SECONDS):
+                await self._think(speaking)
+                self._pieces.put_nowait(None)
+                await speaking
+        except TimeoutError:
+            message = f"the answer was not over within {MOST_SECONDS / 60:.0f} minutes"
+            self._end("failed", failure("response_timeout", message))
         except BackendFailed as error:
             self._end("failed", failure(error.code, str(error)))
         except LlmError as error:
+            if not self._answering:
+                self._taken = None
             self._end("failed", failure(error.code, f"the model: {error}"))
         except TooLargeItem as error:
             self._end("failed", failure("too_large", str(error)))
@@ -153,8 +167,10 @@ class SpokenResponse:
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
             self._fill()
+        self._taken = plan.body
         async with contextlib.aclosing(self._host.model.stream(plan.wanted, plan.body)) as stream:
             async for piece in stream:
+                self._answering = True
                 text = self._answer.feed(piece)
                 if text and message is None:
                     message = self._opened(filler=False)
@@ -248,23 +264,8 @@ class SpokenResponse:
         for item in self._spoken:
             item.close("incomplete")  # unless it is closed
         self._over(self)
-        self.emit("response.done", response={**self._shown(status, details), "usage": self._usage()})
-
-    def _usage(self) -> Event:
-        """Tokens of the model, as sessions of speech state them."""
-        said = self._answer.usage
-
-        def figure(place: object, name: str) -> int:
-            found = place.get(name) if isinstance(place, dict) else None
-            return found if isinstance(found, int) and not isinstance(found, bool) else 0
-
-        read, written = figure(said, "prompt_tokens"), figure(said, "completion_tokens")
-        cached = figure(said.get("prompt_tokens_details"), "cached_tokens")
-        return {
-            "total_tokens": read + written, "input_tokens": read, "output_tokens": written,
-            "input_token_details": {"cached_tokens": cached, "text_tokens": read, "audio_tokens": 0},
-            "output_token_details": {"text_tokens": written, "audio_tokens": 0},
-        }  # fmt: skip
+        usage = response_usage(self._answer.usage, self._taken, self._answer.written)
+        self.emit("response.done", response={**self._shown(status, details), "usage": usage})
 
     def _shown(self, status: str, details: Event | None) -> Event:
         outputs = [self.output[place] for place in sorted(self.output)]

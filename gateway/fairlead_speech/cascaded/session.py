@@ -14,7 +14,7 @@ from typing import Final
 
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.client_items import message_parts
-from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
@@ -24,7 +24,7 @@ from fairlead_speech.cascaded.responses import Responses
 from fairlead_speech.cascaded.state import SessionState
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, text
-from fairlead_speech.sockets import Closing
+from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _PIECE: Final = 50
 """Windows of audio that are looked at before others have their turn: one second."""
@@ -45,6 +45,7 @@ class CascadedSession:
         self._numbers = itertools.count(1)
         self._lock = asyncio.Lock()
         self._closed = False
+        self._expiry: asyncio.TimerHandle | None = None
         self.state = SessionState(engine, model, self._queue, self.ident, clock)
         self._buffer = InputBuffer(self.state.config.detection)
         self._turn = ""
@@ -69,6 +70,15 @@ class CascadedSession:
         """Have phrases be said at once while `is_slow` says so of the tier."""
         self.state.is_slow = is_slow
         self.state.prepare_filler()
+
+    def expire_in(self, seconds: float) -> None:
+        """End the session after so long, as OpenAI's server does at `expires_at`."""
+        self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        message = f"the session is over after {SESSION_SECONDS // 60} minutes: open another one"
+        self._refuse(BadEvent("session_expired", message), {})
+        self._queue.close(Closing(GOING_AWAY, message))
 
     def ident(self, prefix: str) -> str:
         """A new id."""
@@ -110,6 +120,8 @@ class CascadedSession:
     async def close(self, closing: Closing) -> None:
         """End the session, and all that goes on for it."""
         self._queue.close(closing)
+        if self._expiry is not None:
+            self._expiry.cancel()
         async with self._lock:  # what is being taken begins nothing behind the end
             self._closed = True
             await self._responses.aclose()

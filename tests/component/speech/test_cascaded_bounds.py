@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cascadeworld import LOUD, cascade_world, speak
+from cascadeworld import LOUD, MODEL, CascadeWorld, cascade_world, speak
+from fairlead_speech import services
+from fairlead_speech.cascaded import response
 from fairlead_speech.cascaded.hearing import MOST_TURNS
 from fairlead_speech.cascaded.input_buffer import MOST
-from fairlead_speech.scripted.cascade import STT, ScriptedFault
+from fairlead_speech.scripted.cascade import LLM, STT, ScriptedFault
 from fairlead_speech.scripted.script import SpokenReply
 
 LONG = base64.b64encode(b"\0\x10" * (4 << 20)).decode()
@@ -74,3 +77,80 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
         await client.until("response.done")
         (asked,) = world.backends.asked
         assert [each["content"] for each in asked["messages"]] == ["tell me", "and quickly"]
+
+
+def counted(world: CascadeWorld) -> tuple[int, int]:
+    """Tokens that count for the agent's day."""
+    assert world.gateway._speech is not None
+    models = world.gateway._speech._records.metrics.models
+    return models["voice", MODEL].input.total, models["voice", MODEL].output.total
+
+
+def written(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+async def test_an_answer_that_is_cancelled_before_its_usage_counts_by_an_estimate(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(ScriptedFault(hangs=True))
+        await client.send("conversation.item.create", item=written("word " * 1000))
+        await client.send("response.create")
+        await world.backends.until(LLM, 1)
+        await client.send("response.cancel")
+        (done,) = await client.until("response.done")
+        assert done["response"]["status"] == "cancelled"
+        read, said = counted(world)
+        assert 1250 < read < 2000
+        assert said == 0
+
+
+async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(ScriptedFault(cut=True))
+        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("response.create")
+        await client.until("response.done")
+        read, said = counted(world)
+        assert read > 10
+        assert said == len("Half an ") // 4
+
+
+async def test_a_request_that_the_model_refuses_counts_for_nothing(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(ScriptedFault(status=400))
+        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("response.create")
+        (done,) = await client.until("response.done")
+        assert done["response"]["usage"]["total_tokens"] == 0
+
+
+async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response, "MOST_SECONDS", 0.0)
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(ScriptedFault(hangs=True))
+        await client.send("conversation.item.create", item=written("Hi"))
+        await client.send("response.create")
+        (done,) = await client.until("response.done")
+        assert done["response"]["status_details"]["error"]["code"] == "response_timeout"
+
+
+async def test_a_session_ends_at_the_time_that_its_client_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "SESSION_SECONDS", 0)
+    async with cascade_world(tmp_path) as world, world.client(ready=False) as client:
+        code, reason = await client.end()
+        assert (code, reason) == (1001, "the session is over after 60 minutes: open another one")
+        assert client.of_type("error")[-1]["error"]["code"] == "session_expired"
+
+
+async def test_what_one_response_has_of_its_own_is_bounded(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        item = {**written("x" * 1000), "id": "item_x"}
+        await client.send("conversation.item.create", item=item)
+        await client.send("response.create", response={"instructions": "x" * (1 << 20)})
+        reference = {"type": "item_reference", "id": "item_x"}
+        await client.send("response.create", response={"conversation": "none", "input": [reference] * 2})
+        errors = await client.until("error", 2)
+        assert [each["error"]["code"] for each in errors] == ["string_above_max_length", "invalid_value"]
+        assert world.backends.asked == []
