@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.config import BadEvent
 from fairlead_speech.cascaded.input_buffer import LEAST_MS
@@ -11,8 +13,10 @@ from fairlead_speech.realtime.events import Event, members, text
 
 MOST_PARTS: Final = 64
 """Parts of one message."""
+_CUT: Final = " (cut off here: the result is too long)"
 _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
 """Types of parts that a message of a client may have."""
+_encode: Final = msgspec.json.encode
 
 
 def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
@@ -38,3 +42,16 @@ def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     if milliseconds(len(audio)) < LEAST_MS:
         raise BadEvent("invalid_value", f"the audio of a message has at least {LEAST_MS} ms", "item.content.audio")
     return parts, bytes(audio)
+
+
+def cut_result(item: Event, room: int) -> Event:
+    """The result of a call with at most so many bytes of JSON as its output, and a mark where it was cut."""
+    output = text(item, "output")
+    size = len(_encode(output))
+    if size <= room:
+        return item
+    while size > room - len(_CUT) and output:
+        # by bytes of JSON, as a character may have up to six of them
+        output = output[: min(len(output) * (room - len(_CUT)) // size, len(output) - 1)]
+        size = len(_encode(output))
+    return {**item, "output": output + _CUT}

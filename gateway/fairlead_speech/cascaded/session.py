@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
-from fairlead_speech.cascaded.client_items import message_parts
+from fairlead_speech.cascaded.client_items import cut_result, message_parts
 from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
 from fairlead_speech.cascaded.engine import CascadedEngine
@@ -220,10 +220,11 @@ class CascadedSession:
             raise BadEvent("item_create_duplicate_id", "an item of that id is there", "item.id")
         kind = item.get("type")
         if kind == "function_call_output":
-            if not state.conversation.has_call(text(item, "call_id")):
+            room = state.conversation.result_room(text(item, "call_id"))
+            if not room:
                 code = "item_create_invalid_tool_call_id"
                 raise BadEvent(code, "there is no call of that id in the conversation", "item.call_id")
-            self._added(item, text(event, "previous_item_id"))
+            self._added(cut_result(item, room), text(event, "previous_item_id"))
         elif kind == "function_call":
             self._added(item, text(event, "previous_item_id"))
         elif kind == "message" and item.get("role") in _ROLES:

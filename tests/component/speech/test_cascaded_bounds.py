@@ -15,7 +15,7 @@ from fairlead_speech.cascaded import response
 from fairlead_speech.cascaded.hearing import MOST_TURNS
 from fairlead_speech.cascaded.input_buffer import MOST
 from fairlead_speech.scripted.cascade import LLM, STT, ScriptedFault
-from fairlead_speech.scripted.script import SpokenReply
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 
 LONG = base64.b64encode(b"\0\x10" * (4 << 20)).decode()
 """8 MiB of speech."""
@@ -154,3 +154,25 @@ async def test_what_one_response_has_of_its_own_is_bounded(tmp_path: Path) -> No
         errors = await client.until("error", 2)
         assert [each["error"]["code"] for each in errors] == ["string_above_max_length", "invalid_value"]
         assert world.backends.asked == []
+
+
+async def test_results_that_are_too_long_are_cut_and_lose_neither_calls_nor_question(tmp_path: Path) -> None:
+    async def look(_: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "word " * 250_000}]}
+
+    calls = tuple(SpokenCall("demo__look", {"number": each}, f"call_{each}") for each in range(8))
+    tool = {"name": "look", "description": "Look", "inputSchema": {"type": "object"}}
+    replies = SpokenReply("", calls), SpokenReply("So much.")
+    async with (
+        cascade_world(tmp_path, *replies, tools=[tool], answer=look) as world,
+        world.client() as client,
+    ):
+        await client.send("conversation.item.create", item=written("Look"))
+        await client.send("response.create")
+        _, done = await client.until("response.done", 2)
+        assert done["response"]["status"] == "completed"
+        question, _, *results = world.backends.asked[1]["messages"]
+        assert question["content"] == "Look"
+        assert len(results) == len(calls)
+        assert {len(each["content"]) for each in results} == {(64 << 10) - 2}, "with its quotes"
+        assert {each["content"][-9:] for each in results} == {"too long)"}

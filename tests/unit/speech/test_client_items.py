@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import msgspec
 import pytest
 
-from fairlead_speech.cascaded.client_items import MOST_PARTS, message_parts
+from fairlead_speech.cascaded.client_items import MOST_PARTS, cut_result, message_parts
 from fairlead_speech.cascaded.config import BadEvent
 
 SOUND = b"\0\x10" * 2400
@@ -44,3 +45,12 @@ def test_audio_beyond_the_room_is_refused_undecoded() -> None:
 
 def test_a_moment_of_audio_is_no_turn() -> None:
     assert refusal([part(SOUND[2:])]) == "invalid_value"
+
+
+@pytest.mark.parametrize("character", ["x", "ä", "\0", "🎲", '"'])
+def test_a_long_result_is_cut_with_a_mark(character: str) -> None:
+    long = {"type": "function_call_output", "output": character * 9000}
+    cut = cut_result(long, 4096)["output"]
+    assert cut.endswith("(cut off here: the result is too long)")
+    assert 3800 < len(msgspec.json.encode(cut)) <= 4096 + 2
+    assert cut_result(long, 1 << 20) is long
