@@ -15,7 +15,7 @@ from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.chat_model import ChatModel, SpokenAnswer
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem
 from fairlead_speech.cascaded.fillers import FillerAudio
-from fairlead_speech.cascaded.sentences import SentenceCutter
+from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
 from fairlead_speech.cascaded.spoken_item import SpokenItem
 from fairlead_speech.cascaded.spoken_usage import response_usage
 from fairlead_speech.realtime.events import Event
@@ -172,6 +172,8 @@ class SpokenResponse:
             async for piece in stream:
                 self._answering = True
                 text = self._answer.feed(piece)
+                if message is None:
+                    text = text.lstrip()  # some models write a line in front of a call: that says nothing
                 if text and message is None:
                     message = self._opened(filler=False)
                 if self._answer.calls and message is None:
@@ -187,7 +189,7 @@ class SpokenResponse:
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
         for call in self._answer.calls:
-            self._call(call.id or self.ident("call"), call.name, call.arguments)
+            self._call(call.name, call.arguments)
 
     def _fill(self) -> None:
         """Have the phrase said, once."""
@@ -214,7 +216,7 @@ class SpokenResponse:
 
     async def _say(self, item: SpokenItem, text: str) -> None:
         plan, host, filler = self._plan, self._host, item.item.filler
-        if plan.text_only:
+        if plan.text_only or not speakable(text):
             await item.write(text)
             return
         kept = host.fillers.kept(text, plan.voice, plan.speed) if filler else None
@@ -233,12 +235,13 @@ class SpokenResponse:
                 if filler:
                     whole += audio
                 await item.sound(audio)
-        if not began:
+        if not began and not filler:
             raise BackendFailed("tts_failed", "text to speech answered without audio")
         if filler:
             host.fillers.keep(text, plan.voice, plan.speed, bytes(whole))
 
-    def _call(self, call: str, name: str, arguments: str) -> None:
+    def _call(self, name: str, arguments: str) -> None:
+        call = self.ident("call")  # some servers give the same ids in every answer: a call that is known is not run
         item: Event = {
             "id": self.ident("item"), "object": "realtime.item", "type": "function_call", "call_id": call, "name": name
         }  # fmt: skip

@@ -90,10 +90,11 @@ class SessionState:
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Have the next phrase synthesised, unless it is kept."""
+        """Have the next phrase synthesised, unless it is kept, or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
-        if phrase and idle and self.fillers.kept(phrase, self.config.voice, self.config.speed) is None:
+        voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
+        if phrase and idle and fillers.keeps(voice, speed) and fillers.kept(phrase, voice, speed) is None:
             self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
 
     async def aclose(self) -> None:
@@ -104,6 +105,6 @@ class SessionState:
 
     async def _prepare(self, phrase: str) -> None:
         try:
-            await self.fillers.prepare(self.backends, phrase, self.config.voice, self.config.speed)
+            await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
             log.info("A phrase of a cascaded engine is not at hand: %s", error)
