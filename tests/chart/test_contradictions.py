@@ -32,7 +32,9 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         ),
         (
             [f"gateway.routes.providers.x.stt.{each}" for each in ("baseUrl=http://x", "keyEnv=K", "keySecret.name=s")]
-            + ["gateway.routes.providers.x.kind=cascaded", "gateway.routes.providers.x.stt.keySecret.key=k"],
+            + ["gateway.routes.providers.x.stt.keySecret.key=k", "gateway.routes.providers.x.stt.model=m"]
+            + [f"gateway.routes.providers.x.{each}" for each in ("kind=cascaded", "llm=m", "tts.baseUrl=http://x")]
+            + ["gateway.routes.providers.x.tts.model=m"],
             "providers.x.stt has keySecret beside keyEnv or keyFile: leave two of them out",
         ),
         (["gateway.ingress.enabled=true"], "gateway.ingress.hosts is empty: name the host that clients use"),

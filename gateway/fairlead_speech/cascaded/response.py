@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead_models.errors import LlmError
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
+from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.chat_model import ChatModel, SpokenAnswer
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem
 from fairlead_speech.cascaded.fillers import FillerAudio
@@ -33,6 +34,7 @@ class ResponseHost(Protocol):
     backends: SpeechBackends
     model: ChatModel
     fillers: FillerAudio
+    call_ids: CallIds
 
     def ident(self, prefix: str) -> str:
         """A new id."""
@@ -188,8 +190,8 @@ class SpokenResponse:
         rest = cutter.rest()
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
-        for call in self._answer.calls:
-            self._call(call.name, call.arguments)
+        for ident, call in zip(self._host.call_ids.of(self._answer.calls), self._answer.calls, strict=True):
+            self._call(ident, call.name, call.arguments)
 
     def _fill(self) -> None:
         """Have the phrase said, once."""
@@ -240,8 +242,7 @@ class SpokenResponse:
         if filler:
             host.fillers.keep(text, plan.voice, plan.speed, bytes(whole))
 
-    def _call(self, name: str, arguments: str) -> None:
-        call = self.ident("call")  # some servers give the same ids in every answer: a call that is known is not run
+    def _call(self, call: str, name: str, arguments: str) -> None:
         item: Event = {
             "id": self.ident("item"), "object": "realtime.item", "type": "function_call", "call_id": call, "name": name
         }  # fmt: skip

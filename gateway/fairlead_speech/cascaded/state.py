@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead_models.cascaded import CASCADED
 from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.config import SessionConfig
 from fairlead_speech.cascaded.conversation import ConversationItem, SpokenConversation
 from fairlead_speech.cascaded.engine import CascadedEngine
@@ -42,6 +43,7 @@ class SessionState:
         self.backends, self.model, self.fillers = engine.backends, engine.model, engine.fillers
         self.config = SessionConfig(ident("sess"), model, engine.provider)
         self.conversation = SpokenConversation()
+        self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow: Callable[[], bool] = lambda: False
         """Whether answers of the tier take their time."""
