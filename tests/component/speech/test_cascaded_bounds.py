@@ -61,19 +61,27 @@ async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path)
 async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, words = asyncio.Event(), ["tell me", "and quickly"]
+    words = ["tell me", "and quickly"]
+    releases = {word: asyncio.Event() for word in words}
 
     async def held(_: bytes, __: str) -> str:
-        await release.wait()
-        return words.pop(0)
+        word = words.pop(0)
+        await releases[word].wait()
+        return word
 
     async with cascade_world(tmp_path, SpokenReply("Well.")) as world, world.client() as client:
         monkeypatch.setattr(world.session.state.backends, "transcribed", held)
         await client.update(audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}})
         await speak(client)
+        await client.until("input_audio_buffer.committed")
         await speak(client)
         await client.until("input_audio_buffer.committed", 2)
-        release.set()
+        releases["tell me"].set()
+        await client.until("conversation.item.input_audio_transcription.completed")
+        await client.send("input_audio_buffer.clear")
+        await client.until("input_audio_buffer.cleared")  # time for an answer to begin
+        assert client.of_type("response.created") == []
+        releases["and quickly"].set()
         await client.until("response.done")
         (asked,) = world.backends.asked
         assert [each["content"] for each in asked["messages"]] == ["tell me", "and quickly"]
