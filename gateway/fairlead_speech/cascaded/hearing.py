@@ -127,7 +127,7 @@ class TurnHearing:
             host.emit(f"{kind}.completed", **place, transcript=said, usage=usage)
 
     async def _transcribed(self, turn: _WaitingTurn) -> str:
-        """What was said. Raises BackendFailed."""
+        """Transcript of a turn. Raises BackendFailed."""
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 return await self._host.backends.transcribed(turn.audio, turn.language)
