@@ -20,7 +20,9 @@ from fairlead_rest.context import RestContext
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.bridge import FAILED, SpeechBridge
 from fairlead_speech.cascaded.chat_model import ChatModel
+from fairlead_speech.cascaded.config import SESSION_SECONDS
 from fairlead_speech.cascaded.engine import CascadedEngines
+from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
@@ -196,6 +198,8 @@ class SpeechServices:
     ) -> None:
         """Carry a session to its end, and record it."""
         bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock)
+        if isinstance(provider, CascadedSession):  # the provider ends all others
+            provider.expire_in(SESSION_SECONDS)
         self.running.add(bridge)
         self.metrics.begun(engine)
         outcome = FAILED

@@ -30,6 +30,13 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             + ["gateway.routes.providers.x.keySecret.key=k"],
             "providers.x has keySecret beside keyEnv or keyFile: leave two of them out",
         ),
+        (
+            [f"gateway.routes.providers.x.stt.{each}" for each in ("baseUrl=http://x", "keyEnv=K", "keySecret.name=s")]
+            + ["gateway.routes.providers.x.stt.keySecret.key=k", "gateway.routes.providers.x.stt.model=m"]
+            + [f"gateway.routes.providers.x.{each}" for each in ("kind=cascaded", "llm=m", "tts.baseUrl=http://x")]
+            + ["gateway.routes.providers.x.tts.model=m"],
+            "providers.x.stt has keySecret beside keyEnv or keyFile: leave two of them out",
+        ),
         (["gateway.ingress.enabled=true"], "gateway.ingress.hosts is empty: name the host that clients use"),
         (["gateway.ingress.tlsSecret=cert"], "gateway.ingress is not enabled: nothing would use it"),
         (["gateway.httpRoute.enabled=true"], "parentRefs is empty: name the Gateway that it belongs to"),

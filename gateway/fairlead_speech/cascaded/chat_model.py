@@ -79,6 +79,11 @@ class SpokenAnswer:
         self.ended = False
         self._said = self._argued = 0
 
+    @property
+    def written(self) -> int:
+        """Characters of the answer so far, those of its calls included."""
+        return self._said + self._argued
+
     def feed(self, piece: bytes) -> str:
         """Take a part of the answer; text that it adds. Raises BackendFailed."""
         found = []

@@ -16,7 +16,7 @@ from fairlead_speech.realtime.events import Event, member, members, text
 MOST_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""
 SESSION_SECONDS: Final = 3600
-"""Length of a session that clients are told; nothing ends one then."""
+"""Length of a session, that of OpenAI's."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _PLAIN: Final = frozenset(
     {

@@ -16,6 +16,8 @@ from fairlead_speech.realtime.events import Event, members, text
 MOST_BYTES: Final = 1 << 20
 """Bytes of all items; the oldest are forgotten beyond it."""
 MOST_ITEMS: Final = 2000
+MOST_RESULT: Final = 128 << 10
+"""Bytes of JSON of one result of a call."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
 """Bytes that an empty item counts for."""
@@ -110,15 +112,22 @@ class SpokenConversation:
             self.last = next(reversed(self._items), None)
         return True
 
-    def has_call(self, call: str) -> bool:
-        """Whether a call of that id was made, and is remembered."""
-        return any(
-            each.shown.get("type") == "function_call" and each.shown.get("call_id") == call
-            for each in self._items.values()
-        )
+    def result_room(self, call: str) -> int:
+        """Bytes of JSON that the result of a call may have: the calls of one answer share half of the conversation, so
+        that their results do not push out the question. 0 where no such call is remembered.
+        """
+        together, found = 0, False
+        for each in self._items.values():
+            if each.shown.get("type") == "function_call":
+                together, found = together + 1, found or each.shown.get("call_id") == call
+            elif found:
+                break
+            else:
+                together = 0
+        return min(MOST_RESULT, MOST_BYTES // 2 // together) if found else 0
 
     def _forget(self) -> None:
-        """Forget the oldest items beyond the bounds, and with them results whose calls are gone."""
+        """Forget the oldest items beyond the bounds. `messages` leaves out results whose calls are gone."""
         while len(self._items) > 1 and (self._size > MOST_BYTES or len(self._items) > MOST_ITEMS):
             self.remove(next(iter(self._items)))
 

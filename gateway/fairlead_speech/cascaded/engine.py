@@ -21,7 +21,7 @@ class CascadedEngine:
         self.provider = provider
         self.backends = SpeechBackends(provider.stt, provider.tts, client)
         self.model = model
-        self.fillers = FillerAudio()
+        self.fillers = FillerAudio(provider.tts.voice)
         self.metrics = metrics
 
 

@@ -1,4 +1,4 @@
-"""Short phrases that are said while an answer takes longer, synthesised once for each voice."""
+"""Short phrases that are said while an answer takes longer, synthesised once in the engine's own voice."""
 
 from __future__ import annotations
 
@@ -17,41 +17,49 @@ MOST_PHRASE: Final = 15 * RATE * 2
 
 
 class FillerAudio:
-    """Audio of phrases, of one engine and all its sessions."""
+    """Audio of phrases in the engine's own voice, for all its sessions. That of a voice or speed that a client chose is
+    not kept: clients would fill the room with theirs.
+    """
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, float, str], bytes] = OrderedDict()
+    def __init__(self, voice: str) -> None:
+        self._voice = voice
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
+
+    def keeps(self, voice: str, speed: float) -> bool:
+        """Whether phrases in that voice and at that speed are kept."""
+        return voice == self._voice and speed == 1
 
     def kept(self, phrase: str, voice: str, speed: float) -> bytes | None:
         """Audio that is kept; None where there is none."""
-        key = voice, speed, phrase
-        found = self._kept.get(key)
+        found = self._kept.get(phrase) if self.keeps(voice, speed) else None
         if found is not None:
-            self._kept.move_to_end(key)
+            self._kept.move_to_end(phrase)
         return found
 
     def keep(self, phrase: str, voice: str, speed: float, audio: bytes) -> None:
-        """Keep the audio of a phrase, in the place of those that were not said for the longest time."""
-        key = voice, speed, phrase
-        if len(audio) > MOST_PHRASE or key in self._kept:
+        """Keep the audio of a phrase, in the place of those that were not said for the longest time. A server that said
+        nothing is asked again the next time.
+        """
+        if not 0 < len(audio) <= MOST_PHRASE or phrase in self._kept or not self.keeps(voice, speed):
             return
-        self._kept[key] = audio
+        self._kept[phrase] = audio
         self._size += len(audio)
         while self._size > MOST_KEPT:
             self._size -= len(self._kept.popitem(last=False)[1])
 
-    async def prepare(self, backends: SpeechBackends, phrase: str, voice: str, speed: float) -> None:
+    async def prepare(self, backends: SpeechBackends, phrase: str) -> None:
         """Synthesise a phrase that is not kept. Raises BackendFailed."""
-        if self.kept(phrase, voice, speed) is not None:
+        voice = self._voice
+        if self.kept(phrase, voice, 1) is not None:
             return
         audio = bytearray()
-        async with contextlib.aclosing(backends.spoken(phrase, voice, speed)) as pieces:
+        async with contextlib.aclosing(backends.spoken(phrase, voice)) as pieces:
             async for piece in pieces:
                 audio += piece
                 if len(audio) > MOST_PHRASE:
                     return
-        self.keep(phrase, voice, speed, bytes(audio))
+        self.keep(phrase, voice, 1, bytes(audio))
 
 
 class FillerTurns:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime.events import Event, members
 
+MOST_TURNS: Final = 16
+"""Turns that wait: each is an item that the conversation cannot forget, and one request to the server of speech."""
+MOST_SECONDS: Final = 60.0
+"""For one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that follows."""
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +35,15 @@ class HearingHost(Protocol):
         ...
 
 
+class _WaitingTurn(msgspec.Struct):
+    """A turn that is not heard yet."""
+
+    item: ConversationItem
+    audio: bytes
+    language: str
+    shown: bool
+
+
 class TurnHearing:
     """Turns of one session. `aclose` it."""
 
@@ -35,59 +51,86 @@ class TurnHearing:
         """`over` is told how many bytes of audio wait no more."""
         self._host = host
         self._over = over
-        self._last: asyncio.Task[None] | None = None
+        self._turns: deque[_WaitingTurn] = deque()
+        """The first one is being heard."""
+        self._idle = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
         self.failure: BackendFailed | None = None
         """Why the last turn was not understood."""
         self.nothing = False
         """Whether nothing was said in the last turn."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is not heard yet."""
+        return bool(self._turns)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further turn may wait."""
+        return len(self._turns) >= MOST_TURNS
+
     def begin(self, item: ConversationItem, audio: bytes, language: str, *, shown: bool) -> None:
-        """Hear a turn, the content of that item. `shown`: the client is told what was said."""
-        self._last = asyncio.create_task(
-            self._hear(self._last, item, audio, language, shown), name="hearing of a cascaded engine"
-        )
+        """Hear a turn, the content of that item, unless it is `full`. `shown`: the client is told what was said."""
+        self._turns.append(_WaitingTurn(item, audio, language, shown))
+        self._idle.clear()
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name="hearing of a cascaded engine")
 
     async def done(self) -> None:
-        """Wait until all turns so far are heard."""
-        if self._last is not None:
-            await asyncio.shield(self._last)
+        """Wait until all turns are heard, those too that end meanwhile."""
+        while self._turns:
+            await self._idle.wait()
 
     async def aclose(self) -> None:
-        """Stop hearing."""
-        if self._last is not None:
-            self._last.cancel()
-            await asyncio.gather(self._last, return_exceptions=True)
+        """Stop hearing, and forget what waits."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+        self._turns.clear()
+        self._idle.set()
 
-    async def _hear(
-        self, before: asyncio.Task[None] | None, item: ConversationItem, audio: bytes, language: str, shown: bool
-    ) -> None:
-        try:
-            if before is not None:
-                await before
-            await self._heard(item, audio, language, shown)
-        except Exception:
-            log.exception("A turn of speech was not heard")
-            self.failure = BackendFailed("internal_error", "the gateway failed; its log says why")
-        finally:
-            self._over(len(audio))
+    async def _work(self) -> None:
+        while self._turns:
+            turn = self._turns[0]
+            try:
+                await self._hear(turn)
+            except Exception:
+                log.exception("A turn of speech was not heard")
+                self.failure = BackendFailed("internal_error", "the gateway failed; its log says why")
+            finally:
+                self._turns.popleft()
+                self._over(len(turn.audio))
+        self._idle.set()
 
-    async def _heard(self, item: ConversationItem, audio: bytes, language: str, shown: bool) -> None:
-        host, kind = self._host, "conversation.item.input_audio_transcription"
-        place = {"item_id": item.id, "content_index": 0}
+    async def _hear(self, turn: _WaitingTurn) -> None:
+        host, item, kind = self._host, turn.item, "conversation.item.input_audio_transcription"
+        content = members(item.shown, "content")
+        heard = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
+        place = {"item_id": item.id, "content_index": heard}
         self.failure, self.nothing = None, False
         try:
-            said = await host.backends.transcribed(audio, language)
+            said = await self._transcribed(turn)
         except BackendFailed as error:
             self.failure = error
-            if shown:
+            if turn.shown:
                 told = {"type": "server_error", "code": error.code, "message": str(error), "param": None}
                 host.emit(f"{kind}.failed", **place, error=told)
             return
         self.nothing = not said
-        content = [{"type": "input_audio", "transcript": said}]
+        content[heard : heard + 1] = [{"type": "input_audio", "transcript": said}]
         host.update(item, {**item.shown, "content": content})
-        if shown:
+        if turn.shown:
             if said:
                 host.emit(f"{kind}.delta", **place, delta=said)
-            usage = {"type": "duration", "seconds": round(len(audio) / 48_000, 2)}
+            usage = {"type": "duration", "seconds": round(len(turn.audio) / 48_000, 2)}
             host.emit(f"{kind}.completed", **place, transcript=said, usage=usage)
+
+    async def _transcribed(self, turn: _WaitingTurn) -> str:
+        """Transcript of a turn. Raises BackendFailed."""
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                return await self._host.backends.transcribed(turn.audio, turn.language)
+        except TimeoutError as error:
+            message = f"speech to text did not answer within {MOST_SECONDS:.0f} s"
+            raise BackendFailed("stt_unavailable", message) from error

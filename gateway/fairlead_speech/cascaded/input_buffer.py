@@ -14,10 +14,6 @@ LEAST_MS: Final = 100
 """Audio of a turn that a client ends."""
 
 
-class BufferFull(Exception):
-    """More audio than may wait."""
-
-
 class InputBuffer:
     """Audio of the turn that is being spoken, and where turns begin and end."""
 
@@ -49,9 +45,10 @@ class InputBuffer:
         self.activity = None if settings is None else VoiceActivity(settings)
         self._before.clear()
 
-    def room(self, audio: bytes) -> bool:
-        """Whether so much more audio may come."""
-        return len(self._audio) + self.waiting + len(audio) <= MOST
+    @property
+    def room(self) -> int:
+        """Bytes of audio that may come."""
+        return max(MOST - len(self._audio) - self.waiting, 0)
 
     def windows(self, audio: bytes) -> list[bytes]:
         """Windows to look at for speech; what is left of audio waits. Without detection all of it is kept."""

@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from fairlead_models.errors import LlmError
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
+from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.chat_model import ChatModel, SpokenAnswer
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem
 from fairlead_speech.cascaded.fillers import FillerAudio
-from fairlead_speech.cascaded.sentences import SentenceCutter
+from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
 from fairlead_speech.cascaded.spoken_item import SpokenItem
+from fairlead_speech.cascaded.spoken_usage import response_usage
 from fairlead_speech.realtime.events import Event
 
+MOST_SECONDS: Final = 900.0
+"""For one response as a whole, as servers that answer drop by drop are never idle. Nobody listens for so long: a long
+answer is said in five minutes.
+"""
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +34,7 @@ class ResponseHost(Protocol):
     backends: SpeechBackends
     model: ChatModel
     fillers: FillerAudio
+    call_ids: CallIds
 
     def ident(self, prefix: str) -> str:
         """A new id."""
@@ -80,7 +87,10 @@ class SpokenResponse:
         self.id = host.ident("resp")
         self._metadata = metadata
         self._items = 0
+        self._answering = False
         self._answer = SpokenAnswer()
+        self._taken: Mapping[str, Any] | None = None
+        """Request that the model has; None: none, or it was refused."""
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -128,12 +138,18 @@ class SpokenResponse:
     async def _run(self) -> None:
         speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")
         try:
-            await self._think(speaking)
-            self._pieces.put_nowait(None)
-            await speaking
+            async with asyncio.timeout(MOST_SECONDS):
+                await self._think(speaking)
+                self._pieces.put_nowait(None)
+                await speaking
+        except TimeoutError:
+            message = f"the answer was not over within {MOST_SECONDS / 60:.0f} minutes"
+            self._end("failed", failure("response_timeout", message))
         except BackendFailed as error:
             self._end("failed", failure(error.code, str(error)))
         except LlmError as error:
+            if not self._answering:
+                self._taken = None
             self._end("failed", failure(error.code, f"the model: {error}"))
         except TooLargeItem as error:
             self._end("failed", failure("too_large", str(error)))
@@ -153,9 +169,13 @@ class SpokenResponse:
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
             self._fill()
+        self._taken = plan.body
         async with contextlib.aclosing(self._host.model.stream(plan.wanted, plan.body)) as stream:
             async for piece in stream:
+                self._answering = True
                 text = self._answer.feed(piece)
+                if message is None:
+                    text = text.lstrip()  # some models write a line in front of a call: that says nothing
                 if text and message is None:
                     message = self._opened(filler=False)
                 if self._answer.calls and message is None:
@@ -170,8 +190,8 @@ class SpokenResponse:
         rest = cutter.rest()
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
-        for call in self._answer.calls:
-            self._call(call.id or self.ident("call"), call.name, call.arguments)
+        for ident, call in zip(self._host.call_ids.of(self._answer.calls), self._answer.calls, strict=True):
+            self._call(ident, call.name, call.arguments)
 
     def _fill(self) -> None:
         """Have the phrase said, once."""
@@ -198,7 +218,7 @@ class SpokenResponse:
 
     async def _say(self, item: SpokenItem, text: str) -> None:
         plan, host, filler = self._plan, self._host, item.item.filler
-        if plan.text_only:
+        if plan.text_only or not speakable(text):
             await item.write(text)
             return
         kept = host.fillers.kept(text, plan.voice, plan.speed) if filler else None
@@ -217,7 +237,7 @@ class SpokenResponse:
                 if filler:
                     whole += audio
                 await item.sound(audio)
-        if not began:
+        if not began and not filler:
             raise BackendFailed("tts_failed", "text to speech answered without audio")
         if filler:
             host.fillers.keep(text, plan.voice, plan.speed, bytes(whole))
@@ -248,23 +268,8 @@ class SpokenResponse:
         for item in self._spoken:
             item.close("incomplete")  # unless it is closed
         self._over(self)
-        self.emit("response.done", response={**self._shown(status, details), "usage": self._usage()})
-
-    def _usage(self) -> Event:
-        """Tokens of the model, as sessions of speech state them."""
-        said = self._answer.usage
-
-        def figure(place: object, name: str) -> int:
-            found = place.get(name) if isinstance(place, dict) else None
-            return found if isinstance(found, int) and not isinstance(found, bool) else 0
-
-        read, written = figure(said, "prompt_tokens"), figure(said, "completion_tokens")
-        cached = figure(said.get("prompt_tokens_details"), "cached_tokens")
-        return {
-            "total_tokens": read + written, "input_tokens": read, "output_tokens": written,
-            "input_token_details": {"cached_tokens": cached, "text_tokens": read, "audio_tokens": 0},
-            "output_token_details": {"text_tokens": written, "audio_tokens": 0},
-        }  # fmt: skip
+        usage = response_usage(self._answer.usage, self._taken, self._answer.written)
+        self.emit("response.done", response={**self._shown(status, details), "usage": usage})
 
     def _shown(self, status: str, details: Event | None) -> Event:
         outputs = [self.output[place] for place in sorted(self.output)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from fairlead_speech.cascaded.config import BadEvent, chat_choice, chat_tools
-from fairlead_speech.cascaded.conversation import ConversationItem, messages, spoken_text
+import msgspec
+
+from fairlead_speech.cascaded.config import MOST_BYTES, BadEvent, chat_choice, chat_tools
+from fairlead_speech.cascaded.conversation import MOST_ITEMS, ConversationItem, messages, spoken_text
 from fairlead_speech.cascaded.hearing import TurnHearing
 from fairlead_speech.cascaded.response import ResponsePlan, SpokenResponse
 from fairlead_speech.cascaded.state import SessionState
@@ -15,6 +17,7 @@ from fairlead_speech.realtime.events import Event, members, text
 MOST_BESIDE: Final = 4
 """Responses out of the conversation at a time."""
 MOST_METADATA: Final = 16
+_OWN: Final = ("instructions", "tools", "input")
 
 
 class Responses:
@@ -48,6 +51,7 @@ class Responses:
             and all(isinstance(each, str) and len(each) <= 512 for each in metadata.values())
         ):
             raise BadEvent("invalid_value", "metadata is an object of up to 16 short texts", "response.metadata")
+        self._check(asked)
         if asked.get("conversation") == "none":
             if len(self._beside) >= MOST_BESIDE:
                 raise BadEvent("rate_limit_exceeded", f"{MOST_BESIDE} responses are made beside already", None)
@@ -87,8 +91,11 @@ class Responses:
 
     async def _begin(self, asked: Event | None) -> None:
         state = self._state
-        await self._hearing.done()
-        await state.queue.handled()  # by what was heard, the bridge may have chosen other tools
+        while True:
+            await self._hearing.done()
+            await state.queue.handled()  # by what was heard, the bridge may have chosen other tools
+            if not self._hearing.busy:
+                break  # else another turn has ended meanwhile, which belongs to this answer
         self._asking = None
         response = SpokenResponse(state, (asked or {}).get("metadata"), beside=False)
         failure = self._hearing.failure
@@ -136,6 +143,18 @@ class Responses:
             state.engine.provider.llm, body, state.config.voice, state.config.speed, phrase,
             at_once=state.is_slow(), text_only=said["output_modalities"] == ["text"],
         )  # fmt: skip
+
+    def _check(self, asked: Event) -> None:
+        """Bound what a response has of its own. Raises BadEvent."""
+        own = {name: asked[name] for name in _OWN if name in asked}
+        if len(msgspec.json.encode(own)) > MOST_BYTES:
+            message = f"instructions, tools and input of a response may have {MOST_BYTES >> 20} MiB"
+            raise BadEvent("string_above_max_length", message, "response")
+        given = members(asked, "input")
+        named = [text(each, "id") for each in given if each.get("type") == "item_reference"]
+        if len(given) > MOST_ITEMS or len(set(named)) < len(named):
+            message = f"input has up to {MOST_ITEMS} items, and refers to each one once"
+            raise BadEvent("invalid_value", message, "response.input")
 
     def _input(self, given: Event) -> ConversationItem:
         """An item of a response's own input: one of the conversation, or one that is given."""

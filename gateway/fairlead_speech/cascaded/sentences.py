@@ -33,11 +33,11 @@ class SentenceCutter:
         return rest if rest.strip() else ""
 
     def _end(self) -> int | None:
-        for match in _END.finditer(self._text):
-            if match.group() == "." and _ABBREVIATION.search(self._text[: match.end()][-8:]):
-                continue
+        for match in _END.finditer(self._text, 0, MOST + 1):  # one more: an end has a space behind it
             end = match.end()
-            while end < len(self._text) and self._text[end].isspace():
+            if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
+                continue
+            while end < len(self._text) and end <= MOST and self._text[end].isspace():
                 end += 1
             if end > MOST:
                 break
@@ -46,3 +46,8 @@ class SentenceCutter:
             return None
         breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MOST)]
         return breaks[-1] if breaks else MOST
+
+
+def speakable(text: str) -> bool:
+    """Whether there is a letter or a digit in it: servers answer a lone `…` or `**` with an error, or without audio."""
+    return any(each.isalnum() for each in text)

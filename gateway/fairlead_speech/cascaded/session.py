@@ -13,25 +13,24 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
-from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.client_items import cut_result, message_parts
+from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
-from fairlead_speech.cascaded.hearing import TurnHearing
+from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
 from fairlead_speech.cascaded.input_buffer import LEAST_MS, InputBuffer
 from fairlead_speech.cascaded.responses import Responses
 from fairlead_speech.cascaded.state import SessionState
 from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event, member, members, text
-from fairlead_speech.sockets import Closing
+from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _PIECE: Final = 50
 """Windows of audio that are looked at before others have their turn: one second."""
 MOST_SAID: Final = 64 << 10
 """Characters that are remembered of what is said elsewhere at once."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
-_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
-"""Types of parts that a message of a client may have."""
 
 
 class CascadedSession:
@@ -45,6 +44,8 @@ class CascadedSession:
         self._queue = EventQueue()
         self._numbers = itertools.count(1)
         self._lock = asyncio.Lock()
+        self._closed = False
+        self._expiry: asyncio.TimerHandle | None = None
         self.state = SessionState(engine, model, self._queue, self.ident, clock)
         self._buffer = InputBuffer(self.state.config.detection)
         self._turn = ""
@@ -69,6 +70,15 @@ class CascadedSession:
         """Have phrases be said at once while `is_slow` says so of the tier."""
         self.state.is_slow = is_slow
         self.state.prepare_filler()
+
+    def expire_in(self, seconds: float) -> None:
+        """End the session after so long, as OpenAI's server does at `expires_at`."""
+        self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        message = f"the session is over after {SESSION_SECONDS // 60} minutes: open another one"
+        self._refuse(BadEvent("session_expired", message), {})
+        self._queue.close(Closing(GOING_AWAY, message))
 
     def ident(self, prefix: str) -> str:
         """A new id."""
@@ -95,6 +105,8 @@ class CascadedSession:
         """Take an event of the client. It never waits for room: the bridge sends while it reads."""
         event = events.read(frame)
         async with self._lock:
+            if self._closed:
+                return
             try:
                 handler = self._handlers.get(text(event, "type"))
                 if handler is None:
@@ -108,9 +120,13 @@ class CascadedSession:
     async def close(self, closing: Closing) -> None:
         """End the session, and all that goes on for it."""
         self._queue.close(closing)
-        await self._responses.aclose()
-        await self._hearing.aclose()
-        await self.state.aclose()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        async with self._lock:  # what is being taken begins nothing behind the end
+            self._closed = True
+            await self._responses.aclose()
+            await self._hearing.aclose()
+            await self.state.aclose()
 
     def _refuse(self, error: BadEvent, event: Event) -> None:
         told = {
@@ -133,12 +149,10 @@ class CascadedSession:
             audio = decoded(text(event, "audio"))
         except BadAudio as error:
             raise BadEvent("invalid_value", str(error), "audio") from error
-        if not self._buffer.room(audio):
-            if not self._buffer.speaking:
-                raise BadEvent(
-                    "input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio"
-                )
+        if len(audio) > self._buffer.room and self._buffer.speaking:
             await self._speech_ended()  # a turn without an end
+        if len(audio) > self._buffer.room:  # the turn that has just ended waits, too
+            raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
             change = self._buffer.hear(window)
             if change:
@@ -160,6 +174,12 @@ class CascadedSession:
     async def _speech_ended(self) -> None:
         state, settings = self.state, self.state.config.detection
         state.emit("input_audio_buffer.speech_stopped", audio_end_ms=self._buffer.milliseconds, item_id=self._turn)
+        if self._hearing.full:
+            self._buffer.clear()
+            self._turn = ""
+            state.emit("input_audio_buffer.cleared")
+            self._refuse(_many_turns(), {})
+            return
         self._commit()
         if settings is not None and settings.create_response:
             self._responses.answer()
@@ -169,6 +189,8 @@ class CascadedSession:
             raise BadEvent(
                 "input_audio_buffer_commit_empty", f"the buffer holds less than {LEAST_MS} ms of audio", None
             )
+        if self._hearing.full:
+            raise _many_turns()
         self._commit()
 
     def _commit(self) -> None:
@@ -198,10 +220,11 @@ class CascadedSession:
             raise BadEvent("item_create_duplicate_id", "an item of that id is there", "item.id")
         kind = item.get("type")
         if kind == "function_call_output":
-            if not state.conversation.has_call(text(item, "call_id")):
+            room = state.conversation.result_room(text(item, "call_id"))
+            if not room:
                 code = "item_create_invalid_tool_call_id"
                 raise BadEvent(code, "there is no call of that id in the conversation", "item.call_id")
-            self._added(item, text(event, "previous_item_id"))
+            self._added(cut_result(item, room), text(event, "previous_item_id"))
         elif kind == "function_call":
             self._added(item, text(event, "previous_item_id"))
         elif kind == "message" and item.get("role") in _ROLES:
@@ -210,22 +233,13 @@ class CascadedSession:
             raise BadEvent("invalid_value", "items are messages, function calls and their outputs", "item.type")
 
     def _create_message(self, item: Event, after: str) -> None:
-        parts, audio = [], b""
-        for part in members(item, "content"):
-            if part.get("type") not in _PARTS:
-                raise BadEvent("invalid_value", "messages have text and audio here", "item.content")
-            if text(part, "audio"):
-                try:
-                    audio += decoded(text(part, "audio"))
-                except BadAudio as error:
-                    raise BadEvent("invalid_value", str(error), "item.content.audio") from error
-            parts.append({name: value for name, value in part.items() if name != "audio"})
-        if not self._buffer.room(audio):
-            raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already", "item.content")
+        parts, audio = message_parts(item, self._buffer.room)
+        if audio and self._hearing.full:
+            raise _many_turns()
         added = self._added({**item, "content": parts}, after)
         if item["role"] == "user":
             self.state.turn_ended()
-        if audio and not any(text(part, "transcript") for part in parts):
+        if audio:
             self._hear(added, audio)
 
     def _added(self, item: Event, after: str = "") -> ConversationItem:
@@ -268,3 +282,8 @@ class CascadedSession:
     async def _cancel(self, _: Event) -> None:
         if not await self._responses.interrupt("client_cancelled"):
             raise BadEvent("response_cancel_not_active", "no response is in progress", None)
+
+
+def _many_turns() -> BadEvent:
+    message = f"{MOST_TURNS} turns of speech wait for their transcripts: go on when one is there"
+    return BadEvent("rate_limit_exceeded", message)

@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead_models.cascaded import CASCADED
 from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.config import SessionConfig
 from fairlead_speech.cascaded.conversation import ConversationItem, SpokenConversation
 from fairlead_speech.cascaded.engine import CascadedEngine
@@ -42,6 +43,7 @@ class SessionState:
         self.backends, self.model, self.fillers = engine.backends, engine.model, engine.fillers
         self.config = SessionConfig(ident("sess"), model, engine.provider)
         self.conversation = SpokenConversation()
+        self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow: Callable[[], bool] = lambda: False
         """Whether answers of the tier take their time."""
@@ -90,10 +92,11 @@ class SessionState:
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Have the next phrase synthesised, unless it is kept."""
+        """Have the next phrase synthesised, unless it is kept, or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
-        if phrase and idle and self.fillers.kept(phrase, self.config.voice, self.config.speed) is None:
+        voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
+        if phrase and idle and fillers.keeps(voice, speed) and fillers.kept(phrase, voice, speed) is None:
             self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
 
     async def aclose(self) -> None:
@@ -104,6 +107,6 @@ class SessionState:
 
     async def _prepare(self, phrase: str) -> None:
         try:
-            await self.fillers.prepare(self.backends, phrase, self.config.voice, self.config.speed)
+            await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
             log.info("A phrase of a cascaded engine is not at hand: %s", error)

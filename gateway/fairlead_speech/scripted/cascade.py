@@ -143,7 +143,7 @@ class ScriptedCascade:
         return response
 
     def _chunks(self, reply: SpokenReply) -> list[bytes]:
-        words = reply.text.split()
+        words = reply.text.split() or [reply.text] * bool(reply.text)  # or white space alone
         found = [_chunk({"content": f"{word} " if place < len(words) else word}) for place, word in enumerate(words, 1)]
         for place, call in enumerate(reply.calls):
             arguments = json.dumps(call.arguments)

@@ -222,6 +222,35 @@ async def test_keys_go_to_the_servers_alone(tmp_path: Path, monkeypatch: pytest.
         assert "secret-key" not in "\n".join(client.frames)
 
 
+async def test_the_place_of_a_key_that_is_missing_is_for_the_log_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"model": "any", "keyEnv": "NO_SUCH_VOICE_KEY"}
+    async with cascade_world(tmp_path, heard=["hi"], backend=own) as world, world.client() as client:
+        await speak(client)
+        (done,) = await client.until("response.done")
+        assert done["response"]["status_details"]["error"]["code"] == "stt_unavailable"
+        assert "NO_SUCH_VOICE_KEY" not in "\n".join(client.frames)
+        assert "NO_SUCH_VOICE_KEY" in caplog.text
+
+
+async def test_what_cannot_be_said_is_written_alone(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path, SpokenReply("Hello. … Bye.")) as world, world.client() as client:
+        await ask(client, "Hi")
+        (done,) = await client.until("response.done")
+        assert [each["input"] for each in world.backends.spoken] == ["Hello.", "Bye."]
+        assert done["response"]["output"][0]["content"][0]["transcript"] == "Hello. … Bye."
+
+
+async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Path) -> None:
+    replies = SpokenReply("", (ADD,)), SpokenReply("", (ADD,)), SpokenReply("Five.")
+    async with cascade_world(tmp_path, *replies) as world, world.client() as client:
+        await ask(client, "Add, twice")
+        await client.until("response.done", 3)
+        assert len(world.called) == 2
+        assert said_to_model(world)[-1] == ("tool", "5")
+
+
 async def test_tokens_and_the_time_to_the_first_audio_are_counted(tmp_path: Path) -> None:
     async with cascade_world(tmp_path, SpokenReply("Hello.")) as world, world.client() as client:
         await ask(client, "Hi")

@@ -11,7 +11,7 @@ import pytest
 
 from cascadeworld import cascade_world, speak
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.scripted.cascade import LLM, ScriptedFault
+from fairlead_speech.scripted.cascade import LLM, TTS, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from speechworld import RealtimeClient
 
@@ -94,3 +94,31 @@ async def test_phrases_take_turns_in_the_language_of_the_session_and_are_made_on
         made = [each["input"] for each in world.backends.spoken]
         assert made.count("Moment.") == made.count("Mal sehen.") == 1
         assert world.backends.heard[0][1]["language"] == "de"
+
+
+async def test_white_space_in_front_of_a_call_says_nothing(tmp_path: Path) -> None:
+    async def wait(_: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "now"}]}
+
+    replies = SpokenReply("\n\n", (ADD,)), SpokenReply("Now it is.")
+    async with (
+        cascade_world(tmp_path, *replies, heard=["when"], engine={"filler": {}}, tools=[WAIT], answer=wait) as world,
+        world.client() as client,
+    ):
+        await speak(client)
+        await client.until("response.done", 2)
+        assert transcripts(client) == [PHRASE, "Now it is."]
+
+
+async def test_a_phrase_without_audio_costs_no_answer(tmp_path: Path) -> None:
+    async with (
+        cascade_world(
+            tmp_path, SpokenReply("Soon."), heard=["when"], engine={"filler": {}}, tiers=[FAST, DEEP]
+        ) as world,
+        world.client(IN_DEEP) as client,
+    ):
+        world.backends.faults[TTS] += [ScriptedFault(body=b"")] * 2
+        await client.update(audio={"output": {"voice": "another"}})
+        await speak(client)
+        (done,) = await client.until("response.done")
+        assert done["response"]["status"] == "completed"

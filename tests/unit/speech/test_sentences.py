@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead_speech.cascaded.sentences import MOST, SentenceCutter
+import pytest
+
+from fairlead_speech.cascaded.sentences import MOST, SentenceCutter, speakable
 
 
 def pieces(text: str, size: int = 3) -> list[str]:
@@ -45,3 +47,15 @@ def test_a_sentence_without_an_end_is_cut_at_a_space() -> None:
 
 def test_white_space_is_no_sentence() -> None:
     assert pieces(" \n\n ") == []
+
+
+@pytest.mark.timeout(10)
+def test_a_long_list_of_numbers_takes_no_longer_than_other_text() -> None:
+    text = "1. " * 40_000
+    found = pieces(text, len(text))
+    assert "".join(found) == text
+    assert max(map(len, found)) <= MOST
+
+
+def test_what_has_no_letter_and_no_digit_cannot_be_said() -> None:
+    assert [speakable(each) for each in ("… ", "**", "🎲", "好", "3", "Oh!")] == [False, False, False, True, True, True]

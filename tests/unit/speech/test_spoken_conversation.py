@@ -6,6 +6,7 @@ import pytest
 
 from fairlead_speech.cascaded.conversation import (
     MOST_BYTES,
+    MOST_RESULT,
     NO_RESULT,
     Said,
     SpokenConversation,
@@ -63,6 +64,14 @@ def test_the_oldest_are_forgotten_beyond_the_bound_with_all_that_belongs_to_them
     assert roles == ["user", "user"], "a result without its call is left out"
     with pytest.raises(TooLargeItem):
         talk.add(message("4", "user", "z" * MOST_BYTES))
+
+
+def test_calls_of_one_answer_share_the_room_for_their_results() -> None:
+    talk = filled(message("1", "user", "Add"), call("a"), output("a", "5"), *(call(f"b{each}") for each in range(32)))
+    assert (talk.result_room("a"), talk.result_room("b7"), talk.result_room("c")) == (MOST_RESULT, 16 << 10, 0)
+    for each in range(32):
+        talk.add(output(f"b{each}", "x" * talk.result_room(f"b{each}")))
+    assert talk.get("1") is not None, "the question is not forgotten"
 
 
 def test_an_item_may_be_put_behind_another() -> None:

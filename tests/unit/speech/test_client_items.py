@@ -1,0 +1,56 @@
+"""Messages of a client are taken within bounds, and refused before they cost anything."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead_speech.cascaded.client_items import MOST_PARTS, cut_result, message_parts
+from fairlead_speech.cascaded.config import BadEvent
+
+SOUND = b"\0\x10" * 2400
+"""100 ms."""
+
+
+def part(audio: bytes, **more: Any) -> dict[str, Any]:
+    return {"type": "input_audio", "audio": base64.b64encode(audio).decode(), **more}
+
+
+def refusal(parts: list[dict[str, Any]], room: int = 1 << 20) -> str:
+    with pytest.raises(BadEvent) as refused:
+        message_parts({"content": parts}, room)
+    return refused.value.code
+
+
+def test_audio_of_several_parts_is_joined_and_left_out_of_what_is_shown() -> None:
+    written = {"type": "input_text", "text": "this"}
+    parts, audio = message_parts({"content": [written, part(SOUND), part(SOUND)]}, 1 << 20)
+    assert (parts, audio) == ([written, {"type": "input_audio"}, {"type": "input_audio"}], SOUND * 2)
+
+
+def test_audio_that_was_heard_already_is_not_heard_again() -> None:
+    assert message_parts({"content": [part(b"\0\0", transcript="hi")]}, 1 << 20)[1] == b""
+
+
+def test_too_many_parts_are_refused_unread() -> None:
+    assert refusal([{"type": "input_audio", "audio": "no base64!"}] * (MOST_PARTS + 1)) == "array_above_max_length"
+
+
+def test_audio_beyond_the_room_is_refused_undecoded() -> None:
+    assert refusal([part(SOUND), {"type": "input_audio", "audio": "!" * 8000}], 4800) == "input_audio_buffer_full"
+
+
+def test_a_moment_of_audio_is_no_turn() -> None:
+    assert refusal([part(SOUND[2:])]) == "invalid_value"
+
+
+@pytest.mark.parametrize("character", ["x", "ä", "\0", "🎲", '"'])
+def test_a_long_result_is_cut_with_a_mark(character: str) -> None:
+    long = {"type": "function_call_output", "output": character * 9000}
+    cut = cut_result(long, 4096)["output"]
+    assert cut.endswith("(cut off here: the result is too long)")
+    assert 3800 < len(msgspec.json.encode(cut)) <= 4096 + 2
+    assert cut_result(long, 1 << 20) is long

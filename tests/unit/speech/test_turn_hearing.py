@@ -1,0 +1,117 @@
+"""Turns of speech are heard one after the other, and none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead_models.cascaded import SpeechToText, TextToSpeech
+from fairlead_models.upstream import ProviderClient
+from fairlead_speech.cascaded import hearing
+from fairlead_speech.cascaded.backends import SpeechBackends
+from fairlead_speech.cascaded.conversation import ConversationItem
+from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
+from fairlead_speech.realtime.events import Event
+
+
+class HeldBackends(SpeechBackends):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        base = "http://127.0.0.1:9/v1"
+        stt, tts = SpeechToText(base_url=base, model="whisper"), TextToSpeech(base_url=base, model="kokoro")
+        super().__init__(stt, tts, ProviderClient())
+        self.asked: list[bytes] = []
+        self.release = asyncio.Event()
+
+    async def transcribed(self, audio: bytes, language: str = "") -> str:
+        self.asked.append(audio)
+        await self.release.wait()
+        return f"heard {len(audio)}"
+
+
+class Host:
+    """A session that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.backends: SpeechBackends = HeldBackends()
+        self.told: list[tuple[str, Any]] = []
+
+    def emit(self, kind: str, **members: Any) -> None:
+        self.told.append((kind.rpartition(".")[2], members.get("transcript")))
+
+    def update(self, item: ConversationItem, shown: Event) -> None:
+        item.shown = shown
+
+
+def turn(*parts: Event) -> ConversationItem:
+    return ConversationItem({"id": "item", "content": [*parts]}, 0)
+
+
+AUDIO: Event = {"type": "input_audio", "transcript": None}
+
+
+async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
+    host, over = Host(), list[int]()
+    turns = TurnHearing(host, over.append)
+    for number in range(MOST_TURNS):
+        assert not turns.full
+        turns.begin(turn(AUDIO), bytes(number), "", shown=False)
+    await asyncio.sleep(0)
+    backends = host.backends
+    assert isinstance(backends, HeldBackends)
+    assert (turns.full, len(backends.asked)) == (True, 1)
+    backends.release.set()
+    await turns.done()
+    assert over == [*range(MOST_TURNS)]
+    assert [len(audio) for audio in backends.asked] == [*range(MOST_TURNS)]
+
+
+async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() -> None:
+    host = Host()
+    turns = TurnHearing(host, lambda _: None)
+    backends = host.backends
+    assert isinstance(backends, HeldBackends)
+    turns.begin(turn(AUDIO), b"1", "", shown=True)
+    waiting = asyncio.create_task(turns.done())
+    await asyncio.sleep(0)
+    turns.begin(turn(AUDIO), b"22", "", shown=True)
+    backends.release.set()
+    await waiting
+    assert ("completed", "heard 2") in host.told
+
+
+async def test_a_closed_session_asks_no_further_server() -> None:
+    host = Host()
+    turns = TurnHearing(host, lambda _: None)
+    for _ in range(MOST_TURNS):
+        turns.begin(turn(AUDIO), b"1", "", shown=False)
+    await asyncio.sleep(0)
+    await turns.aclose()
+    assert not turns.busy
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("hearing")]
+
+
+async def test_what_was_written_beside_the_audio_stays() -> None:
+    host = Host()
+    turns, item = TurnHearing(host, lambda _: None), turn({"type": "input_text", "text": "Look:"}, AUDIO)
+    backends = host.backends
+    assert isinstance(backends, HeldBackends)
+    backends.release.set()
+    turns.begin(item, b"1", "", shown=True)
+    await turns.done()
+    assert item.shown["content"] == [
+        {"type": "input_text", "text": "Look:"}, {"type": "input_audio", "transcript": "heard 1"},
+    ]  # fmt: skip
+
+
+async def test_a_transcription_that_takes_too_long_as_a_whole_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hearing, "MOST_SECONDS", 0.0)
+    host = Host()
+    turns = TurnHearing(host, lambda _: None)
+    turns.begin(turn(AUDIO), b"1", "", shown=True)
+    await turns.done()
+    assert turns.failure is not None
+    assert (turns.failure.code, host.told) == ("stt_unavailable", [("failed", None)])
