@@ -35,7 +35,7 @@ from installation import (
     pods,
     ready_pods,
 )
-from playengines import engines
+from playcast import engines
 from playscript import script
 from playworld import PlayWorld, until_tables
 from servedtools import structured
@@ -319,7 +319,10 @@ async def test_a_session_is_played_over_every_speech_engine(table: Table, instal
     async with AsyncExitStack() as stack:
         for engine in played:
             await stack.enter_async_context(engine.serving(script(steps, late=not engine.hears_first), host))
-        await asyncio.to_thread(given_providers, installation, table, [engine.provider(host) for engine in played])
+        providers: dict[str, Json] = {}
+        for number, engine in enumerate(played):
+            providers |= engine.providers(host, f"play-{number}")
+        await asyncio.to_thread(given_providers, installation, table, providers)
         await until_tables(f"{table.url}/mcp", table.keys, played)
         for engine in played:
             trace = await play(engine, world)
@@ -328,14 +331,16 @@ async def test_a_session_is_played_over_every_speech_engine(table: Table, instal
                 told(f"{engine.name:16} {call.name:34} {(call.ended - call.began) * 1000:7.1f} ms  {call.outcome}")
 
 
-def given_providers(installation: Installation, table: Table, providers: list[dict[str, Any]]) -> None:
+def set_values(path: str, value: Any) -> list[str]:
+    """Words for `helm --set` that make what is at a path that value."""
+    if isinstance(value, dict):
+        return [word for name, each in value.items() for word in set_values(f"{path}.{name}", each)]
+    return [f"{path}=" + ("{" + ",".join(value) + "}" if isinstance(value, list) else str(value))]
+
+
+def given_providers(installation: Installation, table: Table, providers: dict[str, Json]) -> None:
     """Install these providers of models, and start the gateways anew: files reach pods within a minute only."""
-    values = [
-        f"gateway.routes.providers.play-{number}.{name}=" + ("{" + ",".join(value) + "}" if name == "models" else value)
-        for number, provider in enumerate(providers)
-        for name, value in provider.items()
-    ]
-    installation.upgrade(*table.values, *values)
+    installation.upgrade(*table.values, *set_values("gateway.routes.providers", providers))
     gateways = f"deployment/{RELEASE}-gateway"
     kubectl("rollout", "restart", "-n", NAMESPACE, gateways)
     kubectl("rollout", "status", "-n", NAMESPACE, gateways, "--timeout=120s", seconds=130)

@@ -22,8 +22,8 @@ End = Literal["answered", "interrupted", "cancelled"]
 
 @dataclass(frozen=True)
 class Step:
-    """One exchange. A step that is `interrupted` ends in the middle of the answer, one that is `cancelled` while its
-    calls run: by what the user says next.
+    """One exchange. A step that is `interrupted` ends behind the first sentence of the answer, which is a single word;
+    one that is `cancelled` ends while its calls run: by what the user says next.
     """
 
     name: str
@@ -96,7 +96,7 @@ STEPS: Final = (
         ((SpokenCall("image-gen__generate_image", {"prompt": "A ship"}, "call_refused"),),), wish="fast", refused=True,
     ),
     Step(
-        "DM: deep", "Tell us of the sea.", "deep", "Far out the moon pulls at the water, night after night, and",
+        "DM: deep", "Tell us of the sea.", "deep", "Listen! Far out the moon pulls at the water, night after night.",
         wish="deep", end="interrupted",
     ),
     Step(

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -100,7 +100,9 @@ async def play_world(folder: Path, engines: Sequence[PlayEngine]) -> AsyncIterat
             played = script(STEPS, late=not engine.hears_first)
             await stack.enter_async_context(engine.serving(played, "127.0.0.1"))
         _copied(folder / "voice", endpoints.port)
-        providers = {f"play-{number}": each.provider("127.0.0.1") for number, each in enumerate(engines)}
+        providers: dict[str, dict[str, Any]] = {}
+        for number, engine in enumerate(engines):
+            providers |= engine.providers("127.0.0.1", f"play-{number}")
         routes = folder / "routes.yaml"
         routes.write_text(json.dumps({"providers": providers}))
         agents = sorted({engine.agent for engine in engines} | {"qa"})

@@ -102,6 +102,11 @@ class _Player:
 
     async def step(self, step: Step) -> None:
         """Have it said, and wait for its end."""
+        await self._turns(step)
+        if self._engine.asked_with_tools:
+            assert {*self._talk.provider_tools} == flat(self._engine.table, step.tier), step.name
+
+    async def _turns(self, step: Step) -> None:
         engine, talk = self._engine, self._talk
         self._trace.steps.append((time.monotonic() - self._began, step.name))
         if step.wish:
@@ -129,6 +134,9 @@ class _Player:
                 await self._shown(step)  # at the end of the turn
 
     async def _shown(self, step: Step) -> None:
+        """Wait for the tools of a step, where the model has them before it is asked."""
+        if self._engine.asked_with_tools:
+            return
         began = time.monotonic()
         expected = flat(self._engine.table, step.tier)
         await self._until(lambda: {*self._talk.provider_tools} == expected)
@@ -148,8 +156,7 @@ def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], be
     shown = talk.shown()
     trace.shown = [(max(when - began, 0.0), tiers.get(tools, ""), tools) for when, tools in shown]
     results = talk.results()
-    made = {ident: call for connection in talk.connections for ident, call in connection.made.items()}
-    for ident, call in made.items():
+    for ident, call in talk.made().items():
         when, text = results.get(ident, (0.0, ""))
         had = [tools for shown_at, tools in shown if shown_at <= call.at]
         outcome = CANCELLED if not text or "cancelled" in text else REFUSED if "nknown tool" in text else ANSWERED

@@ -127,7 +127,7 @@ class ResumableStream:
     def attach(self, sink: EventSink, after: int) -> None:
         """Go on at another connection, with what came after the event of that number. The former ends."""
         self.pause()
-        missed = b"".join(event for number, event in self._events if number > after)
+        missed = b"".join([event for number, event in self._events if number > after])
         if self.done:
             sink.end(missed, responses.END_OF_STREAM)
         else:

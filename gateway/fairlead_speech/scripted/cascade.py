@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import itertools
 import json
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from fairlead_speech.scripted.connection import MadeCall
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
@@ -48,6 +50,10 @@ class ScriptedCascade:
         """Audio of each transcription, with the other fields of its form."""
         self.asked: list[dict[str, Any]] = []
         """Requests to the model."""
+        self.asked_at: list[float] = []
+        """Times of these, of the monotonic clock."""
+        self.made: dict[str, MadeCall] = {}
+        """Calls that the model made, by their ids."""
         self.spoken: list[dict[str, Any]] = []
         """Requests for speech."""
         self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
@@ -60,11 +66,11 @@ class ScriptedCascade:
         self.port = 0
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[ScriptedCascade]:
-        """Serve at a free port of the loopback address; `port` says which."""
+    async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedCascade]:
+        """Serve at a free port of that address; `port` says which."""
         runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
         self.port = runner.addresses[0][1]
         try:
@@ -129,6 +135,7 @@ class ScriptedCascade:
         wrong = _misplaced(asked["messages"])
         if wrong:
             return _error(400, wrong)
+        self.asked_at.append(time.monotonic())
         fault = await self._take(LLM, self.asked, asked)
         if fault is not None:
             return await _faulty(request, fault, _chunk({"content": "Half an "}))
@@ -149,6 +156,7 @@ class ScriptedCascade:
             arguments = json.dumps(call.arguments)
             function = {"name": call.name, "arguments": ""}
             ident = call.id or f"call_{next(self._numbers):06}"
+            self.made[ident] = MadeCall.now(call.name)
             found.append(_chunk({"tool_calls": [{"index": place, "id": ident, "function": function}]}))
             found += (
                 _chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[start : start + 8]}}]})

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from playengines import engines
+from playcast import engines
 from playscript import STEPS
 from playworld import play_world
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
@@ -55,5 +55,5 @@ def _row(trace: PlayTrace) -> dict[str, Cell]:
         "calls": len(trace.calls),
         "call p50 ms": round(statistics.median(times), 1),
         "slowest call ms": round(max(times)),
-        "longest wait for tools ms": round(max(trace.waited.values()) * 1000),
+        "longest wait for tools ms": round(max(trace.waited.values(), default=0.0) * 1000),
     }

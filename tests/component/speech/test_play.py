@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from playengines import engines
+from playcast import engines
 from playscript import STEPS
 from playworld import play_world
 from spokenplay import check, play

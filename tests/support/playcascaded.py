@@ -1,0 +1,94 @@
+"""A cascaded engine of the gateway as an engine of a played session: its three servers are scripted."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+from cascadeworld import LOUD, MODEL, QUIET, engine_over
+from fairlead_speech.scripted.cascade import ScriptedCascade
+from fairlead_speech.scripted.connection import MadeCall
+from fairlead_speech.scripted.script import SpeechScript
+from playengines import PlayTalk
+from playrealtime import RealtimePlayClient, session_of
+from speechworld import RealtimeClient
+from voicetables import CASCADE as CASCADE_TABLE
+
+_LOUD_BYTE = base64.b64decode(LOUD)[1]
+"""Half of each sample of speech, and no part of silence."""
+
+
+class CascadedPlayTalk(RealtimePlayClient):
+    """Session of a cascaded engine."""
+
+    loud, quiet = LOUD, QUIET
+
+    def __init__(self, servers: ScriptedCascade, client: RealtimeClient) -> None:
+        super().__init__(client)
+        self._servers = servers
+
+    @property
+    def provider_tools(self) -> list[str]:
+        return [tool["function"]["name"] for tool in self._servers.asked[-1].get("tools", ())]
+
+    @property
+    def spoken_bytes(self) -> tuple[int, int]:
+        """Of speech alone: an engine leaves silence between turns away."""
+        word = base64.b64decode(LOUD).count(_LOUD_BYTE)
+        return self._words * word, sum(audio.count(_LOUD_BYTE) for audio, _ in self._servers.heard)
+
+    def transcript(self) -> str:
+        deltas = self._client.of_type("response.output_audio_transcript.delta")
+        by_item = itertools.groupby(deltas, key=lambda each: each["item_id"])
+        return "".join(f"{''.join(each['delta'] for each in said).strip()} " for _, said in by_item)
+
+    def made(self) -> dict[str, MadeCall]:
+        return self._servers.made
+
+    def shown(self) -> list[tuple[float, frozenset[str]]]:
+        found: list[tuple[float, frozenset[str]]] = []
+        for at, asked in zip(self._servers.asked_at, self._servers.asked, strict=True):
+            tools = frozenset(tool["function"]["name"] for tool in asked.get("tools", ()))
+            if not found or found[-1][1] != tools:
+                found.append((at, tools))
+        return found
+
+    def results(self) -> dict[str, tuple[float, str]]:
+        found: dict[str, tuple[float, str]] = {}
+        for at, asked in zip(self._servers.asked_at, self._servers.asked, strict=True):
+            for message in asked["messages"]:
+                if message["role"] == "tool":
+                    found.setdefault(message["tool_call_id"], (at, str(message["content"])))
+        return found
+
+
+class CascadedPlay:
+    """Speech to text, a model and text to speech behind one another."""
+
+    name = "cascaded engine"
+    agent, table = "qa", CASCADE_TABLE
+    hears_first, hears_partials, asked_with_tools = True, False, True
+
+    def __init__(self) -> None:
+        self._served: ScriptedCascade | None = None
+
+    def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
+        assert self._served is not None
+        base = {"baseUrl": f"http://{host}:{self._served.port}/v1"}
+        found = engine_over(base, base, {})
+        return {name: dict(found["voice"]), f"{name}-model": dict(found["local"])}
+
+    @contextlib.asynccontextmanager
+    async def serving(self, script: SpeechScript, host: str) -> AsyncIterator[object]:
+        self._served = ScriptedCascade(script)
+        async with self._served.serving(host):
+            yield self._served
+
+    @contextlib.asynccontextmanager
+    async def talk(self, base: str, key: str) -> AsyncIterator[PlayTalk]:
+        assert self._served is not None
+        async with session_of(base, key, MODEL) as client:
+            yield CascadedPlayTalk(self._served, client)

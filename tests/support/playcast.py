@@ -1,0 +1,19 @@
+"""All engines that a session is played over."""
+
+from __future__ import annotations
+
+from liveworld import NEW, OLD
+from playcascaded import CascadedPlay
+from playengines import PlayEngine
+from playlive import LivePlay
+from playrealtime import RealtimePlay
+
+
+def engines() -> list[PlayEngine]:
+    """All engines, each anew."""
+    return [
+        RealtimePlay(),
+        LivePlay("Gemini 3.8 Live", NEW, hears_first=True),
+        LivePlay("Gemini 2.5 Live", OLD, hears_first=False),
+        CascadedPlay(),
+    ]

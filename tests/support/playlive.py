@@ -1,0 +1,137 @@
+"""Gemini Live as an engine of a played session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import aiohttp
+
+from fairlead_speech.scripted.connection import MadeCall, ScriptedConnection
+from fairlead_speech.scripted.gemini import ScriptedLive
+from fairlead_speech.scripted.script import SpeechScript
+from liveworld import LOUD, PATH, QUIET, LiveClient
+from playengines import PlayTalk, spoken
+from voicetables import SPEECH as SPEECH_TABLE
+
+
+class LivePlayTalk:
+    """Session of Gemini Live."""
+
+    def __init__(self, provider: ScriptedLive, client: LiveClient) -> None:
+        self._provider, self._client = provider, client
+        self._sent = 0
+
+    @property
+    def connections(self) -> Sequence[ScriptedConnection]:
+        return self._provider.sessions
+
+    @property
+    def provider_tools(self) -> list[str]:
+        return self._provider.sessions[-1].tool_names
+
+    @property
+    def spoken_bytes(self) -> tuple[int, int]:
+        return self._sent, sum(map(len, self._provider.sessions[-1].heard))
+
+    @property
+    def heard_bytes(self) -> int:
+        return len(self._client.audio())
+
+    @property
+    def over(self) -> bool:
+        turn = self._provider.sessions[-1].turn
+        return turn is None or turn.over
+
+    def transcript(self) -> str:
+        return self._client.said()
+
+    def images(self) -> list[tuple[str, str]]:
+        found = self._client.of_type("fairleadToolResult")
+        return [(each["callId"], part["mimeType"]) for each in found for part in each["content"]]
+
+    def made(self) -> dict[str, MadeCall]:
+        return {ident: call for connection in self.connections for ident, call in connection.made.items()}
+
+    def shown(self) -> list[tuple[float, frozenset[str]]]:
+        found = []
+        for connection in self.connections:
+            for at, message in zip(connection.received_at, connection.received, strict=False):
+                tools = message.get("setup", {}).get("tools") or message.get("contextUpdate", {}).get("tools", {}).get(
+                    "tools"
+                )
+                if tools is not None:
+                    declared = (each["name"] for tool in tools for each in tool.get("functionDeclarations", ()))
+                    found.append((at, frozenset(declared)))
+        return found
+
+    def results(self) -> dict[str, tuple[float, str]]:
+        found = {}
+        for connection in self.connections:
+            for at, message in zip(connection.received_at, connection.received, strict=False):
+                for each in message.get("toolResponse", {}).get("functionResponses", ()):
+                    said = each["response"]
+                    found[each["id"]] = at, str(said.get("output", said.get("error", said)))
+        return found
+
+    async def begin(self, words: str) -> None:
+        async def piece() -> None:
+            self._sent += len(LOUD)
+            await self._client.hear(LOUD)
+
+        await spoken(words, piece)
+
+    async def finish(self) -> None:
+        self._sent += len(QUIET)
+        await self._client.hear(QUIET)
+
+    async def ask(self) -> None:
+        """Nothing: the model answers who has spoken."""
+
+    async def wish(self, tier: str) -> None:
+        await self._client.send(fairleadSessionUpdate={"tier": tier})
+
+
+class LivePlay:
+    """Gemini Live, by one of its models."""
+
+    agent, table = "s2s", SPEECH_TABLE
+    hears_partials, asked_with_tools = True, False
+
+    def __init__(self, name: str, model: str, *, hears_first: bool) -> None:
+        self.name = name
+        self.hears_first = hears_first
+        self._model = model
+        self._served: ScriptedLive | None = None
+
+    def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
+        assert self._served is not None
+        base = f"http://{host}:{self._served.port}"
+        return {name: {"kind": "gemini", "baseUrl": base, "models": [self._model]}}
+
+    @contextlib.asynccontextmanager
+    async def serving(self, script: SpeechScript, host: str) -> AsyncIterator[object]:
+        self._served = ScriptedLive(script, binary=True, partials=True)
+        async with self._served.serving(host=host):
+            yield self._served
+
+    @contextlib.asynccontextmanager
+    async def talk(self, base: str, key: str) -> AsyncIterator[PlayTalk]:
+        assert self._served is not None
+        headers = {"x-goog-api-key": key}
+        async with (
+            aiohttp.ClientSession() as http,
+            http.ws_connect(f"{base}{PATH}", max_msg_size=0, headers=headers) as socket,
+        ):
+            client = LiveClient(socket)
+            reading = asyncio.create_task(client.read())
+            asked = {"model": f"models/{self._model}", "inputAudioTranscription": {}, "outputAudioTranscription": {}}
+            try:
+                await client.send(setup=asked)
+                await client.until("setupComplete")
+                yield LivePlayTalk(self._served, client)
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
