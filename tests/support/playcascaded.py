@@ -36,7 +36,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
     @property
     def spoken_bytes(self) -> tuple[int, int]:
-        """Of speech alone: an engine leaves silence between turns away."""
+        """Bytes of speech alone, as an engine leaves silence between turns away."""
         word = base64.b64decode(LOUD).count(_LOUD_BYTE)
         return self._words * word, sum(audio.count(_LOUD_BYTE) for audio, _ in self._servers.heard)
 
