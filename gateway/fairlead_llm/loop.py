@@ -23,7 +23,7 @@ from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, with
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
 from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn, ModelRound
-from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_models.offered_calls import held_inside
 from fairlead_models.offered_runs import run_offered
@@ -42,8 +42,6 @@ ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 LOSSES: Final = "x-fairlead-losses"
 """Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
-_TRY_NEXT: Final = frozenset({401, 403, 404, 408, 429})
-"""Statuses of a model, beside those from 500 on, after which the next one of the route is asked."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
 
 
@@ -162,7 +160,7 @@ class ToolLoop:
             if answer is not None and await self._refuses_thoughts(answer):
                 answer.close()
                 continue
-            if answer is not None and (not spare or (answer.status < 500 and answer.status not in _TRY_NEXT)):
+            if answer is not None and not (spare and asks_next(answer.status)):
                 self._rounds += answer.status == 200
                 return answer
             following = await self._following(answer)

@@ -15,13 +15,11 @@ from fairlead_llm.wire import BadRequest, BadStream, ModelRound, WireStream
 from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
-from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import LlmError, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 
-_NEXT: Final = frozenset({401, 403, 404, 408, 429})
-"""Statuses, beside those from 500 on, after which the route's next model is asked."""
 _OK: Final = 200
 
 
@@ -88,8 +86,8 @@ class ModelStreams:
             attempt.answered(answer.status, answer.retry_after)
             if answer.status != _OK:
                 said = f"{target.provider} answered with status {answer.status}"
-                after = answer.status >= 500 or answer.status in _NEXT
-                raise _NotBegun(LlmError(answer.status, said, "provider_refused"), ask_next=after)
+                refused = LlmError(answer.status, said, "provider_refused")
+                raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(self._events(answer, attempt, wire.stream(request, None))) as pieces:
                 async for piece in pieces:
                     yield piece

@@ -21,9 +21,15 @@ MAX_KEPT: Final = 200
 """Models whose failures are remembered."""
 MAX_LATER: Final = 300.0
 """Seconds of `retry-after` that are believed."""
+_ASK_NEXT: Final = frozenset({401, 403, 404, 408, 429})
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SUCCESS: Final = 200
+
+
+def asks_next(status: int) -> bool:
+    """Whether the next model of a route is asked where one answers with that HTTP status."""
+    return status >= 500 or status in _ASK_NEXT
 
 
 class ModelClosed(Exception):

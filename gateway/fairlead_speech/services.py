@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 from aiohttp import web
 
 from fairlead_formats.tokens.routes import ModelRoute
-from fairlead_models.breakers import ModelBreakers, ModelClosed
+from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import LlmError, over_budget, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
@@ -29,8 +29,6 @@ from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESS
 from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.toolbox import SessionToolbox, ToolShelf
 
-_NEXT: Final = frozenset({401, 403, 404, 408, 429})
-"""Statuses of a provider, beside those from 500 on, after which the route's next model is asked."""
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
 """Opens a session of one model. Raises ProviderUnavailable, ProviderRefused."""
 
@@ -166,7 +164,7 @@ class SpeechServices:
                 attempt.answered(error.status, None if asked.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
                 failure = LlmError(status, f"{target.provider}: {error}", "provider_refused")
-                if error.status < 500 and error.status not in _NEXT:
+                if not asks_next(error.status):
                     raise failure from error
             except ProviderUnavailable as error:
                 attempt.failed(error)

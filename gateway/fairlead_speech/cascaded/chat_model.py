@@ -35,7 +35,13 @@ class GrowingCall(msgspec.Struct):
 
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = []
+    """The arguments: to add to one text would copy all of it with each chunk."""
+
+    @property
+    def arguments(self) -> str:
+        """As far as they have come."""
+        return "".join(self.pieces)
 
 
 class _FunctionPart(msgspec.Struct):
@@ -126,7 +132,8 @@ class SpokenAnswer:
         call, function = self.calls[place], delta.function or _FunctionPart()
         call.id = call.id or (delta.id or "")[:256]
         call.name += function.name or ""
-        call.arguments += function.arguments or ""
+        if function.arguments:
+            call.pieces.append(function.arguments)
         self._argued += len(function.name or "") + len(function.arguments or "")
         if self._argued > MOST_ARGUMENTS:
             raise BackendFailed("llm_failed", f"the model's calls have over {MOST_ARGUMENTS >> 10} Ki characters")
