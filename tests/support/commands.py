@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 _MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
 
@@ -24,3 +25,12 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
             await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
+
+
+def program_in(folder: Path) -> Path:
+    """The folder, with this `fairlead` in it as a program, for a PATH."""
+    folder.mkdir(exist_ok=True)
+    program = folder / "fairlead"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
+    program.chmod(0o755)
+    return folder

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from commands import program_in
 from fairlead_servers.image_gen.drawing import drawn
 from fairlead_servers.table import SERVERS
 from playengines import PlayEngine
@@ -107,12 +107,8 @@ async def play_world(folder: Path, engines: Sequence[PlayEngine]) -> AsyncIterat
         routes.write_text(json.dumps({"providers": providers}))
         agents = sorted({engine.agent for engine in engines} | {"qa"})
         keys = {agent: await key_of(agent, folder, "--file", str(folder / "keys.json")) for agent in agents}
-        program = folder / "bin" / "fairlead"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-        program.chmod(0o755)
         environment = {
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PATH": f"{program_in(folder / 'bin')}:{os.environ['PATH']}",
             "HOME": str(folder / "home"),
             "FAIRLEAD_API_KEYS": str(folder / "keys.json"),
         }

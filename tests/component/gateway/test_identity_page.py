@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from commands import program_in
 from fairlead_gateway.identity.configuration import load_vouchers
 from gatewayworld import catalog, publish
 from issuers import issuing
@@ -29,10 +29,7 @@ class Shell:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.port = free_port()
-        binaries = folder / "bin"
-        binaries.mkdir()
-        (binaries / "fairlead").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-        (binaries / "fairlead").chmod(0o755)
+        binaries = program_in(folder / "bin")
         self.environment = {
             **os.environ, **environment, "PATH": f"{binaries}:{os.environ['PATH']}", "COLUMNS": "200",
             "FAIRLEAD_URL": f"http://127.0.0.1:{self.port}/mcp", "FAIRLEAD_METRICS_PORT": str(free_port()),

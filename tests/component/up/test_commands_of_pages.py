@@ -7,12 +7,12 @@ import contextlib
 import json
 import os
 import re
-import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from pathlib import Path
 
 import pytest
 
+from commands import program_in
 from controlplane import REPOSITORY
 from gatewayworld import catalog, publish
 from otlpreceiver import otlp_receiver
@@ -104,11 +104,8 @@ async def test_spans_go_to_the_collector_that_the_page_names(tmp_path: Path) -> 
 
 def _fairlead(folder: Path) -> dict[str, str]:
     """The environment of a reader who has it on the path."""
-    program = folder / "fairlead"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-    program.chmod(0o755)
     return {
-        "PATH": f"{folder}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+        "PATH": f"{program_in(folder)}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
         "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_DOCUMENTS": str(folder / "documents"),
     }  # fmt: skip
 

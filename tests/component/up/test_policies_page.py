@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from commands import fairlead
+from commands import fairlead, program_in
 from controlplane import REPOSITORY
 from fairlead_api.policies.globs import Glob
 from fairlead_tools.validation.constraint import Constraint, allowance
@@ -24,9 +24,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 async def run(command: str, folder: Path, url: str) -> str:
     """What a shell prints that knows this `fairlead`."""
-    wrapper = folder / "fairlead"
-    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-    wrapper.chmod(0o755)
+    program_in(folder)
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", f"PATH={folder}:$PATH; export FAIRLEAD_URL={url}; {command}", stdout=PIPE, stderr=PIPE
     )

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from typing import Final
 import pytest
 from mcp import Client
 
-from commands import fairlead
+from commands import fairlead, program_in
 from fairlead_api.load import load_paths
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_servers.table import SERVERS
@@ -71,12 +70,8 @@ async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, 
     place = ("--file", str(folder / "keys.json"))
     keys = {agent: await key_of(agent, folder, *place) for agent in ("npc", "qa", "s2s")}
     keys["dm"] = await key_of("dm", folder, *place, "--group", "dm")
-    program = folder / "bin" / "fairlead"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-    program.chmod(0o755)
     environment = {
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PATH": f"{program_in(folder / 'bin')}:{os.environ['PATH']}",
         "HOME": str(folder / "home"),
         "FAIRLEAD_API_KEYS": str(folder / "keys.json"),
         "FAIRLEAD_ADMIN_GROUPS": "dm",

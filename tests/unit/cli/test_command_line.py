@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import fairlead
+from commands import fairlead, program_in
 from fairlead_cli.tree import tree
 from ports import free_port
 
@@ -183,8 +183,7 @@ async def test_another_shell_is_refused_with_those_there_are() -> None:
 
 
 def test_bash_completes_verbs_and_options_by_that_script(tmp_path: Path) -> None:
-    (tmp_path / "fairlead").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
-    (tmp_path / "fairlead").chmod(0o755)
+    program_in(tmp_path)
     program = (
         "eval \"$(fairlead completion bash)\"; for line in 'expl' 'keys re' 'tools --js'; do "
         "COMP_WORDS=(fairlead $line); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _fairlead_completion fairlead; "
