@@ -6,7 +6,6 @@ Nothing is tried again here: the SDKs of clients do so, and `completions` goes o
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +27,6 @@ MAX_ANSWER: Final = 32 << 20
 
 HIDDEN: Final = b"[key]"
 """Stands in place of a key in a refusal."""
-log = logging.getLogger(__name__)
 
 
 class ProviderUnavailable(Exception):
@@ -228,8 +226,7 @@ async def key_of(provider: Provider) -> str:
     if provider.key_env is not None:
         key = os.environ.get(provider.key_env, "")
         if not key:
-            log.warning("The environment variable %s with the key of a provider is not set", provider.key_env)
-            raise ProviderUnavailable("its key is missing; the gateway's log says where")
+            raise ProviderUnavailable(f"the environment variable {provider.key_env} with its key is not set")
         return key
     if provider.key_file is None:
         return ""
