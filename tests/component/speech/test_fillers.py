@@ -14,6 +14,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_speech.scripted.cascade import LLM, TTS, ScriptedFault
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from speechworld import RealtimeClient
+from waiting import eventually
 
 ADD = SpokenCall("demo__wait", {}, "call_1")
 WAIT = {"name": "wait", "description": "Wait", "inputSchema": {"type": "object"}}
@@ -117,7 +118,9 @@ async def test_a_phrase_without_audio_costs_no_answer(tmp_path: Path) -> None:
         ) as world,
         world.client(IN_DEEP) as client,
     ):
-        world.backends.faults[TTS] += [ScriptedFault(body=b"")] * 2
+        fillers = world.session.state.fillers
+        await eventually(lambda: fillers.kept(PHRASE, "af_heart", 1) is not None)
+        world.backends.faults[TTS].append(ScriptedFault(body=b""))
         await client.update(audio={"output": {"voice": "another"}})
         await speak(client)
         (done,) = await client.until("response.done")
