@@ -6,6 +6,7 @@ Nothing is tried again here: the SDKs of clients do so, and `completions` goes o
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +25,9 @@ CLOSE_SECONDS: Final = 2.0
 """For a provider to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
+
+_WHOLE: Final = 1 << 20
+"""Bytes of a request that is written without a pause."""
 
 HIDDEN: Final = b"[key]"
 """Stands in place of a key in a refusal."""
@@ -160,7 +164,12 @@ class ProviderClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
             answer = await self._opened().request(
-                method, provider.url(path), data=body, headers=headers, timeout=timeout, allow_redirects=False
+                method,
+                provider.url(path),
+                data=_in_pieces(body),
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
             )
             try:
                 return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
@@ -219,6 +228,11 @@ class KeyedClient:
     ) -> ProviderAnswer:
         """The answer to a request, as of `ProviderClient`. Raises ProviderUnavailable."""
         return await self._client.send(provider, path, body, more, passed_on, self._key, method)
+
+
+def _in_pieces(body: bytes) -> bytes | io.BytesIO:
+    """A body as aiohttp wants it: beyond 1 MiB it warns of bytes, which it would write without a pause."""
+    return body if len(body) <= _WHOLE else io.BytesIO(body)
 
 
 async def key_of(provider: Provider) -> str:
