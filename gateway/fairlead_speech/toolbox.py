@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +24,10 @@ from fairlead_rest.prediction import guess
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 NO_TOOLS: Final = ToolOffer(0)
+SHOWN_AT_ONCE: Final = 8
+"""Sessions whose tools are looked up at once. The others wait: the worker refuses what it cannot begin soon, and all
+sessions of a gateway may open, or change their tier, in the same moment.
+"""
 _EMPTY: Final = ConversationTokens(0, 0)
 
 
@@ -47,6 +52,7 @@ class ToolShelf:
         self.context = context
         self.offers = Offers(context)
         self.memory = OfferMemory()
+        self.turns = asyncio.Semaphore(SHOWN_AT_ONCE)
 
 
 class SessionToolbox:
@@ -96,9 +102,10 @@ class SessionToolbox:
         async def make(bounds: OfferBounds) -> ToolOffer | None:
             return await context.done(lambda: self._shelf.offers.made(self._format, catalog, wishes, bounds))
 
-        offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
-        assert offer is not None, "an exact offer is always made"
-        self._traits = await context.worker.do(lambda: self._traits_of(catalog, tier, offer))
+        async with self._shelf.turns:
+            offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
+            assert offer is not None, "an exact offer is always made"
+            self._traits = await context.worker.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes, self.offer = wishes, offer
         return offer
 

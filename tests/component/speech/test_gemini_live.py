@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +206,9 @@ async def test_updates_that_are_not_taken_close_the_session(tmp_path: Path) -> N
                 await client.send(contextUpdate=update)
                 assert (await client.end())[0] == code
                 assert not world.session.of_type("contextUpdate")
+
+
+async def test_sessions_that_open_in_the_same_moment_all_get_their_tools(tmp_path: Path) -> None:
+    async with live_world(tmp_path, *[SpokenReply("Hello.")] * 72) as world, AsyncExitStack() as stack:
+        await asyncio.gather(*(stack.enter_async_context(world.client()) for _ in range(72)))
+        assert outcomes(world) == {}
