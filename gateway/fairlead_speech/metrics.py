@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 from fairlead_gateway.telemetry import Histogram
@@ -46,6 +46,10 @@ class SpeechMetrics:
         """Turns that a cascaded engine answered in the provider's place, by outcome."""
         self.fillers: Counter[str] = Counter()
         """Phrases said while an answer took longer, by engine."""
+        self.transcribed_seconds: defaultdict[str, float] = defaultdict(float)
+        """Audio that was transcribed, by name of the cascaded engine. Servers of speech charge for it."""
+        self.synthesized_characters: Counter[str] = Counter()
+        """Text that was synthesized, by name of the cascaded engine."""
         self.first_audio: dict[str, Histogram] = {FIRST: Histogram(), ANSWER: Histogram()}
         """Time from the end of a turn to audio of cascaded engines, by what it is."""
 

@@ -44,6 +44,14 @@ class SpeechCollector(Collector):
         fillers = CounterMetricFamily("fairlead_speech_fillers", text, labels=["engine"])
         for engine, number in [*metrics.fillers.items()]:
             fillers.add_metric([engine], number)
+        text = "Audio that cascaded engines had transcribed, by name of the engine, in seconds"
+        heard = CounterMetricFamily("fairlead_speech_transcribed_seconds", text, labels=["provider"])
+        for name, seconds in [*metrics.transcribed_seconds.items()]:
+            heard.add_metric([name], seconds)
+        text = "Characters of text that cascaded engines had synthesized, by name of the engine"
+        spoken = CounterMetricFamily("fairlead_speech_synthesized_characters", text, labels=["provider"])
+        for name, characters in [*metrics.synthesized_characters.items()]:
+            spoken.add_metric([name], characters)
         text = (
             "Time from the end of a turn to audio of a cascaded engine: the first, the first of the answer; in seconds"
         )
@@ -63,4 +71,18 @@ class SpeechCollector(Collector):
         delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
         for direction, histogram in metrics.delays.items():
             delays.add_metric([direction], *cumulated(histogram))
-        yield from (active, sessions, frames, calls, tiers, waits, resumed, delays, fillers, audio, routed)
+        yield from (
+            active,
+            sessions,
+            frames,
+            calls,
+            tiers,
+            waits,
+            resumed,
+            delays,
+            fillers,
+            audio,
+            routed,
+            heard,
+            spoken,
+        )

@@ -12,7 +12,8 @@ import msgspec
 from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
 from fairlead_models.providers import Provider
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_speech.cascaded.audio import wav
+from fairlead_speech.cascaded.audio import milliseconds, wav
+from fairlead_speech.metrics import SpeechMetrics
 
 MOST_TRANSCRIPT: Final = 64 << 10
 """Bytes of an answer with a transcript; more is no transcript of one turn."""
@@ -32,7 +33,12 @@ class BackendFailed(Exception):
 class SpeechBackends:
     """The two servers of one engine."""
 
-    def __init__(self, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient) -> None:
+    def __init__(
+        self, name: str, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient, metrics: SpeechMetrics
+    ) -> None:
+        """`name`: the engine's, as the providers file has it."""
+        self._name = name
+        self._metrics = metrics
         self.stt = stt
         self.tts = tts
         self._client = client
@@ -48,6 +54,7 @@ class SpeechBackends:
         path = "/audio/transcriptions"
         try:
             async with self._asked(self._hears, path, body, kind, "speech to text") as answer:
+                self._metrics.transcribed_seconds[self._name] += milliseconds(audio) / 1000
                 found = bytearray()
                 async for piece in answer.pieces():
                     found += piece
@@ -72,6 +79,7 @@ class SpeechBackends:
             async with self._asked(
                 self._speaks, "/audio/speech", msgspec.json.encode(asked), "application/json", "text to speech"
             ) as answer:
+                self._metrics.synthesized_characters[self._name] += len(text)
                 async for piece in answer.pieces():
                     size += len(piece)
                     if size > MOST_SPOKEN:

@@ -16,10 +16,10 @@ class CascadedEngine:
     """One engine, as it is configured now."""
 
     def __init__(
-        self, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
+        self, name: str, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
     ) -> None:
         self.provider = provider
-        self.backends = SpeechBackends(provider.stt, provider.tts, client)
+        self.backends = SpeechBackends(name, provider.stt, provider.tts, client, metrics)
         self.model = model
         self.fillers = FillerAudio(provider.tts.voice)
         self.metrics = metrics
@@ -29,8 +29,8 @@ class CascadedEngines:
     """Engines of one gateway, made as their configuration changes."""
 
     def __init__(self, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics) -> None:
-        self._make: Callable[[CascadedProvider], CascadedEngine] = lambda provider: CascadedEngine(
-            provider, client, model, metrics
+        self._make: Callable[[str, CascadedProvider], CascadedEngine] = lambda name, provider: CascadedEngine(
+            name, provider, client, model, metrics
         )
         self._engines: dict[str, CascadedEngine] = {}
 
@@ -38,5 +38,5 @@ class CascadedEngines:
         """The engine of that name; another one where it is configured otherwise now."""
         found = self._engines.get(name)
         if found is None or found.provider != provider:
-            found = self._engines[name] = self._make(provider)
+            found = self._engines[name] = self._make(name, provider)
         return found

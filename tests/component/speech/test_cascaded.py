@@ -258,6 +258,14 @@ async def test_tokens_and_the_time_to_the_first_audio_are_counted(tmp_path: Path
         assert (models["voice", MODEL].input.total, models["voice", MODEL].output.total) == (20, 10)
 
 
+async def test_what_servers_of_speech_charge_for_is_counted(tmp_path: Path) -> None:
+    async with cascade_world(tmp_path, SpokenReply("Hello."), heard=["Hi"]) as world, world.client() as client:
+        await speak(client)
+        await client.until("response.done")
+        assert 0.2 <= world.metrics.transcribed_seconds["voice"] <= 0.8, "the speech, and what may be around it"
+        assert world.metrics.synthesized_characters == {"voice": len("Hello.")}
+
+
 async def test_a_cascaded_engine_takes_no_written_requests(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world:
         answer = await post(world.gateway, PATH, {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]})

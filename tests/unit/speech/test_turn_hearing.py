@@ -13,6 +13,7 @@ from fairlead_speech.cascaded import hearing
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
+from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.events import Event
 
 
@@ -22,7 +23,7 @@ class HeldBackends(SpeechBackends):
     def __init__(self) -> None:
         base = "http://127.0.0.1:9/v1"
         stt, tts = SpeechToText(base_url=base, model="whisper"), TextToSpeech(base_url=base, model="kokoro")
-        super().__init__(stt, tts, ProviderClient())
+        super().__init__("voice", stt, tts, ProviderClient(), SpeechMetrics())
         self.asked: list[bytes] = []
         self.release = asyncio.Event()
 
