@@ -2,6 +2,7 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 if [ -x .venv/bin/python ]; then PATH=$PWD/.venv/bin:$PATH; fi
 export PATH
+unset PYTHONDONTWRITEBYTECODE # each of the thousands of processes of a run would compile anew all that it imports
 . hack/with_progress.sh
 fairlead_cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead # kept between runs
 

@@ -27,6 +27,7 @@ from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
 from fairlead_operator.settings import Settings
 from shownconditions import cause
+from waiting import LONGEST
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -142,7 +143,7 @@ class World:
         code, answer = self.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
         assert code == 200, answer
 
-    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 50.0) -> T:
+    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 2 * LONGEST) -> T:
         """The first truthy value of `condition`, which is looked at in a thread; AssertionError after `seconds`."""
         value = None
         try:

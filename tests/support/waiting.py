@@ -12,14 +12,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 STEP = 0.05
+LONGEST = 60.0
+"""Seconds that only a failure takes: of a machine that is busy with much else, a process may need many to start."""
 
 
-def soon(seconds: float = 20.0) -> float:
+def soon(seconds: float = LONGEST) -> float:
     """A deadline on the monotonic clock."""
     return time.monotonic() + seconds
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = 20.0) -> T:
+def until(what: str, condition: Callable[[], T], *, seconds: float = LONGEST) -> T:
     """The first truthy value of `condition`; AssertionError naming `what` after `seconds`."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -29,7 +31,7 @@ def until(what: str, condition: Callable[[], T], *, seconds: float = 20.0) -> T:
     return value
 
 
-async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, seconds: float = 20.0) -> T:
+async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, seconds: float = LONGEST) -> T:
     """As `until`, for a condition that awaits; the loop runs on between the attempts."""
     end = time.monotonic() + seconds
     while not (value := await condition()):
@@ -39,7 +41,7 @@ async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, secon
     return value
 
 
-async def eventually(condition: Callable[[], object], *, seconds: float = 20.0) -> None:
+async def eventually(condition: Callable[[], object], *, seconds: float = LONGEST) -> None:
     """Let this loop run until `condition` holds, for what happens here but tells nobody; TimeoutError otherwise."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # the point of this helper

@@ -61,10 +61,13 @@ class ProbeRecord:
 
     checked: datetime
     answer: Enforcement
+    unended: int = 0
+    """Probes in a row that began, the last at `checked`, and of which no end is known; `answer` is older than these."""
 
     def data(self) -> dict[str, str]:
         """Members of the ConfigMap."""
         data = {"checkedAt": self.checked.isoformat(timespec="seconds"), "message": self.answer.unanswered}
+        data |= {"unended": str(self.unended)} if self.unended else {}
         return data | {str(direction): WORDS[self.answer.of(direction)] for direction in DIRECTIONS}
 
     @classmethod
@@ -74,11 +77,12 @@ class ProbeRecord:
         try:
             checked = datetime.fromisoformat(data["checkedAt"])
             incoming, outgoing = (known[data[direction]] for direction in DIRECTIONS)
+            unended = int(data.get("unended", "0"))
         except (KeyError, ValueError):
             return None
         if checked.tzinfo is None:
             return None
-        return cls(checked, Enforcement(incoming, outgoing, data.get("message", "")))
+        return cls(checked, Enforcement(incoming, outgoing, data.get("message", "")), unended)
 
 
 def measured(said: str) -> Enforcement | None:

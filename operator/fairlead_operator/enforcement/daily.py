@@ -21,10 +21,15 @@ APART: Final = timedelta(days=1)
 LOOK_S: Final = 300.0
 """Seconds between two looks at whether a probe is due."""
 RETRY_S: Final = 1.0
+UNENDED: Final = 3
+"""Probes in a row that may be cut off, as an operator ends or stops leading, before a day passes without one."""
 
 
 class DailyProbe:
-    """Runs `probe` at most once a day. `changed` is called when the answer is another, `told` with each answer."""
+    """Runs `probe` once a day, and again where that was cut off.
+
+    `changed` is called when the answer is another, `told` with each answer.
+    """
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class DailyProbe:
                 logger.warning("what a probe found before cannot be read yet: %s", error)
                 await asyncio.sleep(RETRY_S)
             else:
-                if record is not None:
+                if record is not None and record.answer != Enforcement():
                     self._take(record.answer)
                 return
 
@@ -75,11 +80,14 @@ class DailyProbe:
         """Probe if that is due. Raises ApiError."""
         record = await self._read()
         begun = self._now()
+        unended = 0
         if record is not None and timedelta() <= begun - record.checked < APART:
-            self._take(record.answer)
-            return
+            if record.unended not in range(1, UNENDED):
+                self._take(record.answer)
+                return
+            unended = record.unended
         # Before the probe: one that is cut off each time would otherwise make pods at each start of an operator.
-        await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer))
+        await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer, unended + 1))
         answer = await self._probe.run()
         self._take(answer)
         await self._write(ProbeRecord(begun, answer))

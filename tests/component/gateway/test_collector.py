@@ -85,6 +85,7 @@ async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_it
 
 
 async def test_the_collector_is_as_it_was_after_the_gateway_has_stopped(tmp_path: Path) -> None:
+    gc.unfreeze()  # what was frozen when the tests had been collected
     before = gc.get_threshold(), gc.get_freeze_count(), len(gc.callbacks)
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:1/mcp", ["one"]), heap=Heap()):
         assert gc.get_threshold() == THRESHOLDS

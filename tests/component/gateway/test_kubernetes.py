@@ -22,7 +22,7 @@ from fairlead_gateway.app import Gateway
 from gatewayworld import ask, calling, catalog, served
 from togetherworld import gateway_on, names
 from toolservers import modern_server
-from waiting import eventually, until_async
+from waiting import LONGEST, eventually, until_async
 
 
 def config_map(blob: Blob) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def delete(plane: ControlPlane, namespace: str, name: str) -> None:
     plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
 
 
-async def lists(gateway: Gateway, *expected: str, seconds: float = 20) -> None:
+async def lists(gateway: Gateway, *expected: str, seconds: float = LONGEST) -> None:
     """Wait until the merged endpoint shows exactly these tools."""
 
     async def shown() -> bool:

@@ -60,7 +60,7 @@ def in_force(world: World) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("outage_seconds", [1.0, 30.0])
+@pytest.mark.parametrize("outage_seconds", [1.0, pytest.param(30.0, marks=pytest.mark.nightly)])
 async def test_policies_tiers_and_servers_are_as_declared_within_one_list_period_of_the_api_servers_return(
     private_plane: PlaneFactory, tmp_path: Path, outage_seconds: float
 ) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane import PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, decode
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ANNOTATION_SEEDING
@@ -28,10 +27,11 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture
-def alone(private_plane: PlaneFactory) -> World:
-    """A world on an API server of its own: LatencyTiers belong to no namespace."""
-    plane = private_plane()
-    return World(plane, plane.create_namespace("team"), plane.create_namespace("release"))
+def alone(world: World) -> Iterator[World]:
+    """A world without a LatencyTier: they belong to no namespace, and another test may have left some."""
+    world.request("DELETE", TIERS)
+    yield world
+    world.request("DELETE", TIERS)
 
 
 def seeded(world: World, name: str, *, manager: str = OLDER, spec: dict[str, Any] | None = None) -> None:

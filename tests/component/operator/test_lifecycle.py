@@ -138,7 +138,7 @@ async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_
 async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> None:
     """Kopf says nothing of it: its next listing simply does not hold the object."""
     world, plane = own_world, own_world.plane
-    async with sdk_server() as url, running(world, lease_seconds=60.0):
+    async with sdk_server() as url, running(world, lease_seconds=300.0, list_seconds=2.0):
         await converged(world, url)
         plane.kill_apiserver()
         await asyncio.to_thread(plane.start_apiserver)

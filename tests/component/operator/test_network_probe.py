@@ -133,6 +133,27 @@ async def test_an_answer_that_is_a_day_old_is_asked_for_again(world: World) -> N
         await world.until("told", lambda: _gauge(operator) == 1)
 
 
+async def test_a_probe_that_was_cut_off_is_made_again_by_the_next_who_leads(world: World) -> None:
+    world.create("pods", {"image": {"name": "registry.example/demo:1"}})
+    async with running(world, network_policy_probe="Daily"):
+        await world.until("a probe without nodes", lambda: TARGET in left(world))
+    assert record(world)["unended"] == "1"
+    async with simulated_network(world), running(world, network_policy_probe="Daily"):
+        await world.until("an answer", lambda: world.is_("pods", "NetworkPolicyEnforced", "True"))
+        await world.until("recorded", lambda: record(world).get("incoming") == "Enforced")
+    assert "unended" not in record(world)
+
+
+async def test_after_three_probes_that_were_cut_off_a_day_passes_without_one(world: World) -> None:
+    now = {"checkedAt": datetime.now(UTC).isoformat(), "incoming": "Unknown", "outgoing": "Unknown", "unended": "3"}
+    assert world.request("POST", world.config_map_path(""), {"metadata": {"name": RECORD}, "data": now})[0] == 201
+    world.create("pods", {"image": {"name": "registry.example/demo:1"}})
+    async with simulated_network(world), running(world, network_policy_probe="Daily"):
+        await world.until("no answer", lambda: world.is_("pods", "NetworkPolicyEnforced", "Unknown"))
+        assert left(world) == []
+    assert record(world) == now
+
+
 def _gauge(operator: Any) -> float | None:
     value: float | None = operator.telemetry.registry.get_sample_value(
         "fairlead_operator_network_policies_enforced", {"direction": "incoming"}

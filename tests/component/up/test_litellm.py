@@ -1,6 +1,7 @@
 """A LiteLLM proxy as one source of `fairlead up`, behind the router endpoint: docs/connect/litellm.md, run.
 
-Each test has a stand-in for the proxy, and the real one where `litellm` is installed (LITELLM_PROGRAM names it).
+Each test has a stand-in for the proxy, and the real one where `litellm` is installed (LITELLM_PROGRAM names it). Its
+start takes ten seconds of processor time: at a merge two tests have it, which ask all that it can answer otherwise.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from waiting import until_async
 REAL = pytest.mark.skipif(
     PROGRAM is None, reason="no litellm[proxy] here: hack/litellm makes one, or LITELLM_PROGRAM names it"
 )
+WHEREVER_IT_IS = ["stand-in", pytest.param("real", marks=REAL)]
+BY_NIGHT = ["stand-in", pytest.param("real", marks=[REAL, pytest.mark.nightly])]
 pytestmark = pytest.mark.timeout(240)
 
 MakeProxy = Callable[[Behind], AbstractAsyncContextManager[Proxy]]
 
 
-@pytest.fixture(params=["stand-in", pytest.param("real", marks=REAL)])
+@pytest.fixture(params=BY_NIGHT)
 def proxy_of(request: pytest.FixtureRequest, tmp_path: Path) -> MakeProxy:
     return stand_in if request.param == "stand-in" else partial(litellm_proxy, folder=tmp_path)
 
@@ -77,6 +80,7 @@ async def found(client: Client, **asked: Any) -> list[str]:
     return [tool["name"] for tool in answer["tools"]]
 
 
+@pytest.mark.parametrize("proxy_of", WHEREVER_IT_IS, indirect=True)
 async def test_tools_behind_a_proxy_are_found_called_and_read_again(proxy_of: MakeProxy, tmp_path: Path) -> None:
     async with proxy_of(shops()) as proxy, served(proxy, tmp_path) as up:
         await until_listed(up.url, "litellm")
@@ -157,6 +161,7 @@ async def test_the_gateways_own_address_is_refused_as_that_of_a_proxy(tmp_path: 
         assert "--litellm: this is the gateway's own address" in await up.errors()
 
 
+@pytest.mark.parametrize("proxy_of", WHEREVER_IT_IS, indirect=True)
 async def test_tools_that_come_and_go_behind_a_proxy_are_found_by_the_next_poll(
     proxy_of: MakeProxy, tmp_path: Path
 ) -> None:

@@ -35,6 +35,9 @@ def repository(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
+    for name, mark in (("bounds", "timing"), ("sizes", "heavy")):
+        (tmp_path / "tests" / "unit").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / "unit" / f"test_{name}.py").write_text(f"@pytest.mark.{mark}\n")
     for name in ("test", "env.sh", "with_progress.sh"):
         shutil.copy(ROOT / "hack" / name, tmp_path / "hack" / name)
     return tmp_path
@@ -60,14 +63,21 @@ def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_cha
 
 
 def test_at_a_merge_each_test_runs_once_and_the_path_of_a_call_compiled(repository: Path) -> None:
-    path, others, timed, oldest = runs(repository, "--scope", "merge")
+    others, path, timed, oldest = runs(repository, "--scope", "merge")
     assert path.startswith("compiled newest ")
     assert path.endswith(" ".join(PATH_OF_A_CALL))
     assert others.startswith("newest ")
     assert others.endswith(" ".join(f"--ignore={folder}" for folder in PATH_OF_A_CALL))
     assert all("-m not e2e and not nightly and not timing" in run for run in (path, others))
     assert "-m timing and not e2e and not nightly" in timed
+    assert timed.endswith(" tests/unit/test_bounds.py")
     assert oldest.startswith("oldest ")
+
+
+def test_a_bound_of_time_is_marked_where_it_is_looked_for() -> None:
+    """`hack/test` reads only files of tests that write the mark."""
+    elsewhere = [ROOT / "tests" / "conftest.py", *(ROOT / "tests" / "support").rglob("*.py")]
+    assert [str(file) for file in elsewhere if "mark.timing" in file.read_text()] == []
 
 
 def test_by_night_everything_runs_in_the_form_that_is_asked_for(repository: Path) -> None:

@@ -48,11 +48,14 @@ def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:
 
 @pytest.mark.parametrize("answer", [Enforcement(True, False), Enforcement(None, None, "why")])
 def test_a_record_is_read_as_it_was_written(answer: Enforcement) -> None:
-    record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), answer)
-    assert ProbeRecord.read(record.data()) == record
+    for unended in (0, 2):
+        record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), answer, unended)
+        assert ProbeRecord.read(record.data()) == record
 
 
-@pytest.mark.parametrize("change", [{"checkedAt": "yesterday"}, {"checkedAt": "2026-11-23"}, {"incoming": "maybe"}])
+@pytest.mark.parametrize(
+    "change", [{"checkedAt": "yesterday"}, {"checkedAt": "2026-11-23"}, {"incoming": "maybe"}, {"unended": "x"}]
+)
 def test_a_record_that_somebody_edited_is_none(change: dict[str, str]) -> None:
     record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), Enforcement(True, True))
     assert ProbeRecord.read({**record.data(), **change}) is None
