@@ -19,13 +19,14 @@ from fairlead_speech.scripted.gemini import ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
 from liveworld import NEW, LiveClient, LiveWorld
 from speechworld import spoken_gateway
+from waiting import eventually
 
 VOICE = b"\0\x10" * 3200
 """200 ms of speech of 16 kHz."""
 PAUSE = bytes(19_200)
 """600 ms of silence, which end a turn."""
-ENDS = PAUSE[:16_000]
-"""As much of it as is in the turn that it ends."""
+ENDS, BEGINS = PAUSE[:16_000], PAUSE[16_000:]
+"""What of it is in the turn that it ends, and in the one that follows it."""
 
 
 @dataclass
@@ -47,6 +48,10 @@ class RoutedLiveWorld(LiveWorld):
         """Roles and words of what the model was told in words."""
         return [(each["role"], each["parts"][0]["text"]) for each in self.session.contents]
 
+    async def told(self, *contents: tuple[str, str]) -> None:
+        """Wait until the model was told just this in words."""
+        await eventually(lambda: self.contents == [*contents])
+
     @property
     def asked(self) -> list[tuple[str, Any]]:
         """Roles and words of what the engine's model had last."""
@@ -65,15 +70,16 @@ async def routed_live_world(
     *replies: SpokenReply,
     spoken: Sequence[SpokenReply] = (),
     heard: Sequence[str] = (),
+    transcripts: Sequence[str] = (),
     model: str = NEW,
     engine: Mapping[str, Any] | None = None,
     slow_turns: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> AsyncIterator[RoutedLiveWorld]:
-    """`replies` are those of the engine's model, `spoken` those of Gemini. `heard`: what both hear; `engine`: more
-    members of the engine.
+    """`replies` are those of the engine's model, `spoken` those of Gemini. `heard`: what the engine's server of speech
+    hears, `transcripts`: what Gemini does. `engine`: more members of the engine.
     """
-    live = ScriptedLive(SpeechScript(*spoken, heard=tuple(heard)))
+    live = ScriptedLive(SpeechScript(*spoken, heard=tuple(transcripts)))
     backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)))
     async with live.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}

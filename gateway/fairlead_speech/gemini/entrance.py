@@ -22,8 +22,7 @@ from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, member, members, read, text
 from fairlead_speech.gemini.models import live_model
 from fairlead_speech.gemini.notices import ClientNotices
-from fairlead_speech.gemini.routed_session import routed_live
-from fairlead_speech.gemini.routed_setup import RoutedSetup
+from fairlead_speech.gemini.routed_session import live_routing
 from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
@@ -124,13 +123,12 @@ class LiveEntrance:
 
         opened = await services.opened(asked, route, targets, ENGINE, record, dial)
         name, turns = opened.target.model, LiveTurns()
-        slow = services.providers().by_name[opened.target.provider].slow_turns
-        routed = RoutedSetup(setup) if slow is not None and live_model(name).takes_content else None
+        routing = live_routing(services, opened, setup)
         model = live_model(name)
         if name in self._fixed:
             model = model.without_update()
         modes = CallModes(model, opened.toolbox.traits)
-        described = SessionSetup(setup if routed is None else routed.outgoing(), name, modes.behavior)
+        described = SessionSetup(setup if routing is None else routing.setup.outgoing(), name, modes.behavior)
         notices = ClientNotices(client, opened.tier)
         switch = ToolSwitch(
             ENGINE, opened.side, described, model, turns, services.metrics, again, services.clock,
@@ -139,11 +137,11 @@ class LiveEntrance:
         session = LiveSession(
             client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
             services.clock, lambda handle: self._handles.shown(handle, identity),
-            provider_mcp=services.settings.provider_mcp, hears=routed is None,
+            provider_mcp=services.settings.provider_mcp, elsewhere=None if routing is None else routing.is_slow,
         )  # fmt: skip
         bridged: BridgedSession = session
-        if slow is not None and routed is not None:
-            bridged = routed_live(services, opened, slow, routed, session, client, switch.line, record)
+        if routing is not None:
+            bridged = routing.around(session, services, client, switch.line, record)
         try:
             await _begin(opened, described, switch.line)
             await services.run(client, switch.line, bridged, ENGINE, record)

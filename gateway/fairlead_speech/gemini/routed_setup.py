@@ -37,9 +37,9 @@ class RoutedSetup:
         """How turns are found here; None: the client says where they begin and end."""
         self.interrupts = text(heard, "activityHandling") != "NO_INTERRUPTION"
         """Whether the user's speech ends an answer."""
-        self.shows_heard = has(setup, _HEARD)
+        self.shows_heard = setup.get(key(setup, _HEARD)) is not None
         """Whether the client wants transcripts of the user."""
-        self.shows_said = has(setup, _SAID)
+        self.shows_said = setup.get(key(setup, _SAID)) is not None
         """Whether the client wants transcripts of the model."""
         generated = member(setup, "generationConfig")
         self.written = generated.get(key(generated, "responseModalities")) == ["TEXT"]
@@ -54,8 +54,10 @@ class RoutedSetup:
         heard, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
         others = {each: value for each, value in heard.items() if each != key(heard, _DETECTION)}
         found = {**self._setup, name: {**others, _DETECTION: {"disabled": True}}}
-        for wanted in (_HEARD,) if self.written else (_HEARD, _SAID):
-            found.setdefault(key(found, wanted), {})
+        if not self.shows_heard:
+            found[key(found, _HEARD)] = {}
+        if not self.shows_said and not self.written:
+            found[key(found, _SAID)] = {}
         return found
 
     def updated(self, message: Message) -> None:

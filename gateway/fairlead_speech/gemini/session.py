@@ -69,10 +69,11 @@ class LiveSession:
         shown_handle: Callable[[str], str],
         *,
         provider_mcp: bool,
-        hears: bool = True,
+        elsewhere: Callable[[str | None], bool] | None = None,
     ) -> None:
         """`shown_handle`: a provider's handle as the client gets it. `provider_mcp`: whether a client may have the
-        provider itself call MCP servers. `hears`: whether the provider's transcripts choose the tier.
+        provider itself call MCP servers. `elsewhere`: whether turns of a tier are answered by somebody
+        else, who finds the tier of each turn then; None: none are.
         """
         self._client = client
         self._line = switch.line
@@ -88,7 +89,7 @@ class LiveSession:
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
         self._shown = ShownTools(self, ENGINE, toolbox, tier, metrics, lambda: self._setup.client_names)
         self._shown.open = True
-        self._listens = hears
+        self._elsewhere = elsewhere
         self._spoken_turn = 0
         self._hears = False
         self._free = asyncio.Event()
@@ -106,6 +107,8 @@ class LiveSession:
 
     async def set_tools(self, offer: ToolOffer) -> None:
         """Show these tools: at once where the model can be told of them, else from the end of a turn on."""
+        if self._elsewhere is not None and self._elsewhere(self.tier):
+            return  # the model answers no turn with them, and older ones take another connection for other tools
         self._setup.show(offer)
         await self._switch.tools_changed()
 
@@ -271,7 +274,7 @@ class LiveSession:
 
     def _transcribed(self, piece: Transcript) -> None:
         self._turns.heard(self._clock())
-        if not self._listens:
+        if self._elsewhere is not None:
             return
         self._spoken_turn += not self._hears
         self._hears = not piece.finished
