@@ -140,10 +140,10 @@ class LiveEntrance:
             provider_mcp=services.settings.provider_mcp, elsewhere=None if routing is None else routing.is_slow,
         )  # fmt: skip
         bridged: BridgedSession = session
-        if routing is not None:
-            bridged = routing.around(session, services, client, switch.line, record)
         try:
             await _begin(opened, described, switch.line)
+            if routing is not None:
+                bridged = routing.around(session, services, client, switch.line, record)
             await services.run(client, switch.line, bridged, ENGINE, record)
         finally:
             await switch.line.close(Closing(1000))

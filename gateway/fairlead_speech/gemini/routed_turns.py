@@ -26,7 +26,7 @@ from fairlead_speech.tiers import UnknownTier
 
 HEARING_SECONDS: Final = 3.0
 """Time for a transcript; then the provider answers."""
-QUIET_SECONDS: Final = 3.0
+QUIET_SECONDS: Final = 1.0
 """Time for a provider that was interrupted to fall silent."""
 LONGEST_SECONDS: Final = 300.0
 """Time for a provider that was not interrupted to finish what it says."""
@@ -113,18 +113,21 @@ class RoutedTurns:
             self._moved.clear()
             await self._moved.wait()
 
-    async def interrupt(self) -> None:
-        """Stop whoever speaks, as the user says something."""
+    async def interrupt_engine(self) -> None:
+        """Stop the engine, as the user says something."""
         if self._answerer.active:
             await self._answerer.interrupt("turn_detected")
         elif self._voice.playing:
             await self._voice.stop_playing()
+
+    async def interrupt_provider(self) -> None:
+        """Stop the provider, which does not hear what the user says."""
         if self._session.answering or self.provider_waits:
             await self._provider.send(self._told.message() or INTERRUPTION)
 
-    async def tell(self) -> None:
-        """Have the provider know what the engine has answered, unless that would interrupt it."""
-        if self._session.answering or self.provider_waits:
+    async def tell(self, *, interrupts: bool = False) -> None:
+        """Have the provider know what the engine has answered. Not while it speaks, unless it `interrupts` that."""
+        if not interrupts and (self._session.answering or self.provider_waits):
             return
         message = self._told.message()
         if message is not None:
@@ -223,7 +226,7 @@ class RoutedTurns:
     async def _to_provider(self, turns: Sequence[UserTurn]) -> None:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._provider_silent(LONGEST_SECONDS)
-        await self.tell()
+        await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
         self._session.asks()
         for message in turn_messages(turns):
             await self._provider.send(message)

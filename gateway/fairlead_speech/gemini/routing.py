@@ -134,7 +134,8 @@ class RoutedLive:
 
     async def _written(self, message: Message) -> None:
         """Take a turn in writing, and wait until it is known who answers it: what follows it comes behind it."""
-        await self._turns.interrupt()
+        await self._turns.interrupt_engine()
+        await self._turns.interrupt_provider()
         turn = UserTurn(message=message, size=len(_encode(message)))
         while turn.size > self._turns.room and self._turns.busy:
             await self._turns.more_room()
@@ -196,15 +197,17 @@ class RoutedLive:
     async def _began(self) -> None:
         self._turns.speaking = True
         if self._setup.interrupts:
-            await self._turns.interrupt()
-        if self._turns.busy or self._waits_for_words():
-            return
-        await self._turns.begins_without_words()
-        if not self._is_slow(self._session.tier):
-            self._streams = True
-            await self._turns.tell()
+            await self._turns.interrupt_engine()
+        free = not self._turns.busy and (self._setup.interrupts or not self._session.answering)
+        if free and not self._waits_for_words():
+            await self._turns.begins_without_words()
+            self._streams = not self._is_slow(self._session.tier)
+        if self._streams:
+            await self._turns.tell(interrupts=True)
             self._session.asks()
             await self._provider.send(BEGIN)
+        elif self._setup.interrupts:
+            await self._turns.interrupt_provider()
 
     async def _ended(self) -> None:
         self._turns.speaking = False

@@ -17,7 +17,7 @@ PIECE_BYTES: Final = 48_000
 MOST_TOLD: Final = 64
 """Contents that wait until a provider can be told of them; the oldest are forgotten beyond it."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
-_RATE: Final = re.compile(r"rate=(\d{4,6})", re.IGNORECASE)
+_RATE: Final = re.compile(r"rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode

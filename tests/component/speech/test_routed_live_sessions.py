@@ -282,3 +282,27 @@ async def test_a_tool_of_the_engine_is_run_by_the_sessions_policies(tmp_path: Pa
         await eventually(lambda: not world.metrics.active["gemini-live"])
     assert "lookup" in log.read_text()
     assert "legend" not in log.read_text()
+
+
+async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine(tmp_path: Path) -> None:
+    """A result of the client's, of which the model speaks, comes while the engine does."""
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    call = SpokenCall("theirs", {}, "call_1")
+    spoken = SpokenReply("I will see.", (call,)), SpokenReply("It is sunny.", held=asyncio.Event()), HELLO
+    declared = {"functionDeclarations": [{"name": "theirs", "behavior": "NON_BLOCKING"}]}
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=["weather", "the legend", "hello"], **DEEP) as world,
+        world.client(setup={"tools": [declared]}) as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        response = {"id": "call_1", "name": "theirs", "response": {"output": "sunny"}}
+        await client.send(toolResponse={"functionResponses": [response]})
+        await eventually(lambda: world.routed._turns.provider_waits)
+        assert "sunny" not in client.said()
+        await speak(client)
+        await eventually(lambda: client.said().endswith("Hello. "))
+        assert world.metrics.routed == {"cancelled": 1}
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
