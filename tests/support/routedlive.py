@@ -74,13 +74,15 @@ async def routed_live_world(
     model: str = NEW,
     engine: Mapping[str, Any] | None = None,
     slow_turns: Mapping[str, Any] | None = None,
+    delay: float = 0.0,
     **more: Any,
 ) -> AsyncIterator[RoutedLiveWorld]:
     """`replies` are those of the engine's model, `spoken` those of Gemini. `heard`: what the engine's server of speech
-    hears, `transcripts`: what Gemini does. `engine`: more members of the engine.
+    hears, `transcripts`: what Gemini does. `engine`: more members of the engine. `delay`: seconds that each
+    of its servers takes.
     """
     live = ScriptedLive(SpeechScript(*spoken, heard=tuple(transcripts)))
-    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)))
+    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)), delay=delay)
     async with live.serving(), backends.serving():
         slow = {"engine": "voice", **(slow_turns or {})}
         gemini = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{live.port}", "models": [model], "slowTurns": slow}
