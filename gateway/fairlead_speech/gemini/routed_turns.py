@@ -233,7 +233,8 @@ class RoutedTurns:
 
     async def _route(self, turns: Sequence[UserTurn]) -> bool:
         """Have the engine answer; False where the user speaks again before it begins to."""
-        await self._provider_silent(QUIET_SECONDS if self._setup.interrupts else LONGEST_SECONDS)
+        interrupted = self._setup.interrupts or not turns[-1].spoken
+        await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)
         configured = await self._prepare(self._setup.for_engine)
         for turn in turns:
             if turn.spoken and turn.words and not turn.shown:

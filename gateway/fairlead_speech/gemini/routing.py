@@ -69,6 +69,8 @@ class RoutedLive:
         self._buffer = InputBuffer(setup.detection, _FIRST_RATE)
         self._streams = False
         """Whether the provider hears the turn in progress while it is spoken."""
+        self._streamed = False
+        """Whether it heard the last one so: nobody else did."""
 
     @property
     def responding(self) -> bool:
@@ -202,6 +204,7 @@ class RoutedLive:
         if free and not self._waits_for_words():
             await self._turns.begins_without_words()
             self._streams = not self._is_slow(self._session.tier)
+        self._streamed = self._streams
         if self._streams:
             await self._turns.tell(interrupts=True)
             self._session.asks()
@@ -236,7 +239,7 @@ class RoutedLive:
         passed = await self._session.from_provider(frame)
         if content is None:
             return passed
-        self._memory.heard(content, frame, streamed=not self._waits_for_words())
+        self._memory.heard(content, frame, streamed=self._streamed)
         if content.over:
             self._memory.over()
             self._turns.fell_silent()

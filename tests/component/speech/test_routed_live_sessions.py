@@ -306,3 +306,27 @@ async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine
         await eventually(lambda: client.said().endswith("Hello. "))
         assert world.metrics.routed == {"cancelled": 1}
         await world.told(("user", "the legend"), ("model", "It is a very long story."))
+
+
+async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_path: Path) -> None:
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    spoken, heard = (HELLO, SpokenReply("You are welcome.")), ["good morning", "the legend", "thanks"]
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=heard, **DEEP) as world,
+        world.client() as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        session: Any = world.routed._session
+        await eventually(lambda: bool(session._turns.fresh))
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        world.session.cut()
+        await eventually(lambda: len(world.provider.sessions) == 2)
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await speak(client)
+        await client.turns(3)
+        assert client.said() == "Hello. It is a very long story.You are welcome. "
