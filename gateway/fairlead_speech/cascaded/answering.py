@@ -22,6 +22,8 @@ from fairlead_speech.session import FrameSink
 from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
+HEARING_SECONDS: Final = 3.0
+"""Time for the transcript of a turn; then the provider of the other session answers it."""
 MOST_OWN: Final = 2048
 """Items of the engine that are remembered, and calls."""
 MOST_ID: Final = 256

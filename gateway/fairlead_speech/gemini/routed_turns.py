@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from fairlead_speech.cascaded.answering import TurnAnswerer
+from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.cascaded.input_buffer import LEAST_MS, MOST
 from fairlead_speech.gemini.engine_voice import EngineVoice
@@ -24,8 +24,6 @@ from fairlead_speech.metrics import CANCELLED, ERROR, SpeechMetrics
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
-HEARING_SECONDS: Final = 3.0
-"""Time for a transcript; then the provider answers."""
 QUIET_SECONDS: Final = 1.0
 """Time for a provider that was interrupted to fall silent."""
 LONGEST_SECONDS: Final = 300.0
@@ -109,7 +107,7 @@ class RoutedTurns:
 
     async def decided(self, turn: UserTurn) -> None:
         """Wait until a turn is with whoever answers it."""
-        while turn in self._waiting or turn is self._deciding:
+        while turn is self._deciding or any(turn is each for each in self._waiting):
             self._moved.clear()
             await self._moved.wait()
 

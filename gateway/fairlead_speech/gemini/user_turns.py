@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ PIECE_BYTES: Final = 48_000
 """Audio of one message to the provider, of a turn that was kept: 64 KB of base64."""
 MOST_TOLD: Final = 64
 """Contents that wait until a provider can be told of them; the oldest are forgotten beyond it."""
+MOST_TOLD_BYTES: Final = 12 << 20
+"""Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r"rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
@@ -56,16 +59,23 @@ class ToldContents:
     """What a provider is still to be told of the conversation."""
 
     def __init__(self) -> None:
-        self._waiting: list[Message] = []
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
 
     def add(self, contents: Sequence[Message]) -> None:
         """Have these told."""
-        self._waiting = [*self._waiting, *contents][-MOST_TOLD:]
+        for content in contents:
+            self._waiting.append(_encode(content))
+            self._bytes += len(self._waiting[-1])
+        while len(self._waiting) > MOST_TOLD or self._bytes > MOST_TOLD_BYTES:
+            self._bytes -= len(self._waiting.popleft())
 
     def message(self) -> bytes | None:
         """The message that tells of all of it; None where there is nothing."""
-        waiting, self._waiting = self._waiting, []
-        return _encode({"clientContent": {"turns": waiting, "turnComplete": False}}) if waiting else None
+        turns = [msgspec.Raw(each) for each in self._waiting]
+        self._waiting.clear()
+        self._bytes = 0
+        return _encode({"clientContent": {"turns": turns, "turnComplete": False}}) if turns else None
 
 
 def said(role: str, words: str) -> Message:

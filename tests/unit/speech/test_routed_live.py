@@ -17,6 +17,7 @@ from fairlead_speech.gemini.engine_voice import EngineVoice
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.user_turns import (
     MOST_TOLD,
+    MOST_TOLD_BYTES,
     PIECE_BYTES,
     ToldContents,
     UserTurn,
@@ -145,6 +146,8 @@ def test_what_a_provider_is_to_be_told_is_bounded() -> None:
     message = json.loads(told.message() or b"")["clientContent"]
     assert (len(message["turns"]), message["turns"][0]["parts"]) == (MOST_TOLD, [{"text": "1"}])
     assert (message["turnComplete"], told.message()) == (False, None)
+    told.add([said("user", "x" * (MOST_TOLD_BYTES - 60)), said("model", "y" * 60)])
+    assert [each["role"] for each in json.loads(told.message() or b"")["clientContent"]["turns"]] == ["model"]
 
 
 @pytest.mark.parametrize(
