@@ -204,3 +204,18 @@ async def test_updates_that_are_not_taken_close_the_session(tmp_path: Path) -> N
                 await client.send(contextUpdate=update)
                 assert (await client.end())[0] == code
                 assert not world.session.of_type("contextUpdate")
+
+
+async def test_turns_that_a_client_marks_itself_reach_the_provider(tmp_path: Path) -> None:
+    marked = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+    async with live_world(tmp_path, SpokenReply("Hello"), heard=["hi"]) as world:
+        async with world.client(setup=marked) as client:
+            await client.send(realtimeInput={"activityStart": {}})
+            await client.speak()
+            await client.send(realtimeInput={"activityEnd": {}})
+            await client.turns(1)
+            assert (client.said(), len(world.session.heard)) == ("Hello ", 2)
+        async with world.client() as client:
+            await client.send(realtimeInput={"activityStart": {}})
+            code, reason = await client.end()
+            assert (code, "automatic activity detection is enabled" in reason) == (1007, True)
