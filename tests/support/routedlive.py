@@ -26,7 +26,7 @@ VOICE = b"\0\x10" * 3200
 PAUSE = bytes(19_200)
 """600 ms of silence, which end a turn."""
 ENDS, BEGINS = PAUSE[:16_000], PAUSE[16_000:]
-"""What of it is in the turn that it ends, and in the one that follows it."""
+"""Parts of it: in the turn that it ends, and in the one that follows."""
 
 
 @dataclass

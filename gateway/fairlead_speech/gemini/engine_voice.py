@@ -1,4 +1,4 @@
-"""What a cascaded engine says, as messages of Gemini Live for the client of a session whose turn it answers."""
+"""Speech of a cascaded engine as messages of Gemini Live, for the client of a session whose turn it answers."""
 
 from __future__ import annotations
 

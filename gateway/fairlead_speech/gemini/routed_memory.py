@@ -1,4 +1,4 @@
-"""What an engine is to know of a conversation that Gemini answers: the transcripts of both sides."""
+"""Memory of what Gemini hears and says, for the engine that answers other turns of the same conversation."""
 
 from __future__ import annotations
 

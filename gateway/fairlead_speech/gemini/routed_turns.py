@@ -106,7 +106,7 @@ class RoutedTurns:
             self._task = asyncio.create_task(self._work(), name="turns of a speech session")
 
     async def decided(self, turn: UserTurn) -> None:
-        """Wait until a turn is with whoever answers it."""
+        """Wait until it is decided who answers a turn, the engine or the provider, and it is there."""
         while turn is self._deciding or any(turn is each for each in self._waiting):
             self._moved.clear()
             await self._moved.wait()
@@ -197,7 +197,7 @@ class RoutedTurns:
         self._room.set()
 
     async def _hear(self, turn: UserTurn) -> None:
-        """Find what was said: it chooses the tier, and the engine knows it, whoever answers."""
+        """Find what was said: it chooses the tier, and the engine knows it in any case."""
         turn.words = await self._transcribed(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return

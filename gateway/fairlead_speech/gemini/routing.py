@@ -145,7 +145,7 @@ class RoutedLive:
         await self._turns.decided(turn)
 
     async def _results(self, frame: bytes, message: Message) -> bytes | None:
-        """Take results of the client's own tools: each to whoever called."""
+        """Take results of the client's own tools: each to the engine or the provider, by who called."""
         found = member(message, "toolResponse")
         answers = members(found, "functionResponses")
         engines = [each for each in answers if text(each, "id") in self._voice.open]

@@ -37,7 +37,7 @@ class UserTurn(msgspec.Struct):
     size: int = 0
     """Bytes that are kept for it."""
     words: str = ""
-    """What was said, as far as it is known."""
+    """Words that were said, as far as they are known."""
     shown: bool = False
     """Whether the client was shown the words, of a turn of speech."""
 
@@ -56,7 +56,7 @@ class UserTurn(msgspec.Struct):
 
 
 class ToldContents:
-    """What a provider is still to be told of the conversation."""
+    """Contents of the conversation that a provider is still to be told."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()

@@ -101,7 +101,7 @@ class LiveScriptSession(ScriptedConnection):
         self.heard: list[bytes] = []
         """Audio of the session, over all its connections."""
         self.contents: list[dict[str, Any]] = []
-        """What the client said in words, or had been said, over all connections."""
+        """Contents of the conversation that the client sent, over all connections."""
         self.tools: list[dict[str, Any]] = []
         self.calls: dict[str, str] = {}
         """Ids of calls that were made and have no result, with their behaviors."""
