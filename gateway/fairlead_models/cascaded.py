@@ -80,7 +80,9 @@ class SlowTurns(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     from_tier: str | None = None
     """Tier from which on; None: from the first that is slower than the default one."""
     transcription: str = "gpt-4o-mini-transcribe"
-    """Model of the provider's that turns speech into text, where the client asks for none: the tier is chosen by it."""
+    """Model of the provider's that turns speech into text, where the client asks for none: the tier is chosen by it. Of
+    the kind `openai`; beside one of the kind `gemini`, the engine's `stt` does that.
+    """
 
 
 class CascadedProvider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

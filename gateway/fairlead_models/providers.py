@@ -30,6 +30,8 @@ ROUTE_PREFIX: Final = "fairlead/"
 OPENAI_HOST: Final = "api.openai.com"
 ProviderKind = Literal["openai", "anthropic", "gemini"]
 CallerKey = Literal["Refuse", "Allow", "Require"]
+_SPEAK: Final = frozenset({"openai", "gemini"})
+"""Kinds whose speech sessions are bridged."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
 _PATTERN: Final = re.compile(r"[*?[]")
@@ -103,7 +105,7 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     stream_usage: bool = True
     """Whether the API takes `stream_options.include_usage`; of the kind `openai`."""
     slow_turns: SlowTurns | None = None
-    """Turns of speech sessions that a cascaded engine answers; of the kind `openai`."""
+    """Turns of speech sessions that a cascaded engine answers; of the kinds `openai` and `gemini`."""
     responses: bool | None = None
     """Whether the API has `/responses`; of the kind `openai`. By default that of OpenAI itself has."""
 
@@ -166,9 +168,9 @@ class Providers:
             self._check_cascaded(name, engine)
         for name, provider in providers.items():
             slow = provider.slow_turns
-            if slow is not None and (provider.kind != "openai" or slow.engine not in self.cascaded):
+            if slow is not None and (provider.kind not in _SPEAK or slow.engine not in self.cascaded):
                 raise InvalidProvider(
-                    f"providers: {name}: slowTurns is of the kind openai, and its engine of the kind cascaded"
+                    f"providers: {name}: slowTurns is of the kinds openai, gemini, and its engine of the kind cascaded"
                 )
         for name, route in routes.items() if providers else ():
             try:

@@ -53,8 +53,8 @@ class OpenedModel(msgspec.Struct, frozen=True):
     side: SessionSide
     toolbox: SessionToolbox
     tier: SpokenTier
-    make_toolbox: Callable[[], SessionToolbox]
-    """Makes another toolbox of the session, for an engine beside the model."""
+    make_toolbox: Callable[[str], SessionToolbox]
+    """Makes another toolbox of the session, for an engine beside the model, by the format of its tools."""
 
 
 class Entrance(Protocol):
@@ -133,7 +133,10 @@ class SpeechServices:
         """The first model that takes the session, where the agent's tokens of the day allow it. Raises LlmError and
         Problem.
         """
-        make = functools.partial(SessionToolbox, self._shelf, asked.origin, asked.wishes, route, format_name, record)
+
+        def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
+            return SessionToolbox(self._shelf, asked.origin, asked.wishes, route, name, record, target)
+
         toolbox = make(targets[0])
         tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
         offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here

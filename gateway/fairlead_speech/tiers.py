@@ -27,6 +27,13 @@ def is_slow(seen: SubjectCatalog, tier: str | None, from_tier: str | None) -> bo
     return order.index(tier) > (order.index(default) if default in order else 0)
 
 
+def decided_by_words(seen: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
+    """Whether what is said in a turn may be what makes it a slow one. `named`: the tier of the client's choice."""
+    if named is not None or not any(is_slow(seen, tier, from_tier) for tier in seen.tiers):
+        return False
+    return any(tier.selection.keywords or tier.selection.commands for tier in seen.snapshot.rules.tiers)
+
+
 class UnknownTier(LookupError):
     """There is no such tier for this principal; the message names those that there are."""
 

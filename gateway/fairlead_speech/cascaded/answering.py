@@ -22,6 +22,8 @@ from fairlead_speech.session import FrameSink
 from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
+HEARING_SECONDS: Final = 3.0
+"""Time for the transcript of a turn; then the provider of the other session answers it."""
 MOST_OWN: Final = 2048
 """Items of the engine that are remembered, and calls."""
 MOST_ID: Final = 256
@@ -149,6 +151,10 @@ class TurnAnswerer:
             self._asked = events.own_id()
             await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
 
+    async def ended(self) -> None:
+        """Wait until no turn is being answered here."""
+        await self._idle.wait()
+
     def remember(self, role: str, said: str) -> str:
         """Have the engine know what was said elsewhere; id of its item."""
         self.engine.remember(role, said)
@@ -159,6 +165,10 @@ class TurnAnswerer:
         if event.get("type") == "conversation.item.create":
             self.relay.calls.discard(text(member(event, "item"), "call_id"))
         await self._pass(event)
+
+    async def client_answered(self) -> None:
+        """All calls of the client's tools have their results: go on, for a client that does not ask for that."""
+        await self._session.client_answered()
 
     async def interrupt(self, reason: str) -> None:
         """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""

@@ -42,10 +42,10 @@ def loudness(audio: bytes) -> float:
     return sum(map(abs, some)) / len(some) / _FULL_SCALE if some else 0.0
 
 
-def wav(audio: bytes) -> bytes:
-    """A WAV file (RIFF) with that audio."""
+def wav(audio: bytes, rate: int = RATE) -> bytes:
+    """A WAV file (RIFF) with that audio, of `rate` samples a second."""
     head = b"RIFF" + struct.pack("<I", 36 + len(audio)) + b"WAVE"
-    form = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, RATE, RATE * 2, 2, 16)
+    form = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16)
     return head + form + b"data" + struct.pack("<I", len(audio)) + audio
 
 

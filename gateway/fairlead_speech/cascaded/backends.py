@@ -12,7 +12,7 @@ import msgspec
 from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
 from fairlead_models.providers import Provider
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_speech.cascaded.audio import milliseconds, wav
+from fairlead_speech.cascaded.audio import RATE, milliseconds, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MOST_TRANSCRIPT: Final = 64 << 10
@@ -45,12 +45,12 @@ class SpeechBackends:
         self._hears = _provider(stt)
         self._speaks = _provider(tts)
 
-    async def transcribed(self, audio: bytes, language: str = "") -> str:
-        """Transcript of audio. Raises BackendFailed."""
+    async def transcribed(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
+        """Transcript of audio, of `rate` samples a second. Raises BackendFailed."""
         fields = {"model": self.stt.model, "response_format": "json"}
         if language or self.stt.language:
             fields["language"] = language or self.stt.language
-        kind, body = _form(fields, wav(audio))
+        kind, body = _form(fields, wav(audio, rate))
         path = "/audio/transcriptions"
         try:
             async with self._asked(self._hears, path, body, kind, "speech to text") as answer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from fairlead_speech.cascaded.audio import milliseconds
-from fairlead_speech.cascaded.voice_activity import WINDOW_BYTES, WINDOW_MS, DetectionSettings, VoiceActivity
+from fairlead_speech.cascaded.audio import RATE
+from fairlead_speech.cascaded.voice_activity import WINDOW_MS, DetectionSettings, VoiceActivity
 
 MOST: Final = 12 << 20
 """Bytes of audio of one session that wait to be heard: 4 minutes."""
@@ -17,7 +17,10 @@ LEAST_MS: Final = 100
 class InputBuffer:
     """Audio of the turn that is being spoken, and where turns begin and end."""
 
-    def __init__(self, settings: DetectionSettings | None) -> None:
+    def __init__(self, settings: DetectionSettings | None, rate: int = RATE) -> None:
+        """`rate`: samples a second."""
+        self.rate = rate
+        self._window = rate * WINDOW_MS // 1000 * 2
         self._audio = bytearray()
         self._rest = b""
         self._before: deque[bytes] = deque()
@@ -33,7 +36,7 @@ class InputBuffer:
     @property
     def milliseconds(self) -> int:
         """Time of the session's audio."""
-        return milliseconds(self._heard)
+        return self._heard * 1000 // (self.rate * 2)
 
     @property
     def speaking(self) -> bool:
@@ -57,9 +60,10 @@ class InputBuffer:
             self._audio += audio
             return []
         whole = self._rest + audio
-        end = len(whole) // WINDOW_BYTES * WINDOW_BYTES
+        size = self._window
+        end = len(whole) // size * size
         self._rest = whole[end:]
-        return [whole[start : start + WINDOW_BYTES] for start in range(0, end, WINDOW_BYTES)]
+        return [whole[start : start + size] for start in range(0, end, size)]
 
     def hear(self, window: bytes) -> bool | None:
         """Take a window: True where speech begins, False where it ends, None where nothing changes."""
@@ -85,6 +89,12 @@ class InputBuffer:
         """The audio of the turn; what follows is another one's."""
         audio = bytes(self._audio)
         self.clear()
+        return audio
+
+    def taken_so_far(self) -> bytes:
+        """The audio of the turn up to now; the turn goes on."""
+        audio = bytes(self._audio)
+        self._audio.clear()
         return audio
 
     def clear(self) -> None:

@@ -22,11 +22,13 @@ from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import Message, member, members, read, text
 from fairlead_speech.gemini.models import live_model
 from fairlead_speech.gemini.notices import ClientNotices
+from fairlead_speech.gemini.routed_session import live_routing
 from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
 from fairlead_speech.services import OpenedModel, SpeechServices
+from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     INTERNAL_ERROR,
@@ -121,11 +123,12 @@ class LiveEntrance:
 
         opened = await services.opened(asked, route, targets, ENGINE, record, dial)
         name, turns = opened.target.model, LiveTurns()
+        routing = live_routing(services, opened, setup)
         model = live_model(name)
         if name in self._fixed:
             model = model.without_update()
         modes = CallModes(model, opened.toolbox.traits)
-        described = SessionSetup(setup, name, modes.behavior)
+        described = SessionSetup(setup if routing is None else routing.setup.outgoing(), name, modes.behavior)
         notices = ClientNotices(client, opened.tier)
         switch = ToolSwitch(
             ENGINE, opened.side, described, model, turns, services.metrics, again, services.clock,
@@ -134,11 +137,14 @@ class LiveEntrance:
         session = LiveSession(
             client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
             services.clock, lambda handle: self._handles.shown(handle, identity),
-            provider_mcp=services.settings.provider_mcp,
+            provider_mcp=services.settings.provider_mcp, elsewhere=None if routing is None else routing.is_slow,
         )  # fmt: skip
+        bridged: BridgedSession = session
         try:
             await _begin(opened, described, switch.line)
-            await services.run(client, switch.line, session, ENGINE, record)
+            if routing is not None:
+                bridged = routing.around(session, services, client, switch.line, record)
+            await services.run(client, switch.line, bridged, ENGINE, record)
         finally:
             await switch.line.close(Closing(1000))
 

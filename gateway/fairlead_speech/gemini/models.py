@@ -23,6 +23,8 @@ class LiveModel(msgspec.Struct, frozen=True):
     """Whether `contextUpdate` replaces the tools of a session that runs; else that takes a new one by its handle."""
     behaviors: tuple[str, ...] = ()
     """Words of a function's declaration for how it is called; none where the model knows one way alone."""
+    takes_content: bool = True
+    """Whether `clientContent` tells it of what was said elsewhere; else it closes the session for that (1007)."""
 
     def without_update(self) -> LiveModel:
         """This model, taking no `contextUpdate`."""
@@ -32,7 +34,7 @@ class LiveModel(msgspec.Struct, frozen=True):
 _VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
 _TABLE: Final = (
     ((3, 8), LiveModel(True, (BLOCKING, NON_BLOCKING))),
-    ((3, 0), LiveModel(False)),
+    ((3, 0), LiveModel(False, takes_content=False)),
     ((2, 0), LiveModel(False, (BLOCKING, NON_BLOCKING))),
 )
 """By the first version that has these abilities."""

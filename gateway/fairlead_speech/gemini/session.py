@@ -7,6 +7,7 @@ format: Live API, BidiGenerateContent.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -68,9 +69,11 @@ class LiveSession:
         shown_handle: Callable[[str], str],
         *,
         provider_mcp: bool,
+        elsewhere: Callable[[str | None], bool] | None = None,
     ) -> None:
         """`shown_handle`: a provider's handle as the client gets it. `provider_mcp`: whether a client may have the
-        provider itself call MCP servers.
+        provider itself call MCP servers. `elsewhere`: whether turns of a tier are answered by somebody
+        else, who finds the tier of each turn then; None: none are.
         """
         self._client = client
         self._line = switch.line
@@ -86,8 +89,13 @@ class LiveSession:
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
         self._shown = ShownTools(self, ENGINE, toolbox, tier, metrics, lambda: self._setup.client_names)
         self._shown.open = True
+        self._elsewhere = elsewhere
         self._spoken_turn = 0
         self._hears = False
+        self._free = asyncio.Event()
+        self._free.set()
+        self._held: set[str] = set()
+        """Ids of calls whose results wait until nobody else speaks."""
         self.end = SessionEnd()
 
     @property
@@ -99,17 +107,55 @@ class LiveSession:
 
     async def set_tools(self, offer: ToolOffer) -> None:
         """Show these tools: at once where the model can be told of them, else from the end of a turn on."""
+        if self._elsewhere is not None and self._elsewhere(self.tier):
+            return  # the model answers no turn with them, and older ones take another connection for other tools
         self._setup.show(offer)
         await self._switch.tools_changed()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
         """Give the model a result, and the client what cannot be spoken of it."""
+        self._held.add(call.id)
+        await self._free.wait()
+        if call.id not in self._held:
+            return  # the provider took the call back meanwhile
+        self._held.discard(call.id)
         parts = unspoken(result)
         if parts:
             await self._notices.unspoken(call, parts)
         self._turns.answered([call.id])
         for written in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
             await self._line.send(_encode(_scheduled(written, self._modes.of(call.wire_name).scheduling)))
+
+    # For who answers turns in the provider's place
+
+    @property
+    def tier(self) -> str | None:
+        """The tier now; None: the principal's default one."""
+        return self._shown.tier
+
+    @property
+    def answering(self) -> bool:
+        """Whether the model says something, or is asked to."""
+        return self._turns.answering
+
+    async def heard(self, turn: str, words: str, *, final: bool, grows: bool) -> None:
+        """Choose the tier by what the user says, and show its tools."""
+        await self._shown.heard(HeardText(turn, words, final, grows))
+
+    def asks(self) -> None:
+        """The model is asked for an answer."""
+        self._turns.asked()
+
+    def gives_up(self) -> None:
+        """The model is not waited for any longer."""
+        self._turns.over()
+
+    def hold(self, *, elsewhere: bool) -> None:
+        """Keep results, which the model would speak of, while a turn is answered `elsewhere`; then send them."""
+        if elsewhere:
+            self._free.clear()
+        else:
+            self._free.set()
 
     async def retire(self, seconds: float) -> None:
         """Tell the client so in the provider's own way: it may go on with the session elsewhere by its handle."""
@@ -228,6 +274,8 @@ class LiveSession:
 
     def _transcribed(self, piece: Transcript) -> None:
         self._turns.heard(self._clock())
+        if self._elsewhere is not None:
+            return
         self._spoken_turn += not self._hears
         self._hears = not piece.finished
         final = bool(piece.finished)
@@ -257,6 +305,7 @@ class LiveSession:
         """Take calls back; the message without those that the client knows nothing of."""
         self._turns.answered(ids)
         self._calls.cancel(ids)
+        self._held.difference_update(ids)
         kept = [ident for ident in ids if ident not in self._calls]
         if len(kept) == len(ids):
             return message

@@ -13,14 +13,14 @@ from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_speech.admission import SessionRequest
-from fairlead_speech.cascaded.answering import RelayedEvents, TurnAnswerer
+from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.services import OpenedModel, SpeechServices
-from fairlead_speech.session import BridgedSession, SessionEnd
+from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
-from fairlead_speech.tiers import SpokenTier, is_slow
+from fairlead_speech.tiers import is_slow
 
 REALTIME: Final = "/v1/realtime"
 _NOT_ROUTED: Final = frozenset({"call_id", "intent"})
@@ -82,47 +82,21 @@ class RealtimeEntrance:
             provider_mcp=services.settings.provider_mcp, hears_first=engine == CASCADED,
         )  # fmt: skip
         if isinstance(opened.side, CascadedSession):
-            self._follow(opened.side, opened)
+            follow_tier(opened.side, opened)
             return session
         slow = services.providers().by_name[opened.target.provider].slow_turns
         if slow is None or _NOT_ROUTED & asked.query.keys():
             return session
         return RoutedSession(
-            session, self._answerer(slow.engine, opened, client, record, session.end),
+            session, turn_answerer(services, slow.engine, opened, client, record, session.end),
             lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier), slow.transcription,
             services.metrics, opened.side,
         )  # fmt: skip
 
-    def _answerer(
-        self, name: str, opened: OpenedModel, client: SessionSide, record: RequestRecord, end: SessionEnd
-    ) -> TurnAnswerer:
-        """An engine that answers turns of a session, and ends it with its agent's day."""
-        services = self._services
-        side = self._engine(name, name)
-        self._follow(side, opened)
-        relay, toolbox = RelayedEvents(client), opened.make_toolbox()
-        tier = SpokenTier(services.context, toolbox.catalog, opened.tier.current)
-        session = RealtimeSession(
-            relay, side, toolbox, tier, record, services.metrics, CASCADED,
-            provider_mcp=False, hears_first=True, end=end,
-        )  # fmt: skip
-        return TurnAnswerer(side, session, relay, tier)
-
-    def _follow(self, session: CascadedSession, opened: OpenedModel) -> None:
-        """Have an engine know when its tier is a slow one."""
-        filler = session.state.engine.provider.filler
-        if filler is not None:
-            session.follow(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
-
-    def _engine(self, name: str, model: str) -> CascadedSession:
-        services = self._services
-        engine = services.engines.of(name, services.providers().cascaded[name])
-        return CascadedSession(engine, model, services.clock)
-
     async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> SessionSide:
         services, providers = self._services, self._services.providers()
         if target.provider in providers.cascaded:
-            return self._engine(target.provider, target.model)
+            return engine_session(services, target.provider, target.model)
         query = {name: value for name, value in asked.query.items() if name != "model"}
         if "call_id" not in query:
             query = {"model": target.model, **query}

@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
-from fairlead_speech.cascaded.answering import TurnAnswerer
+from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.metrics import ERROR, SpeechMetrics
 from fairlead_speech.realtime import events
@@ -27,8 +27,6 @@ from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
-HEARING_SECONDS: Final = 3.0
-"""Time for a transcript; then the provider answers."""
 _TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
 _encode: Final = msgspec.json.encode

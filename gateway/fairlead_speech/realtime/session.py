@@ -150,6 +150,12 @@ class RealtimeSession:
         self._turns.want()
         await self.hold(elsewhere=False)
 
+    async def client_answered(self) -> None:
+        """The client has answered all calls of its own: the provider goes on once ours are answered, too."""
+        self._rounds.client_asks()
+        if not self._calls.running:
+            await self.ask()
+
     async def change(self, session: Event) -> str:
         """Change the provider's session; the client does not hear of it. The id of the event."""
         event = self._tools.own_change(session)
@@ -168,9 +174,8 @@ class RealtimeSession:
 
     async def forget(self, item: str) -> None:
         """Take back what the provider was told."""
-        await self._provider.send(
-            _encode({"type": "conversation.item.delete", "event_id": self._own_events.add(item), "item_id": item})
-        )
+        event = {"type": "conversation.item.delete", "event_id": self._own_events.add(item), "item_id": item}
+        await self._provider.send(_encode(event))
 
     async def retire(self, seconds: float) -> None:
         """Do nothing: the format has no word for it."""
@@ -386,9 +391,8 @@ class RealtimeSession:
             event_id = self._own_events.add(item)
             self._hidden.hide(item)
             self._turns.sent(item)
-            await self._provider.send(
-                _encode({**created, "event_id": event_id, "item": {**created["item"], "id": item}})
-            )
+            named = {**created, "event_id": event_id, "item": {**created["item"], "id": item}}
+            await self._provider.send(_encode(named))
             if self._rounds.answered(call):
                 self._turns.want()
         if self._turns.ask():

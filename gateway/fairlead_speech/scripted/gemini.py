@@ -2,7 +2,8 @@
 
 It keeps the rules that clients trip over: a setup first, tools that are refused as a whole, one answer for each call,
 behaviors of calls by model, handles that are good between two turns alone and refused while the old connection is open,
-and voice activity: audio that is not zero is speech, zeros end it.
+and voice activity: audio that is not zero is speech, zeros end it, unless the client marks its turns; then nothing is
+heard between them.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class ScriptedLive:
         self._key = key
         self.sessions: list[LiveScriptSession] = []
         """One for each connection."""
-        self.handles: dict[str, tuple[LiveScriptSession, int]] = {}
-        """Sessions that may be gone on with, and how many messages of audio each handle stands for."""
+        self.handles: dict[str, tuple[LiveScriptSession, int, int]] = {}
+        """Sessions that may be gone on with, and how many messages of audio and contents each handle stands for."""
         self.hands_out = True
         """Whether sessions that ask for handles get them."""
         self.admits = asyncio.Event()
@@ -99,11 +100,15 @@ class LiveScriptSession(ScriptedConnection):
         self.setup: dict[str, Any] = {}
         self.heard: list[bytes] = []
         """Audio of the session, over all its connections."""
+        self.contents: list[dict[str, Any]] = []
+        """Contents of the conversation that the client sent, over all connections."""
         self.tools: list[dict[str, Any]] = []
         self.calls: dict[str, str] = {}
         """Ids of calls that were made and have no result, with their behaviors."""
         self.turn: LiveTurn | None = None
         self._speaking = False
+        self._answered = False
+        """Whether the model has had a turn over this connection."""
         self._words: list[str] = []
         """Words that are still to be heard of what is spoken."""
 
@@ -146,7 +151,7 @@ class LiveScriptSession(ScriptedConnection):
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
         if resumable:
-            self.server.handles[handle] = self, len(self.heard)
+            self.server.handles[handle] = self, len(self.heard), len(self.contents)
         await self.send(sessionResumptionUpdate={"newHandle": handle, "resumable": resumable})
 
     async def run(self) -> None:
@@ -170,8 +175,7 @@ class LiveScriptSession(ScriptedConnection):
         elif "realtimeInput" in message:
             await self._live(message["realtimeInput"])
         elif "clientContent" in message:
-            if message["clientContent"].get("turnComplete"):
-                await self.begin()
+            await self._content(message["clientContent"])
         elif "toolResponse" in message:
             for response in message["toolResponse"]["functionResponses"]:
                 await self._result(response)
@@ -193,12 +197,12 @@ class LiveScriptSession(ScriptedConnection):
         self._take_tools(setup.get("tools", []))
         handle = (setup.get("sessionResumption") or {}).get("handle")
         if handle:
-            before, heard = self.server.handles.get(handle, (None, 0))
+            before, heard, told = self.server.handles.get(handle, (None, 0, 0))
             if before is None:
                 raise RefusedMessage(1007, "unknown session handle")
             if not before.closed:
                 raise RefusedMessage(1011, "the session is open over another connection")
-            self.heard = before.heard[:heard]
+            self.heard, self.contents = before.heard[:heard], before.contents[:told]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
     def _take_tools(self, tools: list[dict[str, Any]]) -> None:
@@ -232,10 +236,27 @@ class LiveScriptSession(ScriptedConnection):
         """How the model calls a function."""
         return str(self.functions.get(name, {}).get("behavior", self._behaviors[0]))
 
+    @property
+    def _marked(self) -> bool:
+        """Whether the client says where turns of speech begin and end."""
+        found = (self.setup.get("realtimeInputConfig") or {}).get("automaticActivityDetection") or {}
+        return bool(found.get("disabled"))
+
+    async def _content(self, content: dict[str, Any]) -> None:
+        if self._answered and "3.1" in self.setup["model"]:
+            raise RefusedMessage(1007, "Request contains an invalid argument.")
+        self.contents += content.get("turns", [])
+        if content.get("turnComplete"):
+            await self.begin()
+        else:
+            await self.interrupt(calls=False)
+
     async def _live(self, live: dict[str, Any]) -> None:
         if "text" in live:
             await self.begin()
-        if "audio" not in live:
+        if "activityStart" in live or "activityEnd" in live:
+            await self._mark(begins="activityStart" in live)
+        if "audio" not in live or (self._marked and not self._speaking):
             return
         data = live["audio"]["data"]
         audio = base64.b64decode(data, altchars=b"-_" if "-" in data or "_" in data else None)
@@ -244,15 +265,30 @@ class LiveScriptSession(ScriptedConnection):
             self.changed.notify_all()
         speech = any(audio)
         if speech and not self._speaking:
-            self._speaking = True
-            await self.interrupt(calls=True)
-            self._words = self.server.script.next_heard().split(" ") if "inputAudioTranscription" in self.setup else []
+            await self._speech_begins()
         if speech and self.server.partials:
             await self._hear_words(1)
-        elif not speech and self._speaking:
-            self._speaking = False
-            await self._hear_words(len(self._words))
-            await self.begin()
+        elif not speech and self._speaking and not self._marked:
+            await self._speech_ends()
+
+    async def _mark(self, *, begins: bool) -> None:
+        if not self._marked:
+            what = "Explicit activity control is not supported when automatic activity detection is enabled."
+            raise RefusedMessage(1007, what)
+        if begins and not self._speaking:
+            await self._speech_begins()
+        elif not begins and self._speaking:
+            await self._speech_ends()
+
+    async def _speech_begins(self) -> None:
+        self._speaking = True
+        await self.interrupt(calls=True)
+        self._words = self.server.script.next_heard().split(" ") if "inputAudioTranscription" in self.setup else []
+
+    async def _speech_ends(self) -> None:
+        self._speaking = False
+        await self._hear_words(len(self._words))
+        await self.begin()
 
     async def _hear_words(self, count: int) -> None:
         heard, self._words = self._words[:count], self._words[count:]
@@ -262,6 +298,7 @@ class LiveScriptSession(ScriptedConnection):
     async def begin(self) -> None:
         """Begin a turn of the model; one in progress is interrupted."""
         await self.interrupt(calls=False)
+        self._answered = True
         await self.hand_out(resumable=False)
         self.turn = LiveTurn(self, self.server.script)
         self.turn.start()

@@ -1,4 +1,5 @@
-"""The cascaded engine: time from the end of a turn to the first audio and to the answer, with and without a filler.
+"""The cascaded engine: time from the end of a turn to the first audio and to the answer, with and without a filler;
+also of turns of Gemini Live that it answers, or that the model is given once they are turned into text.
 
 Speech to text, model and text to speech take 50 ms each (scripted servers), a tool takes one second. Gateway, servers
 and client share one process: what is measured is the order of things, beside which the gateway's own time is small.
@@ -19,6 +20,7 @@ from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from rig.harness import Goal, Report, Sample, Settings, in_rounds
 from rig.processes import become_realtime
+from speech.routed_live import LIVE_CASES, measure_live
 from speechworld import RealtimeClient
 
 DELAY: Final = 0.05
@@ -77,6 +79,9 @@ def run(settings: Settings) -> Report:
             for filled in (False, True):
                 times = found.setdefault((case.name, filled), Times())
                 asyncio.run(_measured(case, times, filled=filled))
+        for live in LIVE_CASES:
+            times = found.setdefault((live.name, live.filled), Times())
+            asyncio.run(measure_live(live, times.first, times.answer))
     return report(found)
 
 

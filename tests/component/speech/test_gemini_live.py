@@ -212,3 +212,18 @@ async def test_sessions_that_open_in_the_same_moment_all_get_their_tools(tmp_pat
     async with live_world(tmp_path, *[SpokenReply("Hello.")] * 72) as world, AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(world.client()) for _ in range(72)))
         assert outcomes(world) == {}
+
+
+async def test_turns_that_a_client_marks_itself_reach_the_provider(tmp_path: Path) -> None:
+    marked = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+    async with live_world(tmp_path, SpokenReply("Hello"), heard=["hi"]) as world:
+        async with world.client(setup=marked) as client:
+            await client.send(realtimeInput={"activityStart": {}})
+            await client.speak()
+            await client.send(realtimeInput={"activityEnd": {}})
+            await client.turns(1)
+            assert (client.said(), len(world.session.heard)) == ("Hello ", 2)
+        async with world.client() as client:
+            await client.send(realtimeInput={"activityStart": {}})
+            code, reason = await client.end()
+            assert (code, "automatic activity detection is enabled" in reason) == (1007, True)

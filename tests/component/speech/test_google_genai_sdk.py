@@ -7,13 +7,16 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google import genai
 from google.genai import types
 
 from certificates import Authority
 from fairlead_speech.scripted.gemini import ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
-from liveworld import LOUD, NEW, QUIET, live_world
+from liveworld import LOUD, NEW, OLD, QUIET, live_world
+from routedlive import PAUSE, VOICE, routed_live_world
+from routedturns import CALL, DEEP
 
 THEIRS = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
@@ -99,3 +102,41 @@ async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path:
         assert "".join(words) == "Forty two. "
         assert not [each for each in said if "tool_call" in each]
         assert world.session.results()[0]["response"] == {"output": "42"}
+
+
+def kinds(events: list[dict[str, Any]]) -> set[str]:
+    """What there is in messages of a turn."""
+    return {kind for event in events for kind in event.get("server_content", {})}
+
+
+@pytest.mark.parametrize("model", [NEW, OLD])
+async def test_the_sdk_sees_a_turn_that_an_engine_answers_as_any_other(tmp_path: Path, model: str) -> None:
+    authority = Authority()
+    cert = tmp_path / "tls.pem"
+    cert.write_text(authority.issued())
+    theirs = SpokenReply("Let me ask.", (CALL, SpokenCall("theirs", {"q": 1}, "call_2")))
+
+    async def look(_: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "long ago"}]}
+
+    async with (
+        routed_live_world(
+            tmp_path, theirs, SpokenReply("Long ago."), spoken=[SpokenReply("Good morning.")], model=model,
+            heard=["good morning", "the legend"], transcripts=["good morning"], tls_cert=cert, answer=look, **DEEP,
+        ) as world,
+        client(world.gateway.port, authority).aio.live.connect(model=model, config=CONFIG) as session,
+    ):  # fmt: skip
+        turns = []
+        for _ in range(2):
+            for audio in (VOICE, PAUSE):
+                blob = types.Blob(data=audio, mime_type="audio/pcm;rate=16000")
+                await session.send_realtime_input(audio=blob)
+            turns.append(await turn(session))
+        others, engines = turns
+        assert kinds(engines) == kinds(others)
+        assert engines[-1]["server_content"] == others[-1]["server_content"] == {"turn_complete": True}
+        said = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in engines]
+        assert "".join(said) == "Let me ask.Long ago."
+        (called,) = [each["tool_call"] for each in engines if "tool_call" in each]
+        assert called["function_calls"] == [{"id": "call_2", "name": "theirs", "args": {"q": 1}}]
+        assert [call["name"] for call in world.called] == ["lookup"]

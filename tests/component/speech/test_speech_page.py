@@ -29,7 +29,7 @@ def test_the_configuration_of_the_cascaded_engine_is_one() -> None:
     assert read_providers(voice, {}).cascaded["voice"].filler is not None
     voice["voice"] |= yaml.safe_load(filler)
     speech = read_providers({**voice, **yaml.safe_load(routed)["providers"]}, {})
-    assert speech.by_name["openai"].slow_turns is not None
+    assert speech.by_name["openai"].slow_turns == speech.by_name["gemini"].slow_turns is not None
 
 
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ class Recorded:
         ("gemini-3.8-live", LiveModel(True, (BLOCKING, NON_BLOCKING))),
         ("gemini-3.8-live-extended-thinking", LiveModel(True, (NON_BLOCKING,))),
         ("gemini-4-live", LiveModel(True, (BLOCKING, NON_BLOCKING))),
-        ("gemini-3.1-flash-live-preview", LiveModel(False)),
+        ("gemini-3.1-flash-live-preview", LiveModel(False, takes_content=False)),
         ("gemini-live-2.5-flash", LiveModel(False, (BLOCKING, NON_BLOCKING))),
         ("gemini-2.5-flash-native-audio-preview-12-2025", LiveModel(False, (BLOCKING, NON_BLOCKING))),
         ("our-own", LiveModel(False)),

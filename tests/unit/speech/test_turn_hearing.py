@@ -10,6 +10,7 @@ import pytest
 from fairlead_models.cascaded import SpeechToText, TextToSpeech
 from fairlead_models.upstream import ProviderClient
 from fairlead_speech.cascaded import hearing
+from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
@@ -27,7 +28,7 @@ class HeldBackends(SpeechBackends):
         self.asked: list[bytes] = []
         self.release = asyncio.Event()
 
-    async def transcribed(self, audio: bytes, language: str = "") -> str:
+    async def transcribed(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
         self.asked.append(audio)
         await self.release.wait()
         return f"heard {len(audio)}"

@@ -1,0 +1,281 @@
+"""Answers turns of a user of Gemini Live one after the other: each by the provider, or by a cascaded engine.
+
+A turn of speech is heard by the engine's server of speech first, as the provider gets its audio only where the provider
+is to answer it. What the user says before it is decided who answers belongs to the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
+from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.cascaded.input_buffer import LEAST_MS, MOST
+from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.gemini.messages import Message, written_text
+from fairlead_speech.gemini.routed_setup import RoutedSetup
+from fairlead_speech.gemini.session import LiveSession
+from fairlead_speech.gemini.user_turns import INTERRUPTION, ToldContents, UserTurn, said, turn_messages
+from fairlead_speech.metrics import CANCELLED, ERROR, SpeechMetrics
+from fairlead_speech.session import FrameSink
+from fairlead_speech.tiers import UnknownTier
+
+QUIET_SECONDS: Final = 1.0
+"""Time for a provider that was interrupted to fall silent."""
+LONGEST_SECONDS: Final = 300.0
+"""Time for a provider that was not interrupted to finish what it says."""
+MOST_TURNS: Final = 16
+"""Turns that wait for their answer."""
+log = logging.getLogger(__name__)
+
+
+class RoutedTurns:
+    """Turns of one session. `aclose` it."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        answerer: TurnAnswerer,
+        voice: EngineVoice,
+        setup: RoutedSetup,
+        provider: FrameSink,
+        is_slow: Callable[[str | None], bool],
+        prepare: Callable[[Callable[[], Message]], Awaitable[Message]],
+        metrics: SpeechMetrics,
+    ) -> None:
+        """`is_slow`: whether turns of a tier are the engine's. `prepare` does work that takes its time elsewhere."""
+        self._session = session
+        self._answerer = answerer
+        self._voice = voice
+        self._setup = setup
+        self._provider = provider
+        self._is_slow = is_slow
+        self._prepare = prepare
+        self._metrics = metrics
+        self._waiting: deque[UserTurn] = deque()
+        self._earlier: list[UserTurn] = []
+        """Turns of speech that are answered with the one that follows."""
+        self._asking: list[UserTurn] = []
+        """Turns that the engine answers."""
+        self._deciding: UserTurn | None = None
+        """The turn that is nobody's yet."""
+        self._moved = asyncio.Event()
+        self._told = ToldContents()
+        self._number = 0
+        self._begun = False
+        """Whether the tier of the turn in progress was looked at already."""
+        self._kept = 0
+        self._room = asyncio.Event()
+        self._silent = asyncio.Event()
+        """Set when the provider is not answering any more."""
+        self._over = asyncio.Event()
+        """Set while the engine answers nothing."""
+        self._over.set()
+        self._failed = False
+        self._task: asyncio.Task[None] | None = None
+        self.speaking = False
+        """Whether the user speaks."""
+        self.provider_waits = False
+        """Whether the provider has something to say that waits for the end of the engine's answer."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is not answered yet, or the engine answers one."""
+        working = self._task is not None and not self._task.done()
+        return working or bool(self._waiting or self._earlier)
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be kept of further turns."""
+        return MOST - self._kept if len(self._waiting) < MOST_TURNS else 0
+
+    async def more_room(self) -> None:
+        """Wait until one turn less is kept."""
+        self._room.clear()
+        await self._room.wait()
+
+    def add(self, turn: UserTurn) -> None:
+        """Have a turn answered that is over."""
+        self._kept += turn.size
+        self._waiting.append(turn)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work(), name="turns of a speech session")
+
+    async def decided(self, turn: UserTurn) -> None:
+        """Wait until it is decided who answers a turn, the engine or the provider, and it is there."""
+        while turn is self._deciding or any(turn is each for each in self._waiting):
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def interrupt_engine(self) -> None:
+        """Stop the engine, as the user says something."""
+        if self._answerer.active:
+            await self._answerer.interrupt("turn_detected")
+        elif self._voice.playing:
+            await self._voice.stop_playing()
+
+    async def interrupt_provider(self) -> None:
+        """Stop the provider, which does not hear what the user says."""
+        if self._session.answering or self.provider_waits:
+            await self._provider.send(self._told.message() or INTERRUPTION)
+
+    async def tell(self, *, interrupts: bool = False) -> None:
+        """Have the provider know what the engine has answered. Not while it speaks, unless it `interrupts` that."""
+        if not interrupts and (self._session.answering or self.provider_waits):
+            return
+        message = self._told.message()
+        if message is not None:
+            await self._provider.send(message)
+
+    def fell_silent(self) -> None:
+        """The provider is not answering any more."""
+        self._silent.set()
+
+    async def engine_over(self) -> None:
+        """Wait until the engine answers nothing."""
+        while not self._over.is_set():  # the next one may have begun before this goes on
+            await self._over.wait()
+
+    async def begins_without_words(self) -> None:
+        """A turn of speech begins whose tier is not chosen by its words."""
+        self._number += 1
+        self._begun = True
+        await self._heard("", final=False, grows=False)
+
+    async def ended_without_words(self) -> None:
+        """It is over, and the provider has heard it."""
+        self._begun = False
+        await self._heard("", final=True, grows=True)
+
+    async def aclose(self) -> None:
+        """Answer no more of them."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._session.hold(elsewhere=False)
+        await self._answerer.aclose()
+
+    # Inside
+
+    async def _work(self) -> None:
+        while self._waiting:
+            turn = self._deciding = self._waiting.popleft()
+            try:
+                await self._take(turn)
+            except Exception:
+                log.exception("A turn of a speech session was not answered")
+                self._release([*self._earlier, turn])
+                self._earlier = []
+            finally:
+                self._moves()
+
+    def _moves(self) -> None:
+        self._deciding = None
+        self._moved.set()
+
+    async def _take(self, turn: UserTurn) -> None:
+        """Hear a turn, and have it answered, unless the user goes on speaking."""
+        await self._hear(turn)
+        if turn.spoken and (self.speaking or (self._waiting and self._waiting[0].spoken)):
+            self._earlier.append(turn)
+            return
+        turns, self._earlier = [*self._earlier, turn], []
+        if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
+            await self._to_provider(turns)
+        elif not await self._route(turns):
+            self._earlier = turns
+            return
+        self._release(turns)
+
+    def _release(self, turns: Sequence[UserTurn]) -> None:
+        self._kept -= sum(turn.size for turn in turns)
+        self._room.set()
+
+    async def _hear(self, turn: UserTurn) -> None:
+        """Find what was said: it chooses the tier, and the engine knows it in any case."""
+        turn.words = await self._transcribed(turn) if turn.message is None else written_text(turn.message)
+        if not turn.words:
+            return
+        grows = self._begun or any(each.words for each in self._earlier)
+        self._number += not grows
+        self._begun = False
+        await self._heard(f" {turn.words}" if grows else turn.words, final=True, grows=grows)
+        self._answerer.remember("user", turn.words)
+
+    async def _heard(self, words: str, *, final: bool, grows: bool) -> None:
+        await self._session.heard(f"routed_{self._number}", words, final=final, grows=grows)
+
+    async def _transcribed(self, turn: UserTurn) -> str:
+        if len(turn.audio) < LEAST_MS * turn.rate * 2 // 1000:
+            return ""
+        try:
+            async with asyncio.timeout(HEARING_SECONDS):
+                backends = self._answerer.engine.state.backends
+                return await backends.transcribed(turn.audio, self._setup.language, turn.rate)
+        except (BackendFailed, TimeoutError) as error:
+            log.info("A turn of Gemini Live goes to the provider, as nobody heard it: %s", error)
+            return ""
+
+    async def _to_provider(self, turns: Sequence[UserTurn]) -> None:
+        if self._setup.interrupts is False and any(turn.spoken for turn in turns):
+            await self._provider_silent(LONGEST_SECONDS)
+        await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
+        self._session.asks()
+        for message in turn_messages(turns):
+            await self._provider.send(message)
+
+    async def _route(self, turns: Sequence[UserTurn]) -> bool:
+        """Have the engine answer; False where the user speaks again before it begins to."""
+        interrupted = self._setup.interrupts or not turns[-1].spoken
+        await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)
+        configured = await self._prepare(self._setup.for_engine)
+        for turn in turns:
+            if turn.spoken and turn.words and not turn.shown:
+                turn.shown = True
+                await self._voice.heard(turn.words)
+        if self.speaking and all(turn.spoken for turn in turns):
+            return False
+        self._asking, self._failed = [*turns], False
+        self._over.clear()
+        self._moves()
+        self._session.hold(elsewhere=True)
+        try:
+            await self._answerer.answer(self._session.tier, configured, {}, self._answered)
+            await self._answerer.ended()
+        except UnknownTier:
+            self._failed = True
+        finally:
+            self._session.hold(elsewhere=False)
+            self._over.set()
+        if self._failed:
+            await self._to_provider(turns)
+        return True
+
+    async def _provider_silent(self, seconds: float) -> None:
+        """Wait until the provider has said what it says, but not for ever."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._session.answering:
+                    self._silent.clear()
+                    await self._silent.wait()
+        except TimeoutError:
+            self._session.gives_up()
+
+    async def _answered(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
+        """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
+        self._metrics.routed[outcome] += 1
+        if outcome == ERROR and not items:  # a filler is no answer
+            self._failed = True
+            return
+        self._told.add([content for turn in self._asking for content in turn.contents()])
+        self._told.add([said("model", words) for _, words in items])
+        await self.tell()
+        if outcome == CANCELLED:
+            await self._voice.interrupted()
+        else:
+            await self._voice.answered()

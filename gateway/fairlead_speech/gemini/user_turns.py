@@ -1,0 +1,139 @@
+"""Turns of a user of Gemini Live, and the messages in which a provider gets them. Pure module."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_speech.cascaded.audio import BadAudio, decoded
+from fairlead_speech.gemini.messages import Message, has, key, member, members, text
+
+PIECE_BYTES: Final = 48_000
+"""Audio of one message to the provider, of a turn that was kept: 64 KB of base64."""
+MOST_TOLD: Final = 64
+"""Contents that wait until a provider can be told of them; the oldest are forgotten beyond it."""
+MOST_TOLD_BYTES: Final = 12 << 20
+"""Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
+_PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
+_RATE: Final = re.compile(r"rate=(\d{1,6})", re.IGNORECASE)
+_DEFAULT_RATE: Final = 16_000
+_RATES: Final = range(4_000, 192_001)
+_encode: Final = msgspec.json.encode
+
+
+class UserTurn(msgspec.Struct):
+    """One turn: of speech, or written."""
+
+    audio: bytes = b""
+    rate: int = _DEFAULT_RATE
+    """Samples a second."""
+    message: Message | None = None
+    """The client's message, of a turn that is written."""
+    size: int = 0
+    """Bytes that are kept for it."""
+    words: str = ""
+    """Words that were said, as far as they are known."""
+    shown: bool = False
+    """Whether the client was shown the words, of a turn of speech."""
+
+    @property
+    def spoken(self) -> bool:
+        """Whether it is one of speech."""
+        return self.message is None
+
+    def contents(self) -> list[Message]:
+        """It as contents of a conversation."""
+        if self.message is None:
+            return [said("user", self.words)] if self.words else []
+        if has(self.message, "clientContent"):
+            return members(member(self.message, "clientContent"), "turns")
+        return [said("user", text(member(self.message, "realtimeInput"), "text"))]
+
+
+class ToldContents:
+    """Contents of the conversation that a provider is still to be told."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+
+    def add(self, contents: Sequence[Message]) -> None:
+        """Have these told."""
+        for content in contents:
+            self._waiting.append(_encode(content))
+            self._bytes += len(self._waiting[-1])
+        while len(self._waiting) > MOST_TOLD or self._bytes > MOST_TOLD_BYTES:
+            self._bytes -= len(self._waiting.popleft())
+
+    def message(self) -> bytes | None:
+        """The message that tells of all of it; None where there is nothing."""
+        turns = [msgspec.Raw(each) for each in self._waiting]
+        self._waiting.clear()
+        self._bytes = 0
+        return _encode({"clientContent": {"turns": turns, "turnComplete": False}}) if turns else None
+
+
+def said(role: str, words: str) -> Message:
+    """A content in words."""
+    return {"role": role, "parts": [{"text": words}]}
+
+
+INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
+"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
+BEGIN: Final = _encode({"realtimeInput": {"activityStart": {}}})
+END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
+
+
+def audio_message(audio: bytes, rate: int) -> bytes:
+    """A message with audio."""
+    blob = {"data": base64.b64encode(audio).decode(), "mimeType": f"audio/pcm;rate={rate}"}
+    return _encode({"realtimeInput": {"audio": blob}})
+
+
+def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
+    """Turns as a provider gets them; those of speech that follow each other are one to it."""
+    before = False
+    for turn in turns:
+        if turn.spoken and not before:
+            yield BEGIN
+        elif not turn.spoken and before:
+            yield END
+        before = turn.spoken
+        for start in range(0, len(turn.audio), PIECE_BYTES):
+            yield audio_message(turn.audio[start : start + PIECE_BYTES], turn.rate)
+        if turn.message is not None:
+            yield _encode(turn.message)
+    if before:
+        yield END
+
+
+def heard_audio(live: Message) -> tuple[list[tuple[bytes, int]], Message]:
+    """PCM of a client's `realtimeInput`, each with its samples a second; and what is left of it."""
+    left = dict(live)
+    found = []
+    for name in ("audio", "mediaChunks"):
+        blobs = [(_pcm(blob), blob) for blob in members(live, name)]
+        found += [audio for audio, _ in blobs if audio is not None]
+        others = [blob for audio, blob in blobs if audio is None]
+        if has(live, name) and not others:
+            del left[key(live, name)]
+        elif len(others) < len(blobs):
+            left[key(live, name)] = others
+    return found, left
+
+
+def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
+    kind = text(blob, "mimeType")
+    if _PCM.fullmatch(kind) is None:
+        return None  # the provider says what it thinks of it
+    rate = _RATE.search(kind)
+    samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
+    try:
+        return (decoded(text(blob, "data")), samples) if samples in _RATES else None
+    except BadAudio:
+        return None

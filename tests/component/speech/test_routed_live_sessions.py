@@ -1,0 +1,332 @@
+"""Who finds the turns of a routed Gemini Live session, when it is decided who answers, and what holds a session up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.rules import Tier
+from fairlead_speech.gemini.user_turns import UserTurn
+from fairlead_speech.scripted.cascade import STT
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from gatewayworld import entry
+from liveworld import BLOCKS, NEW, OLD, LiveClient
+from routedlive import BEGINS, ENDS, PAUSE, VOICE, RoutedLiveWorld, routed_live_world, speak
+from routedturns import CALL, DEEP, LOOKUP
+from waiting import eventually
+
+MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+DEAF = {"realtimeInputConfig": {"activityHandling": "NO_INTERRUPTION"}}
+MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+"""Tiers that no word chooses."""
+STORY = SpokenReply("Long ago.")
+HELLO = SpokenReply("Hello.")
+
+
+class SlowHearing:
+    """Holds the transcripts of a session back."""
+
+    def __init__(self, world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        turns = world.routed._turns
+        transcribe = turns._transcribed
+
+        async def transcribed(turn: UserTurn) -> str:
+            self.asked.set()
+            await self.go_on.wait()
+            return await transcribe(turn)
+
+        monkeypatch.setattr(turns, "_transcribed", transcribed)
+
+
+async def mark(client: LiveClient, name: str) -> None:
+    await client.send(realtimeInput={name: {}})
+
+
+async def test_turns_that_the_client_marks_are_the_turns(tmp_path: Path) -> None:
+    heard = "good morning", "tell me the legend"
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=[HELLO], heard=heard, **DEEP) as world,
+        world.client(setup=MARKED) as client,
+    ):
+        for number in range(2):
+            await client.hear(PAUSE)
+            await mark(client, "activityStart")
+            for piece in (VOICE, PAUSE, VOICE):
+                await client.hear(piece)
+            await mark(client, "activityEnd")
+            await client.turns(number + 1)
+        assert client.said() == "Hello. Long ago."
+        assert b"".join(world.session.heard) == VOICE + PAUSE + VOICE, "the turn that it answers alone"
+        assert [audio for audio, _ in world.backends.heard] == [VOICE + PAUSE + VOICE] * 2
+
+
+async def test_a_turn_that_no_word_makes_slow_is_heard_by_the_model_while_it_is_spoken(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(
+            tmp_path, STORY, spoken=[HELLO], transcripts=["hi there"], heard=["and then"], tiers=MUTE, slow=[LOOKUP]
+        ) as world,
+        world.client() as client,
+    ):
+        await client.hear(VOICE)
+        await eventually(lambda: b"".join(world.session.heard) == VOICE)
+        assert (client.content("turnComplete"), world.backends.heard) == ([], [])
+        await client.hear(PAUSE)
+        await client.turns(1)
+        assert (client.said(), world.backends.heard) == ("Hello. ", []), "nobody else had to hear it"
+        assert b"".join(world.session.heard) == VOICE + ENDS
+        await client.send(fairleadSessionUpdate={"tier": "deep"})
+        await speak(client)
+        await client.turns(2)
+        assert client.said() == "Hello. Long ago."
+        assert world.asked == [("user", "hi there"), ("assistant", "Hello."), ("user", "and then")]
+
+
+async def test_a_tier_that_the_client_names_needs_no_words(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=[HELLO], heard=["and then"], **DEEP) as world,
+        world.client("x-fairlead-tier=fast") as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        assert (client.said(), world.backends.heard) == ("Hello. ", [])
+
+
+async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = "tell me", "the legend", "of the crown"
+    async with routed_live_world(tmp_path, STORY, heard=heard, **DEEP) as world, world.client() as client:
+        hearing = SlowHearing(world, monkeypatch)
+        for _ in range(2):
+            await speak(client)
+        await client.hear(VOICE)
+        await eventually(lambda: world.routed._turns.speaking and len(world.routed._turns._waiting) == 1)
+        hearing.go_on.set()
+        await world.backends.until(STT, 2)
+        await client.hear(PAUSE)
+        await client.turns(1)
+        assert client.said() == "Long ago."
+        assert world.asked == [("user", words) for words in heard]
+        assert world.session.heard == []
+        await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
+        assert world.routed._turns._kept == 0
+
+
+async def test_what_was_said_in_pieces_is_heard_by_the_model_as_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        routed_live_world(tmp_path, spoken=[HELLO], heard=["good", "morning"], **DEEP) as world,
+        world.client() as client,
+    ):
+        hearing = SlowHearing(world, monkeypatch)
+        for _ in range(2):
+            await speak(client)
+        await hearing.asked.wait()
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        hearing.go_on.set()
+        await client.turns(1)
+        assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS
+        marks = [name for each in world.session.of_type("realtimeInput") for name in each if name != "audio"]
+        assert marks == ["activityStart", "activityEnd"]
+
+
+@pytest.mark.parametrize("model", [NEW, OLD])
+async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(tmp_path: Path, model: str) -> None:
+    heard = "good morning", "the legend", "thanks"
+    spoken = HELLO, SpokenReply("You are welcome.")
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=spoken, heard=heard, model=model, **DEEP) as world,
+        world.client() as client,
+    ):
+        for number in range(2):
+            await speak(client)
+            await client.turns(number + 1)
+        await world.told(("user", "the legend"), ("model", "Long ago."))
+        await world.session.go_away(50)
+        await eventually(lambda: len(world.provider.sessions) == 2)
+        await world.told(("user", "the legend"), ("model", "Long ago."))
+        assert world.session.setup["realtimeInputConfig"]["automaticActivityDetection"] == {"disabled": True}
+        await speak(client)
+        await client.turns(3)
+        assert client.said() == "Hello. Long ago.You are welcome. "
+        assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS
+        assert client.of_type("goAway") == []
+
+
+async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
+    looking, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(_: Any) -> dict[str, Any]:
+        looking.set()
+        await go_on.wait()
+        return {"content": [{"type": "text", "text": "sunny"}]}
+
+    weather = entry({"name": "weather", "description": "Look", "inputSchema": {"type": "object"}}, speech="WhenIdle")
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    spoken = SpokenReply("I will see.", (SpokenCall("demo__weather", {}, "call_1"),)), SpokenReply("It is sunny.")
+    async with (
+        routed_live_world(
+            tmp_path, story, spoken=spoken, heard=["the weather", "the legend"], listed=[weather], answer=slowly, **DEEP
+        ) as world,
+        world.client() as client,
+    ):
+        session: Any = world.routed._session
+        await speak(client)
+        await looking.wait()
+        await client.turns(1)
+        await speak(client)
+        await eventually(lambda: bool(world.backends.spoken))
+        go_on.set()
+        await eventually(lambda: bool(session._held))
+        assert world.session.results() == []
+        assert story.held is not None
+        story.held.set()
+        await client.turns(3)
+        assert client.said() == "I will see. It is a very long story.It is sunny. "
+        assert [each["id"] for each in world.session.results()] == ["call_1"]
+
+
+async def test_where_speech_ends_no_answer_the_next_turn_waits(tmp_path: Path) -> None:
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with (
+        routed_live_world(tmp_path, story, spoken=[HELLO], heard=["the legend", "hello"], **DEEP) as world,
+        world.client(setup=DEAF) as client,
+    ):
+        await speak(client)
+        await eventually(lambda: bool(client.content("modelTurn")))
+        await speak(client)
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+        assert client.content("interrupted") == []
+        assert client.said() == "It is a very long story.Hello. "
+        assert world.metrics.routed == {"ok": 1}
+
+
+async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST", len(VOICE) * 3)
+    heard = ["the legend"] + ["and more"] * 9
+    async with (
+        routed_live_world(tmp_path, *[STORY] * 9, heard=heard, spoken=[HELLO] * 9, **DEEP) as world,
+        world.client(setup=MARKED) as client,
+    ):
+        hearing = SlowHearing(world, monkeypatch)
+        await mark(client, "activityStart")
+        for _ in range(3):
+            await client.hear(VOICE)
+        await client.hear(VOICE)  # for this one there is no room
+        await hearing.asked.wait()
+        assert world.routed._turns.room == 0
+        hearing.go_on.set()
+        await client.turns(1)
+        assert [audio for audio, _ in world.backends.heard] == [VOICE * 3]
+        await client.send(fairleadSessionUpdate={"tier": "nonsense"})
+        await client.until("fairleadError")
+
+
+async def test_a_model_that_cannot_be_told_answers_all_turns_itself(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=[HELLO], model=BLOCKS, **DEEP) as world,
+        world.client() as client,
+    ):
+        assert "realtimeInputConfig" not in world.session.setup
+        await client.ask("tell me the legend")
+        await client.turns(1)
+        assert (client.said(), world.backends.asked) == ("Hello. ", [])
+
+
+async def test_a_session_that_ends_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    async with routed_live_world(tmp_path, story, heard=["the legend"], **DEEP) as world:
+        async with world.client() as client:
+            await speak(client)
+            await eventually(lambda: bool(client.content("modelTurn")))
+            answerer = world.routed._answerer
+        await eventually(lambda: not world.metrics.active["gemini-live"])
+        await world.backends.until_gone()
+        assert not answerer.active
+
+
+async def test_images_and_audio_of_other_kinds_pass(tmp_path: Path) -> None:
+    async with routed_live_world(tmp_path, **DEEP) as world, world.client() as client:
+        image = {"data": "AAAA", "mimeType": "image/png"}
+        await client.send(realtimeInput={"video": image})
+        await client.send(realtimeInput={"mediaChunks": [image, {"data": "AAAA", "mimeType": "audio/pcm"}]})
+        await eventually(lambda: len(world.session.of_type("realtimeInput")) == 2)
+        assert world.session.of_type("realtimeInput") == [{"video": image}, {"mediaChunks": [image]}]
+
+
+async def test_a_tool_of_the_engine_is_run_by_the_sessions_policies(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+
+    async def look(_: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "long ago"}, {"type": "image", "data": "AA==", "mimeType": "x/y"}]}
+
+    replies = SpokenReply("", (CALL,)), STORY
+    async with routed_live_world(
+        tmp_path, *replies, heard=["the legend"], answer=look, audit="all", audit_file=log, **DEEP
+    ) as world:
+        async with world.client() as client:
+            await speak(client)
+            await client.turns(1)
+            (shown,) = client.of_type("fairleadToolResult")
+            assert (shown["callId"], shown["content"][0]["mimeType"]) == ("call_1", "x/y")
+        await eventually(lambda: not world.metrics.active["gemini-live"])
+    assert "lookup" in log.read_text()
+    assert "legend" not in log.read_text()
+
+
+async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine(tmp_path: Path) -> None:
+    """A result of the client's, of which the model speaks, comes while the engine does."""
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    call = SpokenCall("theirs", {}, "call_1")
+    spoken = SpokenReply("I will see.", (call,)), SpokenReply("It is sunny.", held=asyncio.Event()), HELLO
+    declared = {"functionDeclarations": [{"name": "theirs", "behavior": "NON_BLOCKING"}]}
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=["weather", "the legend", "hello"], **DEEP) as world,
+        world.client(setup={"tools": [declared]}) as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        response = {"id": "call_1", "name": "theirs", "response": {"output": "sunny"}}
+        await client.send(toolResponse={"functionResponses": [response]})
+        await eventually(lambda: world.routed._turns.provider_waits)
+        assert "sunny" not in client.said()
+        await speak(client)
+        await eventually(lambda: client.said().endswith("Hello. "))
+        assert world.metrics.routed == {"cancelled": 1}
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+
+
+async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_path: Path) -> None:
+    story = SpokenReply("It is a very long story.", held=asyncio.Event())
+    spoken, heard = (HELLO, SpokenReply("You are welcome.")), ["good morning", "the legend", "thanks"]
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=heard, **DEEP) as world,
+        world.client() as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        session: Any = world.routed._session
+        await eventually(lambda: bool(session._turns.fresh))
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        world.session.cut()
+        await eventually(lambda: len(world.provider.sessions) == 2)
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+        await speak(client)
+        await client.turns(3)
+        assert client.said() == "Hello. It is a very long story.You are welcome. "

@@ -1,0 +1,92 @@
+"""A Gemini Live model whose slow turns a cascaded engine answers, behind a gateway, and clients of it.
+
+async with routed_live_world(tmp_path, SpokenReply("Long ago."), heard=["tell me the legend"], **DEEP) as world:
+    ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cascadeworld import engine_over
+from fairlead_speech.gemini.routing import RoutedLive
+from fairlead_speech.scripted.cascade import ScriptedCascade
+from fairlead_speech.scripted.gemini import ScriptedLive
+from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from liveworld import NEW, LiveClient, LiveWorld
+from speechworld import spoken_gateway
+from waiting import eventually
+
+VOICE = b"\0\x10" * 3200
+"""200 ms of speech of 16 kHz."""
+PAUSE = bytes(19_200)
+"""600 ms of silence, which end a turn."""
+ENDS, BEGINS = PAUSE[:16_000], PAUSE[16_000:]
+"""Parts of it: in the turn that it ends, and in the one that follows."""
+
+
+@dataclass
+class RoutedLiveWorld(LiveWorld):
+    """All that runs, with what it saw."""
+
+    backends: ScriptedCascade
+
+    @property
+    def routed(self) -> RoutedLive:
+        """The session that is open."""
+        assert self.gateway._speech is not None
+        (bridge,) = self.gateway._speech._services.running
+        assert isinstance(bridge._session, RoutedLive)
+        return bridge._session
+
+    @property
+    def contents(self) -> list[tuple[str, str]]:
+        """Roles and words of what the model was told in words."""
+        return [(each["role"], each["parts"][0]["text"]) for each in self.session.contents]
+
+    async def told(self, *contents: tuple[str, str]) -> None:
+        """Wait until the model was told just this in words."""
+        await eventually(lambda: self.contents == [*contents])
+
+    @property
+    def asked(self) -> list[tuple[str, Any]]:
+        """Roles and words of what the engine's model had last."""
+        return [(each["role"], each["content"]) for each in self.backends.asked[-1]["messages"]]
+
+
+async def speak(client: LiveClient) -> None:
+    """One turn of speech."""
+    await client.hear(VOICE)
+    await client.hear(PAUSE)
+
+
+@contextlib.asynccontextmanager
+async def routed_live_world(
+    folder: Path,
+    *replies: SpokenReply,
+    spoken: Sequence[SpokenReply] = (),
+    heard: Sequence[str] = (),
+    transcripts: Sequence[str] = (),
+    model: str = NEW,
+    engine: Mapping[str, Any] | None = None,
+    slow_turns: Mapping[str, Any] | None = None,
+    delay: float = 0.0,
+    **more: Any,
+) -> AsyncIterator[RoutedLiveWorld]:
+    """`replies` are those of the engine's model, `spoken` those of Gemini. `heard`: what the engine's server of speech
+    hears, `transcripts`: what Gemini does. `engine`: more members of the engine. `delay`: seconds that each
+    of its servers takes.
+    """
+    live = ScriptedLive(SpeechScript(*spoken, heard=tuple(transcripts)))
+    backends = ScriptedCascade(SpeechScript(*replies, heard=tuple(heard)), delay=delay)
+    async with live.serving(), backends.serving():
+        slow = {"engine": "voice", **(slow_turns or {})}
+        gemini = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{live.port}", "models": [model], "slowTurns": slow}
+        base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
+        providers = {"scripted": gemini, **engine_over(base, base, engine or {})}
+        async with spoken_gateway(folder, model, providers, **more) as (gateway, seen):
+            yield RoutedLiveWorld(gateway, live, seen, model, backends)

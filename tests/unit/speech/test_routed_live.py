@@ -1,0 +1,213 @@
+"""Decisions of routed Gemini Live sessions without a session: setups, audio in messages, turns as messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_speech.cascaded.audio import wav
+from fairlead_speech.cascaded.input_buffer import InputBuffer
+from fairlead_speech.cascaded.voice_activity import DetectionSettings
+from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.gemini.routed_setup import RoutedSetup
+from fairlead_speech.gemini.user_turns import (
+    MOST_TOLD,
+    MOST_TOLD_BYTES,
+    PIECE_BYTES,
+    ToldContents,
+    UserTurn,
+    heard_audio,
+    said,
+    turn_messages,
+)
+from fairlead_speech.tiers import decided_by_words
+
+SLOW = Tier(name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",)))
+MUTE = Tier(name="deep", max_latency_ms=4000)
+FAST = Tier(name="fast", max_latency_ms=500, default=True)
+
+
+class Kept:
+    """A client that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    async def send(self, frame: bytes) -> None:
+        self.messages.append(json.loads(frame))
+
+
+def catalog(*tiers: Tier, shown: tuple[str, ...] = ("fast", "deep")) -> Any:
+    """As much of a principal's catalog as tiers are chosen by."""
+    return SimpleNamespace(
+        snapshot=SimpleNamespace(rules=SimpleNamespace(tiers=tiers)), tiers=shown, default_tier="fast"
+    )
+
+
+def kinds(turns: list[UserTurn]) -> list[str]:
+    """What the messages of turns are."""
+    found = []
+    for message in map(json.loads, turn_messages(turns)):
+        (outer,) = message
+        found.append(next(iter(message[outer])) if outer == "realtimeInput" else outer)
+    return found
+
+
+def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
+    setup = {"model": "x", "realtime_input_config": {"automatic_activity_detection": {"prefix_padding_ms": 100}}}
+    assert RoutedSetup(setup).outgoing() == {
+        "model": "x", "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
+        "inputAudioTranscription": {}, "outputAudioTranscription": {},
+    }  # fmt: skip
+    written = {"generationConfig": {"responseModalities": ["TEXT"]}, "inputAudioTranscription": {"x": 1}}
+    found = RoutedSetup(written)
+    assert (found.outgoing()["inputAudioTranscription"], found.written) == ({"x": 1}, True)
+    assert "outputAudioTranscription" not in found.outgoing()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, DetectionSettings()),
+        ({"prefixPaddingMs": 20, "silenceDurationMs": 800}, DetectionSettings(0.5, 20, 800)),
+        ({"prefixPaddingMs": 10**9, "silenceDurationMs": -1}, DetectionSettings(0.5, 5000, 100)),
+        ({"prefixPaddingMs": True, "silenceDurationMs": "x"}, DetectionSettings()),
+        ({"startOfSpeechSensitivity": "START_SENSITIVITY_LOW"}, DetectionSettings(0.75)),
+        ({"end_of_speech_sensitivity": "END_SENSITIVITY_LOW"}, DetectionSettings(silence_duration_ms=900)),
+        ({"disabled": True}, None),
+    ],
+)
+def test_settings_of_a_client_for_the_provider_hold_here(given: dict[str, Any], found: DetectionSettings) -> None:
+    setup = {"realtimeInputConfig": {"automaticActivityDetection": given}}
+    assert RoutedSetup(setup).detection == found
+
+
+def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
+    schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}}
+    functions = [{"name": "dice.roll", "description": "Roll", "parameters": schema}]
+    setup = RoutedSetup({
+        "tools": [{"functionDeclarations": functions}, {"googleSearch": {}}], "systemInstruction": "Be kind.",
+        "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
+    })  # fmt: skip
+    found = setup.for_engine()
+    (tool,) = found["tools"]
+    assert setup.client_name(tool["name"]) == "dice.roll"
+    assert (tool["type"], tool["parameters"]["properties"]["a"]["type"]) == ("function", "integer")
+    assert (found["instructions"], found["output_modalities"]) == ("Be kind.", ["audio"])
+    assert found["audio"]["input"]["transcription"]["language"] == "de"
+    setup.updated({"context_update": {"tools": {"tools": []}}})
+    assert (setup.for_engine()["tools"], setup.for_engine()["instructions"]) == ([], "Be kind.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate"),
+    [
+        ("audio/pcm", 16_000), ("audio/pcm;rate=24000", 24_000), ("audio/PCM; rate=8000", 8_000),
+        ("audio/pcm;rate=1", None), ("audio/ogg", None), ("image/png", None),
+    ],
+)  # fmt: skip
+def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
+    blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
+    found, left = heard_audio({"audio": blob, "media_chunks": [blob], "text": "x"})
+    if rate is None:
+        assert (found, left) == ([], {"audio": blob, "media_chunks": [blob], "text": "x"})
+    else:
+        assert (found, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
+
+
+def test_what_is_no_base64_is_left_to_the_provider() -> None:
+    assert heard_audio({"audio": {"data": "???", "mimeType": "audio/pcm"}})[0] == []
+
+
+def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
+    speech, text = UserTurn(b"\1\1" * 8), UserTurn(message={"clientContent": {"turns": [], "turnComplete": True}})
+    assert kinds([speech]) == ["activityStart", "audio", "activityEnd"]
+    assert kinds([speech, speech]) == ["activityStart", "audio", "audio", "activityEnd"]
+    assert kinds([speech, text]) == ["activityStart", "audio", "activityEnd", "clientContent"]
+    assert kinds([UserTurn(bytes(PIECE_BYTES + 2))]) == ["activityStart", "audio", "audio", "activityEnd"]
+
+
+def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
+    turns = [{"role": "user", "parts": [{"text": "Hi"}]}]
+    assert UserTurn(message={"client_content": {"turns": turns}}).contents() == turns
+    assert UserTurn(message={"realtimeInput": {"text": "Hi"}}).contents() == turns
+    assert (UserTurn(b"..", words="Hi").contents(), UserTurn(b"..").contents()) == (turns, [])
+
+
+def test_what_a_provider_is_to_be_told_is_bounded() -> None:
+    told = ToldContents()
+    assert told.message() is None
+    told.add([said("user", str(number)) for number in range(MOST_TOLD + 1)])
+    message = json.loads(told.message() or b"")["clientContent"]
+    assert (len(message["turns"]), message["turns"][0]["parts"]) == (MOST_TOLD, [{"text": "1"}])
+    assert (message["turnComplete"], told.message()) == (False, None)
+    told.add([said("user", "x" * (MOST_TOLD_BYTES - 60)), said("model", "y" * 60)])
+    assert [each["role"] for each in json.loads(told.message() or b"")["clientContent"]["turns"]] == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "named", "shown", "found"),
+    [
+        ((FAST, SLOW), None, ("fast", "deep"), True),
+        ((FAST, SLOW), "fast", ("fast", "deep"), False),
+        ((FAST, SLOW), None, ("fast",), False),
+        ((FAST, MUTE), None, ("fast", "deep"), False),
+        ((), None, (), False),
+    ],
+)
+def test_who_answers_depends_on_words_where_they_may_choose_a_slow_tier(
+    tiers: tuple[Tier, ...], named: str | None, shown: tuple[str, ...], *, found: bool
+) -> None:
+    assert decided_by_words(catalog(*tiers, shown=shown), named, None) is found
+
+
+def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:
+    buffer = InputBuffer(DetectionSettings(), 11_025)
+    windows = buffer.windows(bytes(1000))
+    assert [len(window) for window in windows] == [440, 440]
+    for window in windows:
+        buffer.hear(window)
+    assert buffer.milliseconds == 39
+    assert wav(b"....", 16_000)[24:32] == (16_000).to_bytes(4, "little") + (32_000).to_bytes(4, "little")
+
+
+def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
+    buffer = InputBuffer(DetectionSettings(silence_duration_ms=100), 16_000)
+    loud, quiet = b"\0\x10" * 320, bytes(640)
+    assert [buffer.hear(loud), buffer.hear(loud)] == [None, True]
+    assert (buffer.taken_so_far(), buffer.speaking) == (loud * 2, True)
+    assert [buffer.hear(quiet) for _ in range(5)] == [None] * 4 + [False]
+    assert buffer.take() == quiet * 5
+
+
+async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
+    client, times = Kept(), [5.0, 5.5, 6.5]
+    voice = EngineVoice(client, RoutedSetup({"outputAudioTranscription": {}}), lambda: times.pop(0))
+    audio = base64.b64encode(bytes(48_000)).decode()
+    call = {"type": "function_call", "status": "completed", "call_id": "call_1", "name": "roll", "arguments": '{"a":1}'}
+    for event in (
+        {"type": "response.output_audio.delta", "delta": audio},
+        {"type": "response.output_audio_transcript.delta", "delta": "Hi"},
+        {"type": "response.output_item.done", "item": call},
+        {"type": "response.output_item.done", "item": {**call, "call_id": "call_2", "arguments": "{"}},
+        {"type": "response.output_item.done", "item": {**call, "status": "incomplete"}},
+        {"type": "response.done", "response": {"status": "completed"}},
+        {"type": "conversation.item.added", "item": {}},
+    ):
+        await voice.send(json.dumps(event).encode())
+    spoken, written, called = client.messages
+    part = {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": audio}}
+    assert spoken == {"serverContent": {"modelTurn": {"parts": [part]}}}
+    assert written == {"serverContent": {"outputTranscription": {"text": "Hi"}}}
+    assert called["toolCall"]["functionCalls"] == [
+        {"id": "call_1", "name": "roll", "args": {"a": 1}}, {"id": "call_2", "name": "roll", "args": {}}
+    ]  # fmt: skip
+    assert [voice.playing for _ in range(2)] == [True, False]
+    await voice.interrupted()
+    assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]
+    assert client.messages[-1] == {"serverContent": {"turnComplete": True}}
