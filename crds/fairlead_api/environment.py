@@ -74,7 +74,7 @@ class _Field(NamedTuple):
     kind: Any
     """Its type, as it is written."""
     inner: Type
-    """The same without `| None`."""
+    """Its type without `| None`."""
 
 
 @cache
@@ -109,7 +109,7 @@ def _made(kind: type, given: object) -> object:
 
 
 def _expected(inner: Type) -> str:
-    """What a setting takes, as part of a sentence."""
+    """Values that a setting takes, as part of a sentence."""
     match inner:
         case IntType() | FloatType():
             bounds = {"above": inner.gt, "at least": inner.ge, "below": inner.lt, "at most": inner.le}
