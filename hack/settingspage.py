@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 import fairlead_gateway.settings
 import fairlead_operator.settings
 from charts.values import SETTINGS, camel_case, fields, settings
@@ -25,8 +27,8 @@ Gateway and operator take their settings from environment variables. On a cluste
 go before variables ([command line](cli.md)). Lists are separated by commas.
 """
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "gateway": fairlead_gateway.settings.Settings().model_dump(by_alias=True),
-    "operator": fairlead_operator.settings.Settings().model_dump(by_alias=True),
+    "gateway": msgspec.structs.asdict(fairlead_gateway.settings.Settings()),
+    "operator": msgspec.structs.asdict(fairlead_operator.settings.Settings()),
 }
 
 

@@ -4,83 +4,122 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Self
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
 
-from pydantic import BeforeValidator, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+import msgspec
+from msgspec import Struct
+from msgspec.inspect import BoolType, CustomType, FloatType, IntType, LiteralType, Type, UnionType, type_info
 
 from fairlead_api.bad_setting import BadSetting
 
 ENV_PREFIX: Final = "FAIRLEAD_"
-EXPECTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number", "bool_parsing": "true or false"}
-"""Description of the values that are expected, by pydantic's type of error."""
+TRUTH: Final = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
+}
+"""Words for true and false, in any case."""
 
-
-def _listed(given: object) -> object:
-    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
-
-
-CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+CommaSeparated = tuple[str, ...]
 """Texts, in a variable separated by commas; empty ones are left out."""
 
 
-class EnvironmentSettings(BaseSettings):
-    """Settings with a default each. Made directly it has the members that it is given; `from_env` reads variables."""
+class BadMember(ValueError):
+    """A value that a setting does not take; the message says what it takes."""
 
-    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_prefix_target="all",
-        frozen=True,
-        extra="forbid",
-        validate_by_name=True,
-        enable_decoding=False,
-    )
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        super().__init__(f"{ENV_PREFIX}{name.upper()} is {value!r}; it takes {expected}")
 
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The members given alone: variables are read by `from_env`, from the mapping that it is called with."""
-        return (init_settings,)
+
+class EnvironmentSettings(Struct, frozen=True, kw_only=True):
+    """Settings with a default each. Made directly it has the members that it is given, as their types say; `from_env`
+    reads variables. Raises BadMember for a value of another type, or beyond its bounds.
+    """
+
+    def __post_init__(self) -> None:
+        for field in _fields(type(self)):
+            given = getattr(self, field.name)
+            read = _read(field, given)
+            if read is not given:
+                msgspec.structs.force_setattr(self, field.name, read)
 
     def replaced(self, **changes: Any) -> Self:
-        """These settings with other values of some members. Raises pydantic.ValidationError."""
-        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+        """These settings with other values of some members. Raises BadMember."""
+        return msgspec.structs.replace(self, **changes)
 
     @classmethod
     def variables(cls) -> frozenset[str]:
         """Names of the environment variables that are read."""
-        return frozenset(f"{ENV_PREFIX}{field.alias or name}".upper() for name, field in cls.model_fields.items())
+        return frozenset(f"{ENV_PREFIX}{field.name}".upper() for field in _fields(cls))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Self:
         """From `FAIRLEAD_PORT`, …, of which blank ones count as none; `overrides` (of the command line) win, None is
         absent. Raises BadSetting.
         """
-        given = {name: value for name, value in overrides.items() if value is not None}
+        texts = {name.upper(): text.strip() for name, text in environ.items()}
+        named = {field.name: texts.get(f"{ENV_PREFIX}{field.name}".upper()) for field in _fields(cls)}
+        given = {name: text for name, text in named.items() if text}
         try:
-            return cls(**(_Variables(cls, environ)() | given))
-        except ValidationError as error:
-            raise BadSetting(_sentence(error, given)) from error
+            return cls(**given | {name: value for name, value in overrides.items() if value is not None})
+        except BadMember as error:
+            raise BadSetting(str(error)) from error
 
 
-class _Variables(EnvSettingsSource):
-    """The variables of a mapping, which need not be those of the process."""
+class _Field(NamedTuple):
+    """A setting, and what it takes."""
 
-    def __init__(self, settings: type[BaseSettings], environ: Mapping[str, str]) -> None:
-        super().__init__(settings)
-        self.env_vars = {name.lower(): text.strip() for name, text in environ.items() if text.strip()}
+    name: str
+    kind: Any
+    """Its type, as it is written."""
+    inner: Type
+    """Its type without `| None`."""
 
 
-def _sentence(error: ValidationError, given: Mapping[str, object]) -> str:
-    """The first error, as a sentence that names its variable."""
-    first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0])
-    value = given.get(name, first["input"])
-    where = f"{ENV_PREFIX}{name.upper()} is {value!r}"
-    expected = EXPECTED.get(first["type"])
-    if first["type"] == "literal_error":
-        expected = str(first["ctx"]["expected"]).replace("'", "")
-    if expected:
-        return f"{where}; it takes {expected}"
-    return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+@cache
+def _fields(settings: type[EnvironmentSettings]) -> tuple[_Field, ...]:
+    return tuple(_Field(one.name, one.type, _inner(type_info(one.type))) for one in msgspec.structs.fields(settings))
+
+
+def _inner(info: Type) -> Type:
+    return info.types[0] if isinstance(info, UnionType) else info
+
+
+def _read(field: _Field, given: object) -> object:
+    """The value of a setting, from a text or a value. Raises BadMember."""
+    read, strict = given, True
+    if isinstance(given, str):
+        if field.kind == CommaSeparated:
+            return tuple(part.strip() for part in given.split(",") if part.strip())
+        if isinstance(field.inner, BoolType):
+            read = TRUTH.get(given.lower(), given)
+        strict = not isinstance(field.inner, IntType | FloatType)
+    try:
+        return msgspec.convert(read, field.kind, strict=strict, dec_hook=_made)
+    except msgspec.ValidationError as error:
+        raise BadMember(field.name, given, _expected(field.inner)) from error
+
+
+def _made(kind: type, given: object) -> object:
+    """A path of a text; msgspec asks for what it does not know."""
+    if kind is Path and isinstance(given, str | Path):
+        return Path(given)
+    raise TypeError(f"no {kind.__name__} is made of {given!r}")
+
+
+def _expected(inner: Type) -> str:
+    """Values that a setting takes, as part of a sentence."""
+    match inner:
+        case IntType() | FloatType():
+            bounds = {"above": inner.gt, "at least": inner.ge, "below": inner.lt, "at most": inner.le}
+            said = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
+            return ", ".join(["a whole number" if isinstance(inner, IntType) else "a number", *said])
+        case BoolType():
+            return "true or false"
+        case LiteralType():
+            return " or ".join(map(str, inner.values))
+        case CustomType():
+            return "a path"
+        case _:
+            return "a text" if inner == type_info(str) else "texts, separated by commas"

@@ -20,8 +20,9 @@ from fairlead_client.tools import Tool, seconds
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.messages import Message
 from fairlead_tools.handlers.calls import THREADS, HandlerCall, Handlers
+from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.tool import CustomTool
-from fairlead_tools.handlers.tools import SERVER, CustomTools, Prepared
+from fairlead_tools.handlers.tools import SERVER, CustomTools
 from fairlead_tools.names import tool_id
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool

@@ -74,7 +74,7 @@ async def _run(settings: Settings) -> None:
         raise StartFailed(str(error)) from error
     async with _feeds(settings) as (source, credentials, children, kube, pins):
         if kube is not None and settings.anonymous is None:
-            settings = settings.model_copy(update={"anonymous": "deny"})
+            settings = settings.replaced(anonymous="deny")
         try:
             gateway = build(
                 settings,

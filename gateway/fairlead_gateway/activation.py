@@ -129,7 +129,7 @@ class Activation:
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
-        checked = self._settings.validates
+        checked = self._settings.validate
         return tool_route(
             reach,
             tool,

@@ -70,6 +70,7 @@ from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.served_console import ConsoleEntry, served_console
+from fairlead_gateway.served_rest import served_rest
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
@@ -78,11 +79,11 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
-from fairlead_rest.application import Readiness, application, routed
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import RestContext, Tallies
-from fairlead_rest.guard import RequestGuard
+from fairlead_rest.guard import GuardMiddleware, RequestGuard
 from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_rest.public_pages import PublicPages, Readiness
 from fairlead_rest.router_tools import RouterTools
 from fairlead_rest.throttle import Throttle
 from fairlead_rest.tool_vectors import INDEXING_SHARE
@@ -116,6 +117,7 @@ class Gateway:
         self.book = book
         self._draining = False
         self.rest = rest
+        self.pages = PublicPages(self.readiness, rest.guard.resource)
         self.news = rest.news
         """Events of servers and tools, for subscribers."""
         self.models = models
@@ -125,10 +127,10 @@ class Gateway:
         """Report for the operator that polls this gateway."""
         self._llm = llm
         self._speech = speech
-        api = routed(self.readiness, rest)
-        console = served_console(settings, rest, api, entry, book.console)
+        api = served_rest(self.pages, rest, heap)
+        console = served_console(settings, rest, api, entry, book.console, heap)
         models_api = () if llm is None else (llm.api,)
-        served = console.in_front_of(application(api, rest, console.request, *models_api))
+        served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
         self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(

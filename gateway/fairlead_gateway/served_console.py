@@ -1,11 +1,9 @@
-"""Makes the console, where the settings want one, with the first request for it: its pages, templates and ciphers take
-memory and time that a gateway whose console nobody opens is spared. What is not served is not imported.
+"""Makes the console, where the settings want one, with the first request for it: its pages, templates and ciphers are
+not imported before.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +13,8 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_console.paths import is_for_console
 from fairlead_console.trace_url import checked_trace_url
 from fairlead_gateway.core.page_counts import PageCounts
+from fairlead_gateway.deferred import Deferred
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
@@ -34,40 +34,34 @@ class ConsoleEntry(msgspec.Struct, frozen=True):
 
 
 class ServedConsole:
-    """The console of a gateway, made in a thread so that calls in flight do not wait for it. Belongs to one loop."""
+    """The console of a gateway, made with the first request for it."""
 
-    def __init__(self, make: Callable[[], Console] | None) -> None:
-        """Without `make` there is none."""
-        self._make = make
-        self._console: Console | None = None
-        self._making = asyncio.Lock()
+    def __init__(self, console: Deferred[Console] | None) -> None:
+        """Without `console` there is none."""
+        self._console = console
 
     def request(self, scope: Scope) -> ConsoleRequest | None:
         """The request as one of the console; None where it is none."""
-        return None if self._console is None else self._console.request(scope)
+        console = None if self._console is None else self._console.made
+        return None if console is None else console.request(scope)
 
     def in_front_of(self, app: ASGIApp) -> ASGIApp:
         """`app`, which asks `request`, with the console made before it sees a request for that."""
 
-        make = self._make
-        if make is None:
+        console = self._console
+        if console is None:
             return app
 
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
-            if self._console is None and scope["type"] == "http" and is_for_console(scope):
-                async with self._making:
-                    await self._have(make)
+            if console.made is None and scope["type"] == "http" and is_for_console(scope):
+                await console.get()
             await app(scope, receive, send)
 
         return served
 
-    async def _have(self, make: Callable[[], Console]) -> None:
-        if self._console is None:
-            self._console = await asyncio.to_thread(make)
-
 
 def served_console(
-    settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry, counts: PageCounts
+    settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry, counts: PageCounts, heap: Heap
 ) -> ServedConsole:
     """The console, where the setting `console` is on. `api` is the REST API behind its guard. Raises BadSetting."""
     try:
@@ -88,4 +82,4 @@ def served_console(
             counts=counts,
         )
 
-    return ServedConsole(made if settings.console else None)
+    return ServedConsole(Deferred(made, heap) if settings.console else None)

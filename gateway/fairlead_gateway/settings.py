@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
 from fairlead_api.environment import CommaSeparated, EnvironmentSettings
 from fairlead_mcp.egress import Egress
@@ -18,7 +18,7 @@ DEFAULT_LOCAL_NAMESPACE: Final = "default"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-class Settings(EnvironmentSettings):
+class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Every member can be given as `FAIRLEAD_<MEMBER>`; lists are separated by commas."""
 
     host: str = "127.0.0.1"
@@ -87,9 +87,9 @@ class Settings(EnvironmentSettings):
     """Secret of the release's namespace that such keys are kept in, labelled `fairlead.dev/api-keys: "true"`. It has to
     be there, and the gateway to have the rights to get, list, watch and patch it.
     """
-    made_key_days: Annotated[int, Field(ge=1, le=3650)] = 90
+    made_key_days: Annotated[int, Meta(ge=1, le=3650)] = 90
     """Longest life of such a key, in days."""
-    made_keys_each: Annotated[int, Field(ge=1, le=1000)] = 10
+    made_keys_each: Annotated[int, Meta(ge=1, le=1000)] = 10
     """Such keys that one principal may have."""
     gateway_approvals: bool = False
     """Whether those may approve definitions of servers with `pin: true` over REST and in the console. As for the
@@ -104,11 +104,11 @@ class Settings(EnvironmentSettings):
     """Certificates that a client's own must lead to. With it nobody connects without one."""
     call_timeout: float = 60.0
     """Seconds for a call, where neither the tool nor its server sets less."""
-    client_idle: Annotated[float, Field(gt=0)] = 75.0
+    client_idle: Annotated[float, Meta(gt=0)] = 75.0
     """Seconds that a client's connection is kept without a request. Longer than a load balancer in front keeps it, or
     that sends requests into connections that are being closed.
     """
-    client_silence: Annotated[float, Field(ge=1)] = 60.0
+    client_silence: Annotated[float, Meta(ge=1)] = 60.0
     """Seconds without an acknowledgement by a client's machine until it counts as gone, and what it has open is ended:
     connections, streams and calls.
     """
@@ -117,34 +117,34 @@ class Settings(EnvironmentSettings):
     once where the client has no event to resume its stream from, else after 60 s without the client. Off by default,
     as that revision of MCP asks; from 2026-07-28 on a closed connection cancels in any case.
     """
-    client_header_seconds: Annotated[float, Field(gt=0)] = 10.0
+    client_header_seconds: Annotated[float, Meta(gt=0)] = 10.0
     """Seconds in which the head of a request has to arrive."""
-    client_body_seconds: Annotated[float, Field(gt=0)] = 60.0
+    client_body_seconds: Annotated[float, Meta(gt=0)] = 60.0
     """Seconds in which its body has to."""
-    client_connections: Annotated[int, Field(ge=0)] = 10_000
+    client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
-    client_connections_each: Annotated[int, Field(ge=0)] = 0
+    client_connections_each: Annotated[int, Meta(ge=0)] = 0
     """Connections of one address at once; more are answered with status 429. Off by default: behind a proxy all clients
     share its own."""
     trusted_proxies: CommaSeparated = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
     Nobody's by default. List proxies alone: any peer in these networks may call itself anything.
     """
-    max_header_bytes: Annotated[int, Field(ge=1024)] = 64 << 10
+    max_header_bytes: Annotated[int, Meta(ge=1024)] = 64 << 10
     """Bytes of a request's head; a larger one is answered with status 431. Looked at every 16 KiB."""
-    max_request_bytes: Annotated[int, Field(ge=1)] = 4 << 20
+    max_request_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
     """Bytes of a request's body; a larger one is answered with status 413."""
     max_result_bytes: int = 16 << 20
     """Bytes of one result, where the server sets less."""
-    answer_bytes: Annotated[int, Field(ge=0)] = 256 << 20
+    answer_bytes: Annotated[int, Meta(ge=0)] = 256 << 20
     """Bytes of large answers at once: half of them on their way from servers, half not read by clients. Beyond that
     servers are not read, and new requests are answered with status 503. 0 takes any number.
     """
-    answer_bytes_each: Annotated[int, Field(ge=0)] = 64 << 20
+    answer_bytes_each: Annotated[int, Meta(ge=0)] = 64 << 20
     """Bytes of answers of one agent, or of one address where nobody is asked who they are; its requests beyond that
     are answered with status 429. 0 takes any number.
     """
-    validates: bool = Field(default=True, alias="validate")  # pydantic has a method of that name
+    validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
     aggregates: bool = False
     """Whether a histogram of its calls is kept for each tool, for `fairlead telemetry`. Nothing is sent anywhere."""
@@ -152,21 +152,21 @@ class Settings(EnvironmentSettings):
     """Whether `tools/list` has each tool's declared and measured latency in its `_meta`. With it a list changes when a
     published figure does, and with the list what clients and model providers keep of it.
     """
-    result_cache_bytes: Annotated[int, Field(ge=0)] = 64 << 20
+    result_cache_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     """For results of tools with `cacheableSeconds`; 0 keeps none."""
-    router_result_tokens: Annotated[int, Field(ge=0, le=10_000_000)] = 2000
+    router_result_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 2000
     """Tokens of a result at `/router/mcp` where neither tool, policy nor request says another number; 0 for any."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
     upstream_waiting: int = 1024
     """Calls to one server that wait for another to end; more are refused."""
-    upstream_sessions: Annotated[int, Field(ge=1)] = 100
+    upstream_sessions: Annotated[int, Meta(ge=1)] = 100
     """Clients at once that a server with `session: PerClient` has a session, or a process, for."""
     upstream_session_seconds: float = 300.0
     """How long one of them is kept without a call."""
     upstream_queue_seconds: float = 10.0
     """How long a call waits so before it is refused."""
-    open_tasks: Annotated[int, Field(ge=0)] = 256
+    open_tasks: Annotated[int, Meta(ge=0)] = 256
     """Tasks (SEP-2663) that one caller may have open, as each replica counts them; 0 takes any number. Further calls
     are made without them: a tool that can do without answers as ever, one that cannot is refused with `RATE_LIMITED`.
     """
@@ -184,11 +184,11 @@ class Settings(EnvironmentSettings):
     """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
     `never`, or `auto`, which is always in a pod. As for the operator.
     """
-    agent_calls_per_minute: Annotated[int, Field(ge=1)] | None = None
+    agent_calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
     """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""
-    agent_concurrency: Annotated[int, Field(ge=1)] | None = None
+    agent_concurrency: Annotated[int, Meta(ge=1)] | None = None
     """Calls of tools that each agent may have running at once, at one replica."""
-    agent_tokens_per_day: Annotated[int, Field(ge=1)] | None = None
+    agent_tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
     """Tokens that models may read and write for each agent in a UTC day, over the endpoints in front of models. Any by
     default.
     """
@@ -196,9 +196,9 @@ class Settings(EnvironmentSettings):
     """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers, and tokens of
     a day. Without it each has its own.
     """
-    redis_settle_seconds: Annotated[float, Field(ge=0.01, le=60)] = 0.1
+    redis_settle_seconds: Annotated[float, Meta(ge=0.01, le=60)] = 0.1
     """How often replicas tell each other, over Redis, what they let through."""
-    redis_timeout: Annotated[float, Field(gt=0, le=60)] = 0.5
+    redis_timeout: Annotated[float, Meta(gt=0, le=60)] = 0.5
     """Seconds that Redis may take to answer. No call waits for it."""
     redis_down: Literal["open", "closed"] = "open"
     """While Redis is away: `open`, each replica goes by its own limits; `closed`, calls with a shared limit are
@@ -206,11 +206,11 @@ class Settings(EnvironmentSettings):
     """
     redis_prefix: str = "fairlead"
     """Prefix of keys in Redis: one for each installation."""
-    context_seconds: Annotated[float, Field(ge=1)] = 3600.0
+    context_seconds: Annotated[float, Meta(ge=1)] = 3600.0
     """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""
-    context_bytes: Annotated[int, Field(ge=0)] = 64 << 20
+    context_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     """Bytes of all kept results, in Redis or in the folder where there is one, else in each replica; 0 keeps none."""
-    context_bytes_each: Annotated[int, Field(ge=0)] = 4 << 20
+    context_bytes_each: Annotated[int, Meta(ge=0)] = 4 << 20
     """Bytes of one principal's kept results, or of one session of an anonymous caller; its oldest go first."""
     context_directory: Path | None = None
     """Folder that keeps results through a restart, in place of memory or Redis; gateways of a machine may share it."""
@@ -227,7 +227,7 @@ class Settings(EnvironmentSettings):
     """Model that is asked for there."""
     embedder_key: str = ""
     """Bearer token for it."""
-    embedder_dimensions: Annotated[int, Field(ge=0, le=16384)] = 0
+    embedder_dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
     """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
     embedder_instruction: str = ""
     """Task that queries are sent with (`Instruct: …`), for models that were trained so, such as Qwen3's."""
@@ -249,20 +249,20 @@ class Settings(EnvironmentSettings):
     """Where a trace is looked at, with `{trace_id}` in place of its id, such as
     `https://grafana.example.com/explore?traceId={trace_id}`: pages of calls link there.
     """
-    recent_calls: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    recent_calls: Annotated[int, Meta(ge=0, le=100_000)] = 1000
     """Calls that each replica keeps in memory for `/v1/calls` and the console, the last ones; 0 keeps none."""
-    recent_calls_bytes: Annotated[int, Field(ge=262_144, le=1_073_741_824)] = 4 << 20
+    recent_calls_bytes: Annotated[int, Meta(ge=262_144, le=1_073_741_824)] = 4 << 20
     """Bytes of these, at most. A call takes up to 1.3 kB, of half of them; those with long names, and with arguments,
     where the audit log has them, take of the other half."""
-    llm_rounds: Annotated[int, Field(ge=1, le=100)] = 8
+    llm_rounds: Annotated[int, Meta(ge=1, le=100)] = 8
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
-    llm_seconds: Annotated[float, Field(ge=1, le=86_400)] = 600.0
+    llm_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
     """For such a request, with all that the model and its tools do."""
-    llm_tokens: Annotated[int, Field(ge=0)] = 0
+    llm_tokens: Annotated[int, Meta(ge=0)] = 0
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
-    llm_request_bytes: Annotated[int, Field(ge=65_536, le=67_108_864)] = 10 << 20
+    llm_request_bytes: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 10 << 20
     """Bytes of such a request, images included; a longer one is refused with 413."""
-    speech_sessions: Annotated[int, Field(ge=1, le=100_000)] = 200
+    speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
     speech_provider_mcp: bool = False
     """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
@@ -276,7 +276,7 @@ class Settings(EnvironmentSettings):
     """Model that is asked for there."""
     compressor_key: str = ""
     """Bearer token for it."""
-    compressor_seconds: Annotated[float, Field(gt=0, le=120)] = 10.0
+    compressor_seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
     """Seconds for one answer with all attempts; after that passages are picked word for word."""
     search_directory: Path | None = None
     """Folder of a LanceDB that keeps the vectors of tools through a restart, so that none is made again. One gateway
@@ -286,7 +286,7 @@ class Settings(EnvironmentSettings):
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None
     """Where it is written; standard output without it. It may be moved away at any time."""
-    audit_file_bytes: Annotated[int, Field(ge=0)] = 0
+    audit_file_bytes: Annotated[int, Meta(ge=0)] = 0
     """Size at which it is renamed to `….1`, in place of the one before; 0 never does."""
     audit_arguments: Literal["none", "hash", "redact", "full"] = "none"
     """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
@@ -296,15 +296,15 @@ class Settings(EnvironmentSettings):
     """Whether its lines also go out by OTLP, where logs do (`OTEL_EXPORTER_OTLP_ENDPOINT`)."""
     audit_key: str = ""
     """Secret key of the hashes. Without it every process takes one of its own, and only its own hashes compare."""
-    rest_processes: Annotated[int, Field(ge=0, le=64)] = 1
+    rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.
     """
-    rest_share: Annotated[float, Field(ge=0.0001, le=1)] = 0.003
+    rest_share: Annotated[float, Meta(ge=0.0001, le=1)] = 0.003
     """Part of the event loop's time that conversions may take while tools are called: they wait for their turn then.
     More converts more a second, and calls wait longer.
     """
-    drain: Annotated[float, Field(ge=0)] = 0.0
+    drain: Annotated[float, Meta(ge=0)] = 0.0
     """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
     Longer than it takes whatever stands in front to send nothing any more; the chart sets 5.
     """

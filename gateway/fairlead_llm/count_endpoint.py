@@ -8,7 +8,8 @@ import functools
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairlead_formats.tokens.families import family_of
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request

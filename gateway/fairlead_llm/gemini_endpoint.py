@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini.counting import COUNTING

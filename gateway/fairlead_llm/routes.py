@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
-from fastapi import Request, Response
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 

@@ -18,8 +18,7 @@ from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, Conversati
 from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import WireFormat
 from fairlead_rest.context import RestContext
-from fairlead_rest.resources.tiers import attainable
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.subject_catalog import SubjectCatalog, attainable
 
 if TYPE_CHECKING:
     from fairlead_gateway.conversation.choose import Chooser

@@ -1,28 +1,25 @@
-"""The ASGI application behind every path that is no MCP endpoint.
+"""The REST API as an ASGI application. It reads what it is given and decides nothing.
 
-Made by `app`. It reads what it is given and decides nothing.
+It is the part that needs FastAPI, which with pydantic takes 15 MB: a gateway imports it with the first request for it.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 
 from fairlead_gateway.identity.resource import WELL_KNOWN
 from fairlead_rest import openapi, queries, resources
-from fairlead_rest.bodies import answer
 from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
-from fairlead_rest.guard import ForeignApi, ForeignApis, GuardMiddleware
-from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
+from fairlead_rest.problem_handlers import handle_problems
+from fairlead_rest.public_pages import HEALTH, READY, PublicPages
 from fairlead_tools.version import VERSION
 
 _DESCRIPTION: Final = (
@@ -40,27 +37,9 @@ _TAGS: Final = [
 ]
 
 
-class Readiness(msgspec.Struct, frozen=True):
-    """Whether this gateway should get traffic, and why not."""
-
-    ready: bool
-    reason: str
-    stale: bool = False
-    """The catalog is served from the last snapshot; the source is away. Ready all the same."""
-
-
-def application(api: ASGIApp, context: RestContext, *foreign: ForeignApis) -> ASGIApp:
-    """The API of `routed`, and those in forms of others, behind the guard."""
-    return GuardMiddleware(api, context.guard, lambda scope: _first(foreign, scope))
-
-
-def _first(foreign: Sequence[ForeignApis], scope: Scope) -> ForeignApi | None:
-    return next((api for find in foreign if (api := find(scope)) is not None), None)
-
-
-def routed(readiness: Callable[[], Readiness], context: RestContext) -> ASGIApp:
+def routed(pages: PublicPages, context: RestContext) -> ASGIApp:
     """The routes of `assembled`, for requests with an identity."""
-    app = assembled(readiness, context)
+    app = assembled(pages, context)
     return FastRoutes(app, app.routes)
 
 
@@ -74,10 +53,9 @@ def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
     return sorted(routes, key=lambda route: route.path.endswith(":path}"))
 
 
-def assembled(readiness: Callable[[], Readiness], context: RestContext) -> FastAPI:
-    """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST API,
-    described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
-    are bounded by `bodies`.
+def assembled(pages: PublicPages, context: RestContext) -> FastAPI:
+    """`/v1` is the REST API, described at `/openapi.json` together with `pages`. There is no page that would load
+    scripts from elsewhere. Bodies are bounded by `bodies`.
     """
     app = FastAPI(
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
@@ -88,23 +66,7 @@ def assembled(readiness: Callable[[], Readiness], context: RestContext) -> FastA
     queries.hold(app.routes)
     openapi.describe(app)
     handle_problems(app)
-
-    @app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")
-    @app.get(WELL_KNOWN + "{path:path}", include_in_schema=False)
-    async def protected_resource(request: Request, path: str = "") -> Response:
-        found = context.guard.resource.metadata(path, request.headers.get("host", ""))
-        if found is None:
-            raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
-        return answer(found)
-
-    @app.get("/healthz", summary="Whether the process lives")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
-
-    @app.get("/readyz", summary="Whether it should get traffic")
-    async def readyz(response: Response) -> dict[str, str | bool]:
-        state = readiness()
-        response.status_code = 200 if state.ready else 503
-        return {"ready": state.ready, "reason": state.reason, "stale": state.stale}
-
+    app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")(pages.protected_resource)
+    app.get(HEALTH, summary="Whether the process lives", response_model=dict[str, str])(pages.healthz)
+    app.get(READY, summary="Whether it should get traffic", response_model=dict[str, str | bool])(pages.readyz)
     return app

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
-from fastapi import Request, Response
 from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_rest.problems import BODY_TOO_LARGE, INVALID_ARGUMENTS, UNSUPPORTED_MEDIA_TYPE, Problem

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from fairlead_gateway.core.identity import Identity

@@ -11,9 +11,9 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 

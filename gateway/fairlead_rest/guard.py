@@ -1,6 +1,6 @@
 """Which requests reach the REST API at all, and whose they are: as on the MCP endpoints.
 
-ASGI middleware, put in front by `application`. The defense against DNS rebinding comes first, then everybody is asked
+ASGI middleware. The defense against DNS rebinding comes first, then everybody is asked
 who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
 token. A resource finds the identity in the scope; there is always one.
 """
@@ -23,7 +23,7 @@ from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
-from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.hosts import AllowList
 from fairlead_rest.bodies import UNREAD
@@ -39,9 +39,10 @@ from fairlead_rest.problems import (
     Problem,
     failure,
 )
+from fairlead_rest.public_pages import PROBES, public
 
-PROBES: Final = frozenset({"/healthz", "/readyz"})
 log = logging.getLogger(__name__)
+
 RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
@@ -78,11 +79,6 @@ class ForeignApi(CredentialReader, Protocol):
 
 ForeignApis = Callable[[Scope], ForeignApi | None]
 """Finds the API that a request is one of; None for all others."""
-
-
-def public(path: str) -> bool:
-    """Whether the path needs no authentication."""
-    return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
 
 class RequestGuard:
@@ -193,7 +189,7 @@ class RequestGuard:
 class GuardMiddleware:
     """The application behind the guard, and beside it the APIs in forms of others."""
 
-    def __init__(self, app: ASGIApp, guard: RequestGuard, foreign: ForeignApis = lambda _: None) -> None:
+    def __init__(self, app: ASGIApp, guard: RequestGuard, *foreign: ForeignApis) -> None:
         self._app = app
         self._guard = guard
         self._foreign = foreign
@@ -205,7 +201,7 @@ class GuardMiddleware:
         await asyncio.sleep(0)  # reading its head was a turn's work
         api: ForeignApi | None = None
         try:
-            api = self._foreign(scope)
+            api = next((found for find in self._foreign if (found := find(scope)) is not None), None)
             problem = await self._guard.checked(scope, api)
             refused = None if problem is None else problem.response() if api is None else api.refusal(problem)
         except Exception:

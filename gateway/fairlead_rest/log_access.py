@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import Request
+from starlette.requests import Request
 
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.hosts import is_loopback

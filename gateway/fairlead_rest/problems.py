@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from msgspec import Meta
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from fairlead_formats import names
 from fairlead_gateway.policy.notice import HiddenTool
@@ -149,27 +147,3 @@ def seconds_of(milliseconds: int) -> str:
 def failure() -> Response:
     """Response for an internal error."""
     return Problem(INTERNAL, "the gateway failed; its log says why").response()
-
-
-def handle_problems(app: FastAPI) -> None:
-    """Have every refusal of `app` written as a problem document, those of the framework included."""
-
-    @app.exception_handler(Problem)
-    async def ours(request: Request, problem: Problem) -> Response:
-        return problem.response()
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        found = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-        return Problem(INVALID_ARGUMENTS, found).response()
-
-    @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: HTTPException) -> Response:
-        code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
-        answer = Problem(code, f"{request.method} {request.url.path}: {error.detail}").response()
-        answer.headers.update(error.headers or {})
-        return answer
-
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return failure()

@@ -13,8 +13,8 @@ from fairlead_gateway.core.long_results import LongResult, Shortener, ShownResul
 from fairlead_gateway.core.meta_tools import READ_RESULT, SEARCH_TOOLS, MetaTools
 from fairlead_rest.bodies import decode, encode
 from fairlead_rest.context import RestContext, format_called
+from fairlead_rest.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, fitting, ranked
 from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_rest.resources.search import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, fitting, ranked
 from fairlead_rest.session_context import DEFAULT_TOKENS, Budget, RetrieveArguments, Text
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_search import RankedTools

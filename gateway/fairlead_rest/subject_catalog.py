@@ -10,21 +10,26 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final
 
+import msgspec
+
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.floors import Floor, Floors, slower
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.conversation.turn import Choice
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.tiers import in_tier
+from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.unready import of_server, of_tool, unready_for
 from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_rest.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
 
 PAUSE: Final = 5e-5
 """Seconds between two slices of a view that is put together: calls go on meanwhile."""
+POLICY: Final = "policy"
+"""The rule of a choice that policies made faster."""
 
 
 class SubjectCatalog:
@@ -111,3 +116,14 @@ class SubjectCatalog:
     def servers(self) -> list[Server]:
         """Those that exist for it, in the order of the catalog."""
         return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]
+
+
+def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
+    """The choice, but no slower than the policies of the subject allow."""
+    shown = seen.tiers
+    if choice.tier in shown:
+        return choice
+    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
+    return msgspec.structs.replace(
+        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
+    )

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from fastapi import Request
 from msgspec import Raw
+from starlette.requests import Request
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
 from fairlead_formats.tools.format import JsonObject

@@ -12,7 +12,6 @@ from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
-import re2
 
 from fairlead_search.relevance import scores
 from fairlead_search.token_estimate import tokens, within
@@ -101,6 +100,8 @@ def matching(text: str, wanted: str) -> str:
     """The lines in which a regular expression is found, in any case, each behind its number; what is no expression of
     RE2, which no pattern and no text can make slow, is looked for as it stands.
     """
+    import re2  # with its C++ library 5 MB, which few gateways ever need
+
     options = re2.Options()
     options.case_sensitive, options.max_mem, options.log_errors = False, PATTERN_BYTES, False
     needle = wanted.encode("utf-8", "replace")  # as bytes: a text may have halves of pairs of surrogates

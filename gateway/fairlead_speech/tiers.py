@@ -9,8 +9,7 @@ from fairlead_gateway.conversation.turn import ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed
 from fairlead_models.offers import AUTO
 from fairlead_rest.context import RestContext
-from fairlead_rest.resources.tiers import attainable
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.subject_catalog import SubjectCatalog, attainable
 
 MOST_TEXT: Final = 16 << 10
 """Characters of a turn that are looked through, the last ones."""

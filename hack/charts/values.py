@@ -197,16 +197,10 @@ def _fields(name: str, aliases: Aliases) -> Iterator[tuple[str, Json, str]]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
             yield (
-                _name(field.target.id, field.value),
+                field.target.id,
                 _of_annotation(field.annotation, aliases),
                 " ".join((text or "").split()),
             )
-
-
-def _name(member: str, default: ast.expr | None) -> str:
-    """Name of a setting: its alias, where it cannot be that of a member."""
-    keywords = default.keywords if isinstance(default, ast.Call) else ()
-    return next((ast.literal_eval(k.value) for k in keywords if k.arg == "alias"), member)
 
 
 def camel_case(name: str) -> str:

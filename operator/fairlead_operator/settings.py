@@ -27,7 +27,7 @@ PodTemplateRule = Literal["Restricted", "Any"]
 ProbeRule = Literal["Never", "Daily"]
 
 
-class Settings(EnvironmentSettings):
+class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Read once, at the start."""
 
     namespace: str = ""

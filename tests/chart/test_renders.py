@@ -125,7 +125,7 @@ def test_settings_arrive_as_they_were_meant() -> None:
         for component in ("operator", "gateway")
     }
     gateway = GatewaySettings.from_env(ours["gateway"])
-    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validates) == (120.0, 16777216, False)
+    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validate) == (120.0, 16777216, False)
     assert gateway.allowed_origins == ("https://a.example.com", "https://b.example.com")
     assert (gateway.drain, gateway.grace, gateway.log_level) == (20.0, 120.0, "DEBUG")
     operator = OperatorSettings.from_env(ours["operator"])

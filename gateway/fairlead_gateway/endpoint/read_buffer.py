@@ -62,7 +62,8 @@ class ReadBuffer:
             self._feed(data[start : start + SLICE])
 
     def lost(self) -> None:
-        """Drop what waits: the connection is gone."""
+        """Drop what waits, and the connection, which is gone and knows us."""
+        self._feed = _ignored
         self._waiting.clear()
         if self._scheduled is not None:
             self._scheduled.cancel()
@@ -93,3 +94,7 @@ class ReadBuffer:
             self._waiting.clear()
         else:
             self._schedule()
+
+
+def _ignored(data: bytes | memoryview) -> None:
+    """Take bytes of a connection that is gone."""

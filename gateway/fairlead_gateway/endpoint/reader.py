@@ -61,6 +61,8 @@ class RequestReader:
         "_sink", "_taken_over", "_target", "in_head", "in_message", "parser",
     )  # fmt: skip
 
+    __deletable__ = ("_sink",)
+
     def __init__(self, endpoint: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
         self._endpoint = endpoint
         self._sink = sink
@@ -115,9 +117,12 @@ class RequestReader:
         self._reading = self._fallback = None
 
     def lost(self) -> None:
-        """Let go of the parser, which knows us: the connection is gone."""
+        """Let go of the parser and the connection, which is gone: both know us, and a cycle would wait for the garbage
+        collector, with transport and buffers.
+        """
         self.stop()
         self.parser = None
+        del self._sink
 
     # Called by the parser
 

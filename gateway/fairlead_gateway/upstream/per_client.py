@@ -95,7 +95,7 @@ class PerClientUpstream(Upstream):
             # one session with the server for all requests of the client: they have to look alike there
             client = ClientPeer(named, b"{}")
         call = _Call(self, session, sink)
-        call.pending = session.upstream.send(request.in_session(session.upstream.next_id(), client), call)
+        call.began(session.upstream.send(request.in_session(session.upstream.next_id(), client), call))
         return call
 
     def end_session(self, session: bytes) -> None:
@@ -170,7 +170,12 @@ class _Call(RelaySink):
         self._upstream = upstream
         self._session = session
         self._over = False
-        self.pending: Pending = ANSWERED
+        self._pending: Pending = ANSWERED
+
+    def began(self, pending: Pending) -> None:
+        """Take what cancels the request, unless that is answered already."""
+        if not self._over:
+            self._pending = pending
 
     def answered(self, result: Raw) -> None:
         self._end()
@@ -182,10 +187,11 @@ class _Call(RelaySink):
 
     def cancel(self) -> None:
         if not self._over:
-            self.pending.cancel()
+            self._pending.cancel()
             self._end()
 
     def _end(self) -> None:
         if not self._over:
             self._over = True
+            self._pending = ANSWERED  # it knows us: a cycle would keep the whole call for the garbage collector
             self._upstream.left(self._session)

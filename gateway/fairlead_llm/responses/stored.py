@@ -11,8 +11,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
-from fastapi import Request, Response
 from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import httptools
 from mypy_extensions import mypyc_attr
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self.call: Call | None = None
         self.idle = False
@@ -211,6 +211,7 @@ class Connection(asyncio.Protocol):
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._parser = None  # it knows us: as a cycle both would wait for the garbage collector, with the transport
         if self.closed:
             return
         self.closed = True

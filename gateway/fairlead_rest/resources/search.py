@@ -2,75 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from fairlead_formats import registry
-from fairlead_formats.tokens.fit import PlanLimits
-from fairlead_formats.tokens.outcome import TOOL_TOKENS, Cut
-from fairlead_formats.tools.format import Format, Options
-from fairlead_rest.bodies import answer, encode
-from fairlead_rest.context import RestContext, format_called
+from fairlead_rest.bodies import answer
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import search as examples
-from fairlead_rest.offered_tools import OfferedTools, candidates, converted, within
+from fairlead_rest.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchAnswer, SearchQuery, checked, found
+from fairlead_rest.offered_tools import OfferedTools
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_rest.process import Overloaded
 from fairlead_rest.queries import words
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.tool_document import ToolDocument, document
-from fairlead_rest.tool_search import RankedTools
-from fairlead_rest.visible_tools import VisibleTool, VisibleTools
-from fairlead_rest.worker import breathing
-
-DEFAULT_LIMIT: Final = 8
-"""Among 1,300 tools a model finds the right one in the first eight about three times of four."""
-MAX_LIMIT: Final = 100
-MAX_QUERIES: Final = 16
-MAX_QUERY: Final = 1000
-"""Characters."""
-
-
-class FoundTool(msgspec.Struct, frozen=True, rename="camel"):
-    """A tool, and how well it fits."""
-
-    score: float
-    """Comparable within one answer only."""
-    tool: ToolDocument
-
-
-class SearchAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Tools that have words of the query, or related ones."""
-
-    tools: list[FoundTool]
-    """The best first; of several queries in turn."""
-    searched: int
-    """Visible tools that were looked at, after the filters."""
-    ranking: str
-    """`bm25`: by the words of names, descriptions and arguments, and words related to these. `hybrid`: by these and by
-    vectors, which find what is said in other words.
-    """
-    note: str = ""
-    """Why words alone ranked although vectors are made."""
-    cut: tuple[Cut, ...] = ()
-    """Tools that were found and that the limit on tokens left out."""
-
-
-class SearchQuery(msgspec.Struct, frozen=True):
-    """Parameters of a search."""
-
-    queries: tuple[str, ...]
-    limit: int
-    tier: str | None
-    tags: frozenset[str]
-    servers: frozenset[str]
-    categories: frozenset[str]
-    format: str | None
-    model: str | None
-    tool_tokens: int | None
 
 
 def router(context: RestContext) -> APIRouter:
@@ -98,90 +40,3 @@ def router(context: RestContext) -> APIRouter:
         return answer(await context.patiently(request, lambda seen: found(context, seen, wish)))
 
     return routes
-
-
-def checked(queries: Sequence[str]) -> tuple[str, ...]:
-    """The queries without spaces around them. Raises Problem."""
-    stripped = tuple(query.strip() for query in queries)
-    if not all(stripped):
-        raise Problem(INVALID_ARGUMENTS, "the query: `query` is empty; say in a few words what the tool should do")
-    if len(stripped) > MAX_QUERIES:
-        raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERIES} queries in one search")
-    if max(map(len, stripped)) > MAX_QUERY:
-        raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERY} characters; a few words find more")
-    return stripped
-
-
-async def found(context: RestContext, seen: SubjectCatalog, wish: SearchQuery) -> bytes:
-    """The answer to a search, encoded. Raises Problem."""
-    if wish.format is not None:
-        format_called(wish.format)
-    if wish.format is None and wish.model is not None:
-        raise Problem(INVALID_ARGUMENTS, "model needs a format: `mcp` is one")
-    shelf, hits, searched = await ranked(context, seen, wish)
-    return await context.done(lambda: _written(context, shelf, hits, searched, wish))
-
-
-async def ranked(
-    context: RestContext, seen: SubjectCatalog, wish: SearchQuery
-) -> tuple[VisibleTools, RankedTools, int]:
-    """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
-    shelf, chosen = await context.worker.do(lambda: _chosen(context, seen, wish))
-    try:
-        hits = await context.search.find(shelf, wish.queries, wish.limit, chosen)
-    except Overloaded as error:
-        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
-    context.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
-    return shelf, hits, len(shelf.entries if chosen is None else chosen)
-
-
-def _chosen(
-    context: RestContext, seen: SubjectCatalog, wish: SearchQuery
-) -> tuple[VisibleTools, list[VisibleTool] | None]:
-    """The visible tools, and those of them that pass the filters; None for all."""
-    shelf = context.shelf(seen, wish.tier)
-    filtered = wish.tags or wish.servers or wish.categories
-    return shelf, shelf.chosen(wish.tags, wish.servers, wish.categories) if filtered else None
-
-
-def _written(
-    context: RestContext,
-    shelf: VisibleTools,
-    hits: RankedTools,
-    searched: int,
-    wish: SearchQuery,
-) -> bytes:
-    """Raises Problem, MissingInput."""
-    entries, cut = fitting(
-        context, [entry for entry, _ in hits.tools], format_called(wish.format or registry.MCP), wish
-    )
-    if wish.format is not None:
-        offer = converted(context, shelf, entries, format_called(wish.format), Options(model=wish.model))
-        return encode(msgspec.structs.replace(offer, cut=cut))
-    scores = {entry.name: score for entry, score in hits.tools}
-    documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in breathing(entries)]
-    return encode(SearchAnswer(documents, searched, hits.ranking, hits.note, cut))
-
-
-def fitting(
-    context: RestContext, entries: list[VisibleTool], format_: Format, wish: SearchQuery
-) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
-    """The entries that there is room for, from the best on, and the others. Without a model no overhead of a request is
-    counted: that is known to the caller alone. Raises Problem, MissingInput.
-    """
-    if not entries or (wish.tool_tokens is None and wish.model is None):
-        return entries, ()
-    if wish.model is not None:
-        plan = within(
-            context, entries, format_, wish.model, PlanLimits(tool_tokens=wish.tool_tokens, reserved_output=0)
-        )
-        kept = frozenset(plan.tools)
-        return [entry for entry in entries if entry.name in kept], plan.cut
-    left, fitting, cut = wish.tool_tokens or 0, [], []
-    for entry, candidate in zip(entries, candidates(context, entries), strict=True):
-        if candidate.tokens <= left:
-            left -= candidate.tokens
-            fitting.append(entry)
-        else:
-            cut.append(Cut(entry.name, candidate.tokens, TOOL_TOKENS))
-    return fitting, tuple(cut)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -18,10 +18,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
-
-POLICY: Final = "policy"
-"""The rule of a choice that policies made faster."""
+from fairlead_rest.subject_catalog import SubjectCatalog, attainable
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -107,17 +104,6 @@ def listed(seen: SubjectCatalog) -> TierList:
             )
         )
     return TierList(documents, snapshot.decided_at)
-
-
-def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
-    """The choice, but no slower than the policies of the subject allow."""
-    shown = seen.tiers
-    if choice.tier in shown:
-        return choice
-    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
-    return msgspec.structs.replace(
-        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
-    )
 
 
 def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> TierAnswer:

@@ -25,10 +25,11 @@ from fairlead_mcp.messages import Message
 from fairlead_mcp.waiting import happened
 from fairlead_tools.handlers import results
 from fairlead_tools.handlers.context import Context
+from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import HandlerFailed, UnfitArguments, Unusable
 from fairlead_tools.handlers.running import awaited, guarded
 from fairlead_tools.handlers.threads import Threads
-from fairlead_tools.handlers.tools import SERVER, CustomTools, Prepared
+from fairlead_tools.handlers.tools import SERVER, CustomTools
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from fairlead_tools.handlers.context import Context
+from fairlead_tools.handlers.prepared import Bind
 from fairlead_tools.handlers.problems import BadTool, UnfitArguments
-
-Bind = Callable[[dict[str, Any]], dict[str, Any]]
-"""Arguments of a call to keyword arguments of the handler. Raises UnfitArguments."""
 
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

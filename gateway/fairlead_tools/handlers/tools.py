@@ -5,8 +5,6 @@ Filled from modules, or in code; read by `calls` for each call.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,7 +22,7 @@ from fairlead_api.documents.catalog import (
     search_hash,
 )
 from fairlead_mcp import jsonrpc
-from fairlead_tools.handlers import derive
+from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import BadTool
 from fairlead_tools.handlers.tool import CustomTool, marked
 from fairlead_tools.version import NAME, VERSION
@@ -35,22 +33,6 @@ SERVER: Final = "local"
 """Name of the server that custom tools are published as."""
 PROTOCOL: Final = "2025-11-25"
 """Revision in whose form `calls` answers."""
-_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-"""MCP 2025-11-25, "Tool Names"."""
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A tool as it is called and shown."""
-
-    name: str
-    tool: CustomTool
-    definition: bytes
-    """Raw JSON of MCP's Tool."""
-    bind: derive.Bind | None
-    """Makes keyword arguments; None: the handler takes one dictionary."""
-    context: str | None
-    """Parameter of the handler that takes the Context."""
-    is_async: bool
 
 
 class CustomTools:
@@ -75,10 +57,14 @@ class CustomTools:
 
         Raises BadTool, with the tool's name, also where the name is taken.
         """
+        from fairlead_tools.handlers.preparation import (
+            prepare,  # pydantic: 14 MB that a gateway without tools is spared
+        )
+
         wanted = tool if isinstance(tool, CustomTool) else marked(tool) or CustomTool(handler=tool)
         name = wanted.name or str(getattr(wanted.handler, "__name__", ""))
         try:
-            prepared = _prepare(name, wanted)
+            prepared = prepare(name, wanted)
         except BadTool as error:
             raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
         if name in self._prepared:
@@ -121,57 +107,6 @@ class CustomTools:
             updated_at=(now or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
         return msgspec.structs.replace(catalog, hash=list_hash(catalog))
-
-
-def _prepare(name: str, tool: CustomTool) -> Prepared:
-    if not callable(tool.handler):
-        raise BadTool(f"its handler is {type(tool.handler).__name__}, which cannot be called")
-    if inspect.isasyncgenfunction(tool.handler) or inspect.isgeneratorfunction(tool.handler):
-        raise BadTool("its handler yields; a tool returns one result")
-    if not _NAME.fullmatch(name):
-        raise BadTool("a name is 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
-    documented = derive.documented(tool.handler)
-    bind = None
-    if tool.input_schema is None:
-        schema, bind = derive.signature(tool.handler, documented.parameters)
-    else:
-        schema = _given(tool.input_schema)
-    definition = {
-        "name": name,
-        "title": tool.title,
-        "description": tool.description or documented.description or None,
-        "inputSchema": schema,
-        "outputSchema": tool.output_schema or derive.output_schema(tool.handler),
-        "annotations": tool.annotations,
-        "_meta": tool.meta,
-    }
-    return Prepared(
-        name,
-        tool,
-        _encoded({member: value for member, value in definition.items() if value is not None}),
-        bind,
-        derive.context_parameter(tool.handler),
-        _is_async(tool.handler),
-    )
-
-
-def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(schema)
-    if found.setdefault("type", "object") != "object":
-        raise BadTool('its input_schema must be of "type": "object"')
-    return found
-
-
-def _encoded(definition: dict[str, Any]) -> bytes:
-    try:
-        return jsonrpc.encode(definition)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadTool(f"what it says of itself is no JSON: {error}") from error
-
-
-def _is_async(handler: Callable[..., Any]) -> bool:
-    called = getattr(handler, "__call__", None)  # noqa: B004 - what it is, not whether there is one
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
 def _entry(prepared: Prepared) -> ToolEntry:

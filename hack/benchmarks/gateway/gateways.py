@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -264,7 +265,7 @@ def start_nginx(stage: Stage, backends: Sequence[Sequence[int]], core: int | Non
 
 
 def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> Target:
-    """`fairlead gateway` over one catalog document per era, with `more` words for its command line."""
+    """A gateway over one catalog document per era; `more` as for `gateway_over`."""
     documents = stage.folder / "documents"
     write_documents(documents, contents([catalog(era, upstream) for era in VERSIONS], decided=False))
     return gateway_over(stage, documents, core, *more)
@@ -273,11 +274,26 @@ def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> 
 def gateway_over(
     stage: Stage, documents: Path, core: int | None, *more: str | Path, name: str = "gateway", **variables: str
 ) -> Target:
-    """`fairlead gateway` over a folder of documents; `variables` come into its environment."""
-    fairlead = Path(sys.executable).with_name("fairlead")
+    """A gateway over a folder of documents, started as the chart does; `more` are options of `fairlead gateway` with
+    their values, and `variables` come into its environment.
+    """
     port, metrics = free_port(), free_port()
-    command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--metrics-port", str(metrics), *more]
-    process = stage.start(name, command, core=core, env={**os.environ, **variables})
+    options = ["--documents", documents, "--port", str(port), "--metrics-port", str(metrics), *more]
+    pairs = zip(options[::2], options[1::2], strict=True)
+    given = {f"FAIRLEAD_{str(option)[2:].replace('-', '_').upper()}": str(value) for option, value in pairs}
+    environment = {**as_installed(stage.folder), **given, **variables}
+    process = stage.start(name, [sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
     stage.wait_ready(name, process, port, "/readyz")
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
+
+
+def as_installed(folder: Path) -> dict[str, str]:
+    """Environment in which Python has bytecode of the gateway, below `folder`, as in the image: a process that compiles
+    its modules at the start is 5 MB larger from then on.
+    """
+    bytecode = folder / "bytecode"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    if not bytecode.exists():
+        subprocess.run([sys.executable, "-c", "import fairlead_gateway.__main__"], env=environment, check=True)
+    return environment

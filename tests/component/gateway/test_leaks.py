@@ -26,7 +26,9 @@ from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest
 from fairlead_gateway.endpoint.notification_streams import NotificationStream
+from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.connection import Connection
 from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
 from unplugged_machine import elsewhere, possible
@@ -109,6 +111,31 @@ async def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
             counts.append(await quiet(gateway, upstream, before))
     assert counts[-1] == counts[0]
     assert counts[-1].connections == counts[-1].streams == counts[-1].flights == 0
+
+
+async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+    """Thousands that wait for it are megabytes, and a swap meanwhile would keep them for long (`heap`)."""
+
+    def alive() -> int:
+        return sum(isinstance(it, ClientConnection | Connection | HttpCall) for it in gc.get_objects())
+
+    async with raw_server(handle) as upstream:
+        demo, own = catalog("demo", upstream.url, TOOLS), catalog("own", upstream.url, TOOLS, session="PerClient")
+        async with running(tmp_path, demo, own) as gateway:
+            gc.collect()
+            before = alive()
+            gc.disable()
+            try:
+                guests = [await come("127.0.0.1", gateway.port, way) for way in ("asks", "calls", "says half of it")]
+                assert (await ask(gateway, calling("own__add"))).status == 200
+                assert alive() >= before + 4
+                for guest in guests:
+                    guest.leave()
+                upstream.cut()
+                await eventually(lambda: not gateway._listener.connections and not upstream.open)
+                await eventually(lambda: alive() <= before)
+            finally:
+                gc.enable()
 
 
 async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
     """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
     async with running(tmp_path, trust=Trust((Names("ann"),))) as gateway:
-        routes = [*every_route(assembled(gateway.readiness, gateway.rest).routes)]
+        routes = [*every_route(assembled(gateway.pages, gateway.rest).routes)]
         assert len(routes) > 15
         async with await Wire.connect(gateway) as wire:
             for route in routes:

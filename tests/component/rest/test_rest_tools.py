@@ -295,7 +295,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
 
 async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        direct = dict(plain(assembled(gateway.readiness, gateway.rest).routes))
+        direct = dict(plain(assembled(gateway.pages, gateway.rest).routes))
         assert {("POST", "/v1/convert"), ("POST", "/v1/plan"), ("POST", "/v1/tool-calls")} <= direct.keys()
         assert direct.keys().isdisjoint({("GET", "/v1/tools"), ("GET", "/v1/tools/{name:path}")})
         assert problem(await get(gateway, "/v1/convert")) == (405, "METHOD_NOT_ALLOWED")

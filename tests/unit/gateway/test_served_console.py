@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from fairlead_gateway.deferred import Deferred
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.served_console import ServedConsole
 
 
@@ -29,6 +32,10 @@ def scope(path: str, accept: str = "", kind: str = "http") -> Scope:
     return {"type": kind, "method": "GET", "path": path, "headers": [(b"accept", accept.encode())]}
 
 
+def deferred(make: Callable[[], Any]) -> Deferred[Any]:
+    return Deferred(make, Heap(owner=False))
+
+
 async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
     """What an application in its place finds for requests that come at once."""
     found: list[Any] = []
@@ -44,7 +51,7 @@ async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
 @pytest.fixture
 def console() -> ServedConsole:
     Pages.made = 0
-    return ServedConsole(cast("Any", Pages))
+    return ServedConsole(deferred(Pages))
 
 
 async def test_requests_that_come_at_once_have_it_made_once(console: ServedConsole) -> None:
@@ -69,7 +76,7 @@ async def test_what_cannot_be_made_is_tried_again_with_the_next_request() -> Non
             raise fault
         return Pages()
 
-    console = ServedConsole(make)
+    console = ServedConsole(deferred(make))
     with pytest.raises(ImportError, match="no templates"):
         await seen(console, scope("/console/"))
     assert await seen(console, scope("/console/")) == ["/console/"]

@@ -13,8 +13,8 @@ import pydantic
 import pytest
 
 from fairlead_gateway import Context, CustomTool, CustomTools, tool
+from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import BadTool, UnfitArguments
-from fairlead_tools.handlers.tools import Prepared
 
 
 def taken(handler: Callable[..., Any] | CustomTool) -> Prepared:

@@ -1,0 +1,33 @@
+"""Makes the REST API with the first request for it; FastAPI and pydantic are not imported before."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fairlead_gateway.deferred import Deferred
+from fairlead_gateway.heap import Heap
+from fairlead_rest.context import RestContext
+from fairlead_rest.public_pages import PublicPages
+
+
+class ServedRest:
+    """The REST API as an ASGI application, for requests with an identity, and the pages that need none."""
+
+    def __init__(self, pages: PublicPages, api: Deferred[ASGIApp]) -> None:
+        self._pages = pages
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._pages if self._pages.has(scope) else self._api.made or await self._api.get()
+        await app(scope, receive, send)
+
+
+def served_rest(pages: PublicPages, context: RestContext, heap: Heap) -> ServedRest:
+    """The REST API over `context`."""
+
+    def made() -> ASGIApp:
+        from fairlead_rest.application import routed
+
+        return routed(pages, context)
+
+    return ServedRest(pages, Deferred(made, heap))

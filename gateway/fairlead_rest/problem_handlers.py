@@ -1,0 +1,33 @@
+"""Writes the refusals of a FastAPI application as problem documents."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from fairlead_rest.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, failure
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Have every refusal of `app` written as a problem document, those of the framework included."""
+
+    @app.exception_handler(Problem)
+    async def ours(request: Request, problem: Problem) -> Response:
+        return problem.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        found = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        return Problem(INVALID_ARGUMENTS, found).response()
+
+    @app.exception_handler(HTTPException)
+    async def framework(request: Request, error: HTTPException) -> Response:
+        code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
+        answer = Problem(code, f"{request.method} {request.url.path}: {error.detail}").response()
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        return failure()

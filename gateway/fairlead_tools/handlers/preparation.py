@@ -1,0 +1,69 @@
+"""Prepares custom tools: checks one, and writes the definition that is shown of it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fairlead_mcp import jsonrpc
+from fairlead_tools.handlers import derive
+from fairlead_tools.handlers.prepared import Prepared
+from fairlead_tools.handlers.problems import BadTool
+from fairlead_tools.handlers.tool import CustomTool
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+"""MCP 2025-11-25, "Tool Names"."""
+
+
+def prepare(name: str, tool: CustomTool) -> Prepared:
+    """The tool under that name. Raises BadTool."""
+    if not callable(tool.handler):
+        raise BadTool(f"its handler is {type(tool.handler).__name__}, which cannot be called")
+    if inspect.isasyncgenfunction(tool.handler) or inspect.isgeneratorfunction(tool.handler):
+        raise BadTool("its handler yields; a tool returns one result")
+    if not _NAME.fullmatch(name):
+        raise BadTool("a name is 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
+    documented = derive.documented(tool.handler)
+    bind = None
+    if tool.input_schema is None:
+        schema, bind = derive.signature(tool.handler, documented.parameters)
+    else:
+        schema = _given(tool.input_schema)
+    definition = {
+        "name": name,
+        "title": tool.title,
+        "description": tool.description or documented.description or None,
+        "inputSchema": schema,
+        "outputSchema": tool.output_schema or derive.output_schema(tool.handler),
+        "annotations": tool.annotations,
+        "_meta": tool.meta,
+    }
+    return Prepared(
+        name,
+        tool,
+        _encoded({member: value for member, value in definition.items() if value is not None}),
+        bind,
+        derive.context_parameter(tool.handler),
+        _is_async(tool.handler),
+    )
+
+
+def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(schema)
+    if found.setdefault("type", "object") != "object":
+        raise BadTool('its input_schema must be of "type": "object"')
+    return found
+
+
+def _encoded(definition: dict[str, Any]) -> bytes:
+    try:
+        return jsonrpc.encode(definition)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadTool(f"what it says of itself is no JSON: {error}") from error
+
+
+def _is_async(handler: Callable[..., Any]) -> bool:
+    called = getattr(handler, "__call__", None)  # noqa: B004 - what it is, not whether there is one
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
