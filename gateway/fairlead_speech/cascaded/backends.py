@@ -12,7 +12,7 @@ import msgspec
 from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
 from fairlead_models.providers import Provider
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_speech.cascaded.audio import RATE, milliseconds, wav
+from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MOST_TRANSCRIPT: Final = 64 << 10
@@ -54,7 +54,7 @@ class SpeechBackends:
         path = "/audio/transcriptions"
         try:
             async with self._asked(self._hears, path, body, kind, "speech to text") as answer:
-                self._metrics.transcribed_seconds[self._name] += milliseconds(audio) / 1000
+                self._metrics.transcribed_seconds[self._name] += len(audio) / (2 * rate)
                 found = bytearray()
                 async for piece in answer.pieces():
                     found += piece
