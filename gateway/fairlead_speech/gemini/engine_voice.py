@@ -36,6 +36,8 @@ class EngineVoice:
         """Calls of the client's tools in the response in progress."""
         self.open: dict[str, str] = {}
         """Calls that the client has not answered: their names by their ids."""
+        self.when_called: Callable[[], None] = lambda: None
+        """Called when the client has calls to answer."""
         self._played_at = 0.0
         """Time at which the client has played what it got, if it plays as it comes."""
 
@@ -106,6 +108,7 @@ class EngineVoice:
             return
         self.open |= {str(call["id"]): str(call["name"]) for call in calls}
         await self._client.send(_encode({"toolCall": {"functionCalls": calls}}))
+        self.when_called()
 
     async def _say(self, **content: object) -> None:
         await self._client.send(_encode({"serverContent": content}))

@@ -75,6 +75,7 @@ class RoutedTurns:
         self._over = asyncio.Event()
         """Set while the engine answers nothing."""
         self._over.set()
+        voice.when_called = self._room.set
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
@@ -83,10 +84,14 @@ class RoutedTurns:
         """Whether the provider has something to say that waits for the end of the engine's answer."""
 
     @property
+    def working(self) -> bool:
+        """Whether something is done about turns, after which fewer may be kept."""
+        return self._task is not None and not self._task.done()
+
+    @property
     def busy(self) -> bool:
         """Whether a turn is not answered yet, or the engine answers one."""
-        working = self._task is not None and not self._task.done()
-        return working or bool(self._waiting or self._earlier)
+        return self.working or bool(self._waiting or self._earlier)
 
     @property
     def room(self) -> int:
@@ -94,9 +99,19 @@ class RoutedTurns:
         return MOST - self._kept if len(self._waiting) < MOST_TURNS else 0
 
     async def more_room(self) -> None:
-        """Wait until one turn less is kept."""
+        """Wait until there may be more room. The client is not read meanwhile: an engine that waits for results of its
+        tools is stopped.
+        """
         self._room.clear()
-        await self._room.wait()
+        if self._voice.open and self._answerer.active:
+            await self.interrupt_engine()
+        else:
+            await self._room.wait()
+
+    async def place(self) -> None:
+        """Wait until one more turn may wait, even if it is an empty one."""
+        while len(self._waiting) >= MOST_TURNS:
+            await self.more_room()
 
     def add(self, turn: UserTurn) -> None:
         """Have a turn answered that is over."""
@@ -177,14 +192,20 @@ class RoutedTurns:
     def _moves(self) -> None:
         self._deciding = None
         self._moved.set()
+        self._room.set()
+
+    def _goes_on(self, turns: Sequence[UserTurn]) -> bool:
+        """Whether the user says more, in whatever way, that is to be answered together with these turns."""
+        spoken = all(turn.spoken for turn in turns)
+        return spoken and (self.speaking or bool(self._waiting)) and len(turns) < MOST_TURNS
 
     async def _take(self, turn: UserTurn) -> None:
         """Hear a turn, and have it answered, unless the user goes on speaking."""
         await self._hear(turn)
-        if turn.spoken and (self.speaking or (self._waiting and self._waiting[0].spoken)):
-            self._earlier.append(turn)
-            return
         turns, self._earlier = [*self._earlier, turn], []
+        if self._goes_on(turns):
+            self._earlier = turns
+            return
         if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
             await self._to_provider(turns)
         elif not await self._route(turns):
@@ -238,7 +259,7 @@ class RoutedTurns:
             if turn.spoken and turn.words and not turn.shown:
                 turn.shown = True
                 await self._voice.heard(turn.words)
-        if self.speaking and all(turn.spoken for turn in turns):
+        if self._goes_on(turns):
             return False
         self._asking, self._failed = [*turns], False
         self._over.clear()

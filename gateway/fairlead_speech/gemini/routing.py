@@ -139,7 +139,7 @@ class RoutedLive:
         await self._turns.interrupt_engine()
         await self._turns.interrupt_provider()
         turn = UserTurn(message=message, size=len(_encode(message)))
-        while turn.size > self._turns.room and self._turns.busy:
+        while turn.size > self._turns.room and self._turns.working:
             await self._turns.more_room()
         self._turns.add(turn)
         await self._turns.decided(turn)
@@ -191,7 +191,7 @@ class RoutedLive:
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
                 await self._ended()
-            elif self._turns.busy:
+            elif self._turns.working:
                 await self._turns.more_room()
             else:
                 return
@@ -200,6 +200,7 @@ class RoutedLive:
         self._turns.speaking = True
         if self._setup.interrupts:
             await self._turns.interrupt_engine()
+        await self._turns.place()
         free = not self._turns.busy and (self._setup.interrupts or not self._session.answering)
         if free and not self._waits_for_words():
             await self._turns.begins_without_words()

@@ -1,0 +1,110 @@
+"""Clients and providers of routed Gemini Live sessions that do what is rarely done: no session hangs, or is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.documents.rules import Tier
+from fairlead_speech.gemini.routed_turns import MOST_TURNS
+from fairlead_speech.gemini.user_turns import UserTurn
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from liveworld import LiveClient, own_function
+from routedlive import RoutedLiveWorld, routed_live_world, speak
+from routedturns import DEEP
+from waiting import eventually
+
+DEAF = {"realtimeInputConfig": {"activityHandling": "NO_INTERRUPTION"}}
+MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+DEAF_MARKED = {"realtimeInputConfig": {**MARKED["realtimeInputConfig"], "activityHandling": "NO_INTERRUPTION"}}
+MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+"""Tiers that no word chooses."""
+STORY, HELLO = SpokenReply("Long ago."), SpokenReply("Hello.")
+THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
+TOOLS = {"tools": [own_function()]}
+RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
+
+
+def held() -> SpokenReply:
+    return SpokenReply("It is a very long story.", held=asyncio.Event())
+
+
+def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold transcripts back: set once one is asked for, and to be set."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    transcribe = world.routed._turns._transcribed
+
+    async def transcribed(turn: UserTurn) -> str:
+        asked.set()
+        await go_on.wait()
+        return await transcribe(turn)
+
+    monkeypatch.setattr(world.routed._turns, "_transcribed", transcribed)
+    return asked, go_on
+
+
+async def mark(client: LiveClient, name: str) -> None:
+    await client.send(realtimeInput={name: {}})
+
+
+async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is not read while it waits, so that it could not answer a call of the engine's."""
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        asked, go_on = hold_words(world, monkeypatch)
+        await speak(client)
+        await asked.wait()
+        await client.ask("of the crown")
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        go_on.set()
+        await client.until("toolCall")
+        await client.send(toolResponse={"functionResponses": [RESULT]})
+        await client.turns(1)
+        assert client.said() == "Long ago."
+        await world.told(("user", "the legend"), ("user", "of the crown"), ("model", "Long ago."))
+
+
+async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
+    story = held()
+    async with (
+        routed_live_world(tmp_path, story, **DEEP) as world,
+        world.client(setup=DEAF_MARKED) as client,
+    ):
+        await client.ask("the legend")
+        await eventually(lambda: bool(client.content("modelTurn")))
+        turns = world.routed._turns
+        for _ in range(3 * MOST_TURNS):
+            await mark(client, "activityStart")
+            await mark(client, "activityEnd")
+        await eventually(lambda: len(turns._waiting) >= MOST_TURNS)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(turns._waiting) == MOST_TURNS
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+
+
+async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the client answers it with would not be read."""
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
+    async with (
+        routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, **DEEP) as world,
+        world.client(setup={**TOOLS, **DEAF}) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        for _ in range(3):
+            await speak(client)
+        await client.until("toolCallCancellation")
+        await client.turns(2)
+        assert client.said().startswith("Hello. ")
+        assert world.metrics.routed == {"cancelled": 1}
