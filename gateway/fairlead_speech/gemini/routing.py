@@ -148,16 +148,19 @@ class RoutedLive:
         """Take results of the client's own tools: each to the engine or the provider, by who called."""
         found = member(message, "toolResponse")
         answers = members(found, "functionResponses")
-        engines = [each for each in answers if text(each, "id") in self._voice.open]
-        for each in engines:
-            del self._voice.open[text(each, "id")]
+        taken = False
+        for each in answers:
+            if self._voice.open.pop(text(each, "id"), None) is None:
+                continue
+            taken = True
             item = {"type": "function_call_output", "call_id": text(each, "id"), "output": _output(each)}
             await self._answerer.take({"type": "conversation.item.create", "item": item})
-        if engines and not self._voice.open:
+        if taken and not self._voice.open:
             await self._answerer.client_answered()
-        if not engines:
+        # a result that comes again, or once its call was taken back, is nothing that the provider asked for
+        others = [each for each in answers if text(each, "id") not in self._answerer.relay.made]
+        if len(others) == len(answers):
             return await self._session.from_client(frame)
-        others = [each for each in answers if each not in engines]
         if not others:
             return None
         name = key(message, "toolResponse")

@@ -108,3 +108,34 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(
         await client.turns(2)
         assert client.said().startswith("Hello. ")
         assert world.metrics.routed == {"cancelled": 1}
+
+
+async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
+    """A provider closes sessions whose client answers what it did not ask."""
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        await speak(client)
+        await client.until("toolCallCancellation")
+        await client.send(toolResponse={"functionResponses": [RESULT]})
+        await client.turns(2)
+        await client.ask("the legend again")
+        await client.turns(3)
+        assert client.said() == "Hello. Long ago."
+        assert world.session.results() == []
+
+
+async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        await client.send(toolResponse={"functionResponses": [RESULT, RESULT]})
+        await client.turns(1)
+        assert (client.said(), len(world.backends.asked)) == ("Long ago.", 2)
+        assert world.session.results() == []
