@@ -211,7 +211,7 @@ class RoutedLive:
         self._streamed = self._streams
         if self._streams:
             await self._turns.tell(interrupts=True)
-            self._session.asks()
+            self._session.hears()
             await self._provider.send(BEGIN)
         elif self._setup.interrupts:
             await self._turns.interrupt_provider()
@@ -223,6 +223,7 @@ class RoutedLive:
             self._buffer.clear()
             self._streams = False
             await self._turns.ended_without_words()
+            self._session.asks()
             await self._provider.send(END)
             return
         audio = self._buffer.take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from fairlead_speech.gemini.routed_turns import MOST_TURNS
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import LiveClient, own_function
-from routedlive import RoutedLiveWorld, routed_live_world, speak
+from routedlive import VOICE, RoutedLiveWorld, routed_live_world, speak
 from routedturns import DEEP
 from waiting import eventually
 
@@ -139,3 +140,22 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
         await client.turns(1)
         assert (client.said(), len(world.backends.asked)) == ("Long ago.", 2)
         assert world.session.results() == []
+
+
+async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
+    """Another one does not know that the turn has begun."""
+    async with (
+        routed_live_world(tmp_path, spoken=[held(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
+        world.client() as client,
+    ):
+        turns: Any = world.routed._session
+        await speak(client)
+        await eventually(lambda: bool(client.content("modelTurn")))
+        await world.session.go_away(50)
+        await client.hear(VOICE)
+        await client.turns(1)
+        await eventually(lambda: bool(turns._turns.fresh))
+        await client.hear(bytes(19_200))
+        await client.turns(2)
+        assert client.said().endswith("Hello. ")
+        await eventually(lambda: len(world.provider.sessions) == 2)
