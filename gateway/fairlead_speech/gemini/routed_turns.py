@@ -80,6 +80,8 @@ class RoutedTurns:
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
         """Whether the user speaks."""
+        self.gave_up = False
+        """Whether an answer of the provider's that was interrupted is not over yet, and not shown any more."""
         self.provider_waits = False
         """Whether the provider has something to say that waits for the end of the engine's answer."""
 
@@ -148,6 +150,7 @@ class RoutedTurns:
 
     def fell_silent(self) -> None:
         """The provider is not answering any more."""
+        self.gave_up = False
         self._silent.set()
 
     async def engine_over(self) -> None:
@@ -246,6 +249,7 @@ class RoutedTurns:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._provider_silent(LONGEST_SECONDS)
         await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
+        self.gave_up = False
         self._session.asks()
         for message in turn_messages(turns):
             await self._provider.send(message)
@@ -286,6 +290,8 @@ class RoutedTurns:
                     await self._silent.wait()
         except TimeoutError:
             self._session.gives_up()
+            self.gave_up = True
+            await self._voice.interrupted()
 
     async def _answered(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""

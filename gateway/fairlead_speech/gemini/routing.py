@@ -211,6 +211,7 @@ class RoutedLive:
         self._streamed = self._streams
         if self._streams:
             await self._turns.tell(interrupts=True)
+            self._turns.gave_up = False
             self._session.hears()
             await self._provider.send(BEGIN)
         elif self._setup.interrupts:
@@ -239,20 +240,25 @@ class RoutedLive:
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
         content = messages.read_server(frame).server_content
-        if content is not None and content.says and not self._session.answering:
+        if content is not None and content.of_answer and not self._turns.gave_up:
             await self._wait_for_engine()
+        late = self._turns.gave_up
         passed = await self._session.from_provider(frame)
         if content is None:
             return passed
-        self._memory.heard(content, frame, streamed=self._streamed)
+        if not late:
+            self._memory.heard(content, frame, streamed=self._streamed)
         if content.over:
             self._memory.over()
             self._turns.fell_silent()
             await self._turns.tell()
+        if late and passed is not None:
+            left = messages.without(messages.read(passed), "serverContent")
+            return None if left is None else _encode(left)
         return passed if passed is None else self._shown(passed, content)
 
     async def _wait_for_engine(self) -> None:
-        """Have what the provider begins to say wait for the end of what the engine says: one of them speaks."""
+        """Have an answer of the provider's, and its end, wait for the end of the engine's: one of them speaks."""
         self._turns.provider_waits = True
         await self._turns.engine_over()
         self._turns.provider_waits = False

@@ -159,3 +159,61 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
         await client.turns(2)
         assert client.said().endswith("Hello. ")
         await eventually(lambda: len(world.provider.sessions) == 2)
+
+
+async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) -> None:
+    """The model has a turn without words while the engine speaks: its end is shown behind that."""
+    story = held()
+    calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
+    spoken = SpokenReply("I will see.", (calls[0],)), SpokenReply("", (calls[1],)), SpokenReply("It is sunny.")
+    declared = {"functionDeclarations": [{"name": "theirs", "behavior": "NON_BLOCKING"}]}
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=["weather", "the legend"], **DEEP) as world,
+        world.client(setup={"tools": [declared]}) as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_0"}]})
+        await client.until("toolCall", 2)
+        await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_1"}]})
+        await eventually(lambda: len(world.session.results()) == 2 and world.routed._turns.provider_waits)
+        assert len(client.content("turnComplete")) == 1
+        assert story.held is not None
+        story.held.set()
+        await client.turns(4)
+        assert client.said() == "I will see. It is a very long story.It is sunny. "
+
+
+async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop the engine at the client."""
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.QUIET_SECONDS", 0.0)
+    story = held()
+    async with (
+        routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,
+        world.client() as client,
+    ):
+        stop, provider = asyncio.Event(), world.session
+        interrupt = provider.interrupt
+
+        async def late(*, calls: bool) -> None:
+            if client.content("modelTurn"):
+                await stop.wait()
+            await interrupt(calls=calls)
+
+        monkeypatch.setattr(provider, "interrupt", late)
+        await speak(client)
+        await eventually(lambda: bool(client.content("modelTurn")))
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        assert len(client.content("interrupted")) == 1
+        stop.set()
+        await eventually(lambda: not world.routed._session.answering)
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+        assert len(client.content("interrupted")) == 1
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
