@@ -78,11 +78,15 @@ class EngineVoice:
     async def interrupted(self) -> None:
         """The turn is over before all of it was said: calls of the client's tools are taken back."""
         await self.stop_playing()
+        await self.take_back()
+        await self._say(turnComplete=True)
+
+    async def take_back(self) -> None:
+        """Take back calls that the client has not answered."""
         ids, self._calls = [*self.open], []
         self.open.clear()
         if ids:
             await self._client.send(_encode({"toolCallCancellation": {"ids": ids}}))
-        await self._say(turnComplete=True)
 
     async def stop_playing(self) -> None:
         """Have the client play no more of what it got."""

@@ -187,8 +187,6 @@ class RoutedTurns:
                 await self._take(turn)
             except Exception:
                 log.exception("A turn of a speech session was not answered")
-                self._release([*self._earlier, turn])
-                self._earlier = []
             finally:
                 self._moves()
 
@@ -204,17 +202,25 @@ class RoutedTurns:
 
     async def _take(self, turn: UserTurn) -> None:
         """Hear a turn, and have it answered, unless the user goes on speaking."""
-        await self._hear(turn)
+        try:
+            await self._hear(turn)
+        except Exception:
+            log.exception("The tier of a speech session stays, as what was said could not be looked through")
         turns, self._earlier = [*self._earlier, turn], []
         if self._goes_on(turns):
             self._earlier = turns
             return
-        if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
-            await self._to_provider(turns)
-        elif not await self._route(turns):
-            self._earlier = turns
-            return
-        self._release(turns)
+        answered = True
+        try:
+            if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
+                await self._to_provider(turns)
+            else:
+                answered = await self._route(turns)
+        finally:
+            if answered:
+                self._release(turns)
+            else:
+                self._earlier = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
         self._kept -= sum(turn.size for turn in turns)
@@ -255,7 +261,22 @@ class RoutedTurns:
             await self._provider.send(message)
 
     async def _route(self, turns: Sequence[UserTurn]) -> bool:
-        """Have the engine answer; False where the user speaks again before it begins to."""
+        """Have the engine answer, or the provider where it cannot; False where the user goes on before that."""
+        self._failed = False
+        try:
+            if not await self._asked(turns):
+                return False
+        except Exception:
+            log.exception("A turn of a speech session goes to the provider, as its engine could not be asked")
+            self._failed = True
+        if self._failed and self._goes_on(turns):
+            return False
+        if self._failed:
+            await self._to_provider(turns)
+        return True
+
+    async def _asked(self, turns: Sequence[UserTurn]) -> bool:
+        """Ask the engine, and wait until its answer is over; False where the user goes on before it begins."""
         interrupted = self._setup.interrupts or not turns[-1].spoken
         await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)
         configured = await self._prepare(self._setup.for_engine)
@@ -265,7 +286,7 @@ class RoutedTurns:
                 await self._voice.heard(turn.words)
         if self._goes_on(turns):
             return False
-        self._asking, self._failed = [*turns], False
+        self._asking = [*turns]
         self._over.clear()
         self._moves()
         self._session.hold(elsewhere=True)
@@ -277,8 +298,6 @@ class RoutedTurns:
         finally:
             self._session.hold(elsewhere=False)
             self._over.set()
-        if self._failed:
-            await self._to_provider(turns)
         return True
 
     async def _provider_silent(self, seconds: float) -> None:
@@ -298,6 +317,7 @@ class RoutedTurns:
         self._metrics.routed[outcome] += 1
         if outcome == ERROR and not items:  # a filler is no answer
             self._failed = True
+            await self._voice.take_back()
             return
         self._told.add([content for turn in self._asking for content in turn.contents()])
         self._told.add([said("model", words) for _, words in items])

@@ -217,3 +217,23 @@ async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
         await client.turns(2)
         assert len(client.content("interrupted")) == 1
         await world.told(("user", "the legend"), ("model", "It is a very long story."))
+
+
+async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise ValueError("no such schema")
+
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=[HELLO], heard=["the legend", "legend"], **DEEP) as world,
+        world.client() as client,
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.routed._setup, "for_engine", broken)
+            await speak(client)
+            await client.turns(1)
+        await speak(client)
+        await client.turns(2)
+        assert client.said() == "Hello. Long ago."
+        assert world.routed._turns._kept == 0
