@@ -115,9 +115,11 @@ class RoutedLive:
         for audio, rate in found:
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._hear(audio[start : start + _SLICE_BYTES], rate)
-        if has(left, "activityStart") and not self._turns.speaking:
+        marked = self._setup.detection is None  # other clients may not mark turns
+        if marked and has(left, "activityStart") and not self._turns.speaking:
             await self._began()
-        if (has(left, "activityEnd") or has(left, "audioStreamEnd")) and self._turns.speaking:
+        ends = has(left, "audioStreamEnd") or (marked and has(left, "activityEnd"))
+        if ends and self._turns.speaking:
             await self._ended()
         if text(left, "text"):
             await self._written({"realtimeInput": {"text": text(left, "text")}})
@@ -221,7 +223,7 @@ class RoutedLive:
         self._turns.speaking = False
         if self._streams:
             await self._stream()
-            self._buffer.clear()
+            self._buffer.take()
             self._streams = False
             await self._turns.ended_without_words()
             self._session.asks()

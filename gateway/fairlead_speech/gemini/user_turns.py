@@ -20,7 +20,7 @@ MOST_TOLD: Final = 64
 MOST_TOLD_BYTES: Final = 12 << 20
 """Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
-_RATE: Final = re.compile(r"rate=(\d{1,6})", re.IGNORECASE)
+_RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode

@@ -237,3 +237,17 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         await client.turns(2)
         assert client.said() == "Hello. Long ago."
         assert world.routed._turns._kept == 0
+
+
+async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, spoken=[HELLO], transcripts=["hi"], tiers=MUTE) as world,
+        world.client() as client,
+    ):
+        for name in ("activityStart", "activityEnd", "activityStart"):
+            await mark(client, name)
+        await speak(client)
+        await client.turns(1)
+        assert client.said() == "Hello. "
+        marks = [name for each in world.session.of_type("realtimeInput") for name in each if name != "audio"]
+        assert marks == ["activityStart", "activityEnd"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_formats.tools.between import between
 from fairlead_speech.cascaded.audio import wav
 from fairlead_speech.cascaded.input_buffer import InputBuffer
 from fairlead_speech.cascaded.voice_activity import DetectionSettings
@@ -211,3 +212,28 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
     await voice.interrupted()
     assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]
     assert client.messages[-1] == {"serverContent": {"turnComplete": True}}
+
+
+def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces() -> None:
+    speech, silence = b"\0\x10" * 3200, bytes(19_200)
+    stream, buffer, found, seen = (speech + silence) * 3, InputBuffer(DetectionSettings(), 16_000), [], b""
+    for start in range(0, len(stream), 1001):
+        for window in buffer.windows(stream[start : start + 1001]):
+            seen += window
+            if buffer.hear(window) is False:
+                found.append(buffer.take())
+    assert seen == stream[: len(seen)]
+    assert [audio.count(speech) for audio in found] == [1, 1, 1]
+
+
+def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = RoutedSetup({"systemInstruction": {"parts": [{"text": "Be kind."}]}})
+
+    def updated(*args: Any) -> Any:
+        monkeypatch.undo()
+        setup.updated({"contextUpdate": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}})
+        return between(*args)
+
+    monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", updated)
+    assert setup.for_engine()["instructions"] == "Be kind."
+    assert setup.for_engine()["instructions"] == "Be brief."
