@@ -27,7 +27,7 @@ from fairlead_speech.gemini.user_turns import BEGIN, END, UserTurn, audio_messag
 from fairlead_speech.session import FrameSink
 
 _PIECE: Final = 50
-"""Windows of audio that are looked at before others have their turn: one second."""
+"""Windows of audio, blobs or contents that are looked at before others have their turn."""
 _SLICE_BYTES: Final = 1 << 20
 """Audio of one message that is taken at a time."""
 _FIRST_RATE: Final = 16_000
@@ -111,10 +111,14 @@ class RoutedLive:
         return passed
 
     async def _live(self, message: Message) -> bytes | None:
-        found, left = heard_audio(member(message, "realtimeInput"))
-        for audio, rate in found:
+        live = member(message, "realtimeInput")
+        left = dict(live)
+        for number, found in enumerate(heard_audio(live, left)):
+            audio, rate = found or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._hear(audio[start : start + _SLICE_BYTES], rate)
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
         marked = self._setup.detection is None  # other clients may not mark turns
         if marked and has(left, "activityStart") and not self._turns.speaking:
             await self._began()
@@ -132,8 +136,10 @@ class RoutedLive:
         if content.get(key(content, "turnComplete")):
             await self._written(message)
             return None
-        for turn in members(content, "turns"):
+        for number, turn in enumerate(members(content, "turns")):
             self._memory.told(turn)
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
         return await self._session.from_client(frame)
 
     async def _written(self, message: Message) -> None:
@@ -145,6 +151,8 @@ class RoutedLive:
             await self._turns.more_room()
         self._turns.add(turn)
         await self._turns.decided(turn)
+        if self._streams:
+            self._session.hears()  # it still does: what is written had it asked for another answer
 
     async def _results(self, frame: bytes, message: Message) -> bytes | None:
         """Take results of the client's own tools: each to the engine or the provider, by who called."""

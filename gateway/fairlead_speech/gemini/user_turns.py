@@ -112,19 +112,22 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
         yield END
 
 
-def heard_audio(live: Message) -> tuple[list[tuple[bytes, int]], Message]:
-    """PCM of a client's `realtimeInput`, each with its samples a second; and what is left of it."""
-    left = dict(live)
-    found = []
+def heard_audio(live: Message, left: Message) -> Iterator[tuple[bytes, int] | None]:
+    """PCM of a client's `realtimeInput`, each with its samples a second; None for a blob of another kind. `left` is a
+    copy, of which what was heard is taken away. There may be a hundred thousand blobs: each is decoded as it is asked
+    for.
+    """
     for name in ("audio", "mediaChunks"):
-        blobs = [(_pcm(blob), blob) for blob in members(live, name)]
-        found += [audio for audio, _ in blobs if audio is not None]
-        others = [blob for audio, blob in blobs if audio is None]
+        blobs, others = members(live, name), []
+        for blob in blobs:
+            audio = _pcm(blob)
+            if audio is None:
+                others.append(blob)
+            yield audio
         if has(live, name) and not others:
             del left[key(live, name)]
         elif len(others) < len(blobs):
             left[key(live, name)] = others
-    return found, left
 
 
 def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:

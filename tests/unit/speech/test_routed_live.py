@@ -114,15 +114,19 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
 )  # fmt: skip
 def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
-    found, left = heard_audio({"audio": blob, "media_chunks": [blob], "text": "x"})
+    live = {"audio": blob, "media_chunks": [blob], "text": "x"}
+    left = dict(live)
+    found = [*heard_audio(live, left)]
     if rate is None:
-        assert (found, left) == ([], {"audio": blob, "media_chunks": [blob], "text": "x"})
+        assert (found, left) == ([None, None], live)
     else:
         assert (found, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
 
 
 def test_what_is_no_base64_is_left_to_the_provider() -> None:
-    assert heard_audio({"audio": {"data": "???", "mimeType": "audio/pcm"}})[0] == []
+    live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
+    left = dict(live)
+    assert ([*heard_audio(live, left)], left) == ([None], live)
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
@@ -237,3 +241,11 @@ def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: py
     monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", updated)
     assert setup.for_engine()["instructions"] == "Be kind."
     assert setup.for_engine()["instructions"] == "Be brief."
+
+
+def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", lambda data: taken.append(data) or b"..")
+    live = {"mediaChunks": [{"mimeType": "audio/pcm", "data": f"{number}"} for number in range(3)]}
+    heard = heard_audio(live, dict(live))
+    assert (next(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"
