@@ -75,7 +75,7 @@ class RoutedTurns:
         self._over = asyncio.Event()
         """Set while the engine answers nothing."""
         self._over.set()
-        voice.when_called = self._room.set
+        voice.when_called = self._client_called
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
@@ -101,14 +101,8 @@ class RoutedTurns:
         return MOST - self._kept if len(self._waiting) < MOST_TURNS else 0
 
     async def more_room(self) -> None:
-        """Wait until there may be more room. The client is not read meanwhile: an engine that waits for results of its
-        tools is stopped.
-        """
-        self._room.clear()
-        if self._voice.open and self._answerer.active:
-            await self.interrupt_engine()
-        else:
-            await self._room.wait()
+        """Wait until there may be more room."""
+        await self._held_up(self._room)
 
     async def place(self) -> None:
         """Wait until one more turn may wait, even if it is an empty one."""
@@ -125,8 +119,7 @@ class RoutedTurns:
     async def decided(self, turn: UserTurn) -> None:
         """Wait until it is decided who answers a turn, the engine or the provider, and it is there."""
         while turn is self._deciding or any(turn is each for each in self._waiting):
-            self._moved.clear()
-            await self._moved.wait()
+            await self._held_up(self._moved)
 
     async def interrupt_engine(self) -> None:
         """Stop the engine, as the user says something."""
@@ -194,6 +187,19 @@ class RoutedTurns:
         self._deciding = None
         self._moved.set()
         self._room.set()
+
+    def _client_called(self) -> None:
+        """The engine waits for the client: look whether the client can answer."""
+        self._moved.set()
+        self._room.set()
+
+    async def _held_up(self, until: asyncio.Event) -> None:
+        """Wait while the client is not read: an engine that waits for results of its tools is stopped."""
+        until.clear()
+        if self._voice.open and self._answerer.active:
+            await self.interrupt_engine()
+        else:
+            await until.wait()
 
     def _goes_on(self, turns: Sequence[UserTurn]) -> bool:
         """Whether the user says more, in whatever way, that is to be answered together with these turns."""
@@ -264,7 +270,7 @@ class RoutedTurns:
         """Have the engine answer, or the provider where it cannot; False where the user goes on before that."""
         self._failed = False
         try:
-            if not await self._asked(turns):
+            if not await self._by_engine(turns):
                 return False
         except Exception:
             log.exception("A turn of a speech session goes to the provider, as its engine could not be asked")
@@ -275,7 +281,7 @@ class RoutedTurns:
             await self._to_provider(turns)
         return True
 
-    async def _asked(self, turns: Sequence[UserTurn]) -> bool:
+    async def _by_engine(self, turns: Sequence[UserTurn]) -> bool:
         """Ask the engine, and wait until its answer is over; False where the user goes on before it begins."""
         interrupted = self._setup.interrupts or not turns[-1].spoken
         await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)

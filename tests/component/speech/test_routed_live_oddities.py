@@ -50,6 +50,26 @@ async def mark(client: LiveClient, name: str) -> None:
     await client.send(realtimeInput={name: {}})
 
 
+async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        asked, go_on = hold_words(world, monkeypatch)
+        await speak(client)
+        await asked.wait()
+        await client.ask("the legend of the crown")
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        go_on.set()
+        await client.until("toolCallCancellation")
+        await client.turns(2)
+        assert client.said() == "Long ago."
+        assert world.metrics.routed == {"cancelled": 1, "ok": 1}
+
+
 async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

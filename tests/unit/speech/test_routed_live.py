@@ -245,7 +245,12 @@ def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: py
 
 def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
-    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", lambda data: taken.append(data) or b"..")
+
+    def decode(data: str) -> bytes:
+        taken.append(data)
+        return b".."
+
+    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", decode)
     live = {"mediaChunks": [{"mimeType": "audio/pcm", "data": f"{number}"} for number in range(3)]}
     heard = heard_audio(live, dict(live))
     assert (next(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"
