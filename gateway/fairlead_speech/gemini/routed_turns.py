@@ -82,6 +82,8 @@ class RoutedTurns:
         """Whether the user speaks."""
         self.gave_up = False
         """Whether an answer of the provider's that was interrupted is not over yet, and not shown any more."""
+        self.words_shown = False
+        """Whether the client has seen the words of what the provider heard last."""
         self.provider_waits = False
         """Whether the provider has something to say that waits for the end of the engine's answer."""
 
@@ -262,6 +264,7 @@ class RoutedTurns:
             await self._provider_silent(LONGEST_SECONDS)
         await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
         self.gave_up = False
+        self.words_shown = any(turn.shown for turn in turns)
         self._session.asks()
         for message in turn_messages(turns):
             await self._provider.send(message)

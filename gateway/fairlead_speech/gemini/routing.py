@@ -221,7 +221,7 @@ class RoutedLive:
         self._streamed = self._streams
         if self._streams:
             await self._turns.tell(interrupts=True)
-            self._turns.gave_up = False
+            self._turns.gave_up = self._turns.words_shown = False
             self._session.hears()
             await self._provider.send(BEGIN)
         elif self._setup.interrupts:
@@ -274,9 +274,9 @@ class RoutedLive:
         self._turns.provider_waits = False
 
     def _shown(self, frame: bytes, content: ServerContent) -> bytes | None:
-        """The frame without transcripts that the client did not ask for."""
+        """The frame without transcripts that the client did not ask for, or has had."""
         hidden = []
-        if content.input_transcription is not None and not self._setup.shows_heard:
+        if content.input_transcription is not None and (not self._setup.shows_heard or self._turns.words_shown):
             hidden.append("inputTranscription")
         if messages.is_there(content.output_transcription) and not self._setup.shows_said:
             hidden.append("outputTranscription")
