@@ -86,9 +86,12 @@ class InputBuffer:
         return change
 
     def take(self) -> bytes:
-        """The audio of the turn; what follows is another one's."""
-        audio = bytes(self._audio)
+        """The audio of the turn; what follows is another one's. What is no whole window yet is its beginning: without
+        it, half of a sample could be missing.
+        """
+        rest, audio = self._rest, bytes(self._audio)
         self.clear()
+        self._rest = rest
         return audio
 
     def taken_so_far(self) -> bytes:

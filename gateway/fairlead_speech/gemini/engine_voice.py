@@ -36,6 +36,8 @@ class EngineVoice:
         """Calls of the client's tools in the response in progress."""
         self.open: dict[str, str] = {}
         """Calls that the client has not answered: their names by their ids."""
+        self.when_called: Callable[[], None] = lambda: None
+        """Called when the client has calls to answer."""
         self._played_at = 0.0
         """Time at which the client has played what it got, if it plays as it comes."""
 
@@ -76,11 +78,15 @@ class EngineVoice:
     async def interrupted(self) -> None:
         """The turn is over before all of it was said: calls of the client's tools are taken back."""
         await self.stop_playing()
+        await self.take_back()
+        await self._say(turnComplete=True)
+
+    async def take_back(self) -> None:
+        """Take back calls that the client has not answered."""
         ids, self._calls = [*self.open], []
         self.open.clear()
         if ids:
             await self._client.send(_encode({"toolCallCancellation": {"ids": ids}}))
-        await self._say(turnComplete=True)
 
     async def stop_playing(self) -> None:
         """Have the client play no more of what it got."""
@@ -106,6 +112,7 @@ class EngineVoice:
             return
         self.open |= {str(call["id"]): str(call["name"]) for call in calls}
         await self._client.send(_encode({"toolCall": {"functionCalls": calls}}))
+        self.when_called()
 
     async def _say(self, **content: object) -> None:
         await self._client.send(_encode({"serverContent": content}))

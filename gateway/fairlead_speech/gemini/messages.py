@@ -49,6 +49,7 @@ class ServerContent(msgspec.Struct, rename="camel"):
     model_turn: Raw = ABSENT
     output_transcription: Raw = ABSENT
     input_transcription: Transcript | None = None
+    generation_complete: bool | None = None
     turn_complete: bool | None = None
     interrupted: bool | None = None
     interaction_status: str | None = None
@@ -57,6 +58,11 @@ class ServerContent(msgspec.Struct, rename="camel"):
     def says(self) -> bool:
         """Whether it holds output of the model."""
         return is_there(self.model_turn) or is_there(self.output_transcription)
+
+    @property
+    def of_answer(self) -> bool:
+        """Whether it is about an answer of the model, and not about what it hears alone."""
+        return self.says or self.over or bool(self.interrupted or self.generation_complete)
 
     @property
     def over(self) -> bool:

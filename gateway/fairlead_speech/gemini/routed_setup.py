@@ -46,7 +46,8 @@ class RoutedSetup:
         """Whether the client wants answers in writing."""
         self._instructions = _words(setup)
         self._tools = members(setup, "tools")
-        self._engine: Message | None = None
+        self._engine: tuple[object, object, Message] | None = None
+        """Instructions and tools of the client, and what an engine gets for them."""
         self._names: dict[str, str] = {}
 
     def outgoing(self) -> Message:
@@ -67,7 +68,6 @@ class RoutedSetup:
             self._instructions = _words(update)
         if has(update, "tools"):
             self._tools = members(member(update, "tools"), "tools")
-        self._engine = None
 
     @property
     def language(self) -> str:
@@ -80,20 +80,21 @@ class RoutedSetup:
         """Members of an engine's session in the form of OpenAI Realtime. It takes its time where there are many tools:
         once for each change.
         """
-        if self._engine is None:
-            self._engine = self._configured()
-        return self._engine
+        instructions, tools, kept = self._instructions, self._tools, self._engine  # they may change meanwhile
+        if kept is None or kept[0] is not instructions or kept[1] is not tools:
+            kept = self._engine = instructions, tools, self._configured(instructions, tools)
+        return kept[2]
 
     def client_name(self, name: str) -> str:
         """Name of a function of the client's, by that which the engine has for it."""
         return self._names.get(name, name)
 
-    def _configured(self) -> Message:
+    def _configured(self, instructions: str, tools: list[Message]) -> Message:
         source, target = FUNCTIONS
-        found = between(self._tools, find(source), find(target))
+        found = between(tools, find(source), find(target))
         self._names = found.names
         said: Message = {
-            "instructions": self._instructions,
+            "instructions": instructions,
             "tools": [tool for tool in found.tools if isinstance(tool, dict) and tool.get("type") == "function"],
             "output_modalities": ["text"] if self.written else ["audio"],
         }

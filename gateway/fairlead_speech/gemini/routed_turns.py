@@ -75,18 +75,27 @@ class RoutedTurns:
         self._over = asyncio.Event()
         """Set while the engine answers nothing."""
         self._over.set()
+        voice.when_called = self._client_called
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
         """Whether the user speaks."""
+        self.gave_up = False
+        """Whether an answer of the provider's that was interrupted is not over yet, and not shown any more."""
+        self.words_shown = False
+        """Whether the client has seen the words of what the provider heard last."""
         self.provider_waits = False
         """Whether the provider has something to say that waits for the end of the engine's answer."""
 
     @property
+    def working(self) -> bool:
+        """Whether something is done about turns, after which fewer may be kept."""
+        return self._task is not None and not self._task.done()
+
+    @property
     def busy(self) -> bool:
         """Whether a turn is not answered yet, or the engine answers one."""
-        working = self._task is not None and not self._task.done()
-        return working or bool(self._waiting or self._earlier)
+        return self.working or bool(self._waiting or self._earlier)
 
     @property
     def room(self) -> int:
@@ -94,9 +103,13 @@ class RoutedTurns:
         return MOST - self._kept if len(self._waiting) < MOST_TURNS else 0
 
     async def more_room(self) -> None:
-        """Wait until one turn less is kept."""
-        self._room.clear()
-        await self._room.wait()
+        """Wait until there may be more room."""
+        await self._held_up(self._room)
+
+    async def place(self) -> None:
+        """Wait until one more turn may wait, even if it is an empty one."""
+        while len(self._waiting) >= MOST_TURNS:
+            await self.more_room()
 
     def add(self, turn: UserTurn) -> None:
         """Have a turn answered that is over."""
@@ -108,8 +121,7 @@ class RoutedTurns:
     async def decided(self, turn: UserTurn) -> None:
         """Wait until it is decided who answers a turn, the engine or the provider, and it is there."""
         while turn is self._deciding or any(turn is each for each in self._waiting):
-            self._moved.clear()
-            await self._moved.wait()
+            await self._held_up(self._moved)
 
     async def interrupt_engine(self) -> None:
         """Stop the engine, as the user says something."""
@@ -133,6 +145,7 @@ class RoutedTurns:
 
     def fell_silent(self) -> None:
         """The provider is not answering any more."""
+        self.gave_up = False
         self._silent.set()
 
     async def engine_over(self) -> None:
@@ -169,28 +182,53 @@ class RoutedTurns:
                 await self._take(turn)
             except Exception:
                 log.exception("A turn of a speech session was not answered")
-                self._release([*self._earlier, turn])
-                self._earlier = []
             finally:
                 self._moves()
 
     def _moves(self) -> None:
         self._deciding = None
         self._moved.set()
+        self._room.set()
+
+    def _client_called(self) -> None:
+        """The engine waits for the client: look whether the client can answer."""
+        self._moved.set()
+        self._room.set()
+
+    async def _held_up(self, until: asyncio.Event) -> None:
+        """Wait while the client is not read: an engine that waits for results of its tools is stopped."""
+        until.clear()
+        if self._voice.open and self._answerer.active:
+            await self.interrupt_engine()
+        else:
+            await until.wait()
+
+    def _goes_on(self, turns: Sequence[UserTurn]) -> bool:
+        """Whether the user says more, in whatever way, that is to be answered together with these turns."""
+        spoken = all(turn.spoken for turn in turns)
+        return spoken and (self.speaking or bool(self._waiting)) and len(turns) < MOST_TURNS
 
     async def _take(self, turn: UserTurn) -> None:
         """Hear a turn, and have it answered, unless the user goes on speaking."""
-        await self._hear(turn)
-        if turn.spoken and (self.speaking or (self._waiting and self._waiting[0].spoken)):
-            self._earlier.append(turn)
-            return
+        try:
+            await self._hear(turn)
+        except Exception:
+            log.exception("The tier of a speech session stays, as what was said could not be looked through")
         turns, self._earlier = [*self._earlier, turn], []
-        if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
-            await self._to_provider(turns)
-        elif not await self._route(turns):
+        if self._goes_on(turns):
             self._earlier = turns
             return
-        self._release(turns)
+        answered = True
+        try:
+            if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
+                await self._to_provider(turns)
+            else:
+                answered = await self._route(turns)
+        finally:
+            if answered:
+                self._release(turns)
+            else:
+                self._earlier = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
         self._kept -= sum(turn.size for turn in turns)
@@ -225,12 +263,29 @@ class RoutedTurns:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._provider_silent(LONGEST_SECONDS)
         await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
+        self.gave_up = False
+        self.words_shown = any(turn.shown for turn in turns)
         self._session.asks()
         for message in turn_messages(turns):
             await self._provider.send(message)
 
     async def _route(self, turns: Sequence[UserTurn]) -> bool:
-        """Have the engine answer; False where the user speaks again before it begins to."""
+        """Have the engine answer, or the provider where it cannot; False where the user goes on before that."""
+        self._failed = False
+        try:
+            if not await self._by_engine(turns):
+                return False
+        except Exception:
+            log.exception("A turn of a speech session goes to the provider, as its engine could not be asked")
+            self._failed = True
+        if self._failed and self._goes_on(turns):
+            return False
+        if self._failed:
+            await self._to_provider(turns)
+        return True
+
+    async def _by_engine(self, turns: Sequence[UserTurn]) -> bool:
+        """Ask the engine, and wait until its answer is over; False where the user goes on before it begins."""
         interrupted = self._setup.interrupts or not turns[-1].spoken
         await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)
         configured = await self._prepare(self._setup.for_engine)
@@ -238,9 +293,9 @@ class RoutedTurns:
             if turn.spoken and turn.words and not turn.shown:
                 turn.shown = True
                 await self._voice.heard(turn.words)
-        if self.speaking and all(turn.spoken for turn in turns):
+        if self._goes_on(turns):
             return False
-        self._asking, self._failed = [*turns], False
+        self._asking = [*turns]
         self._over.clear()
         self._moves()
         self._session.hold(elsewhere=True)
@@ -252,8 +307,6 @@ class RoutedTurns:
         finally:
             self._session.hold(elsewhere=False)
             self._over.set()
-        if self._failed:
-            await self._to_provider(turns)
         return True
 
     async def _provider_silent(self, seconds: float) -> None:
@@ -265,12 +318,15 @@ class RoutedTurns:
                     await self._silent.wait()
         except TimeoutError:
             self._session.gives_up()
+            self.gave_up = True
+            await self._voice.interrupted()
 
     async def _answered(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
         self._metrics.routed[outcome] += 1
         if outcome == ERROR and not items:  # a filler is no answer
             self._failed = True
+            await self._voice.take_back()
             return
         self._told.add([content for turn in self._asking for content in turn.contents()])
         self._told.add([said("model", words) for _, words in items])

@@ -27,7 +27,7 @@ from fairlead_speech.gemini.user_turns import BEGIN, END, UserTurn, audio_messag
 from fairlead_speech.session import FrameSink
 
 _PIECE: Final = 50
-"""Windows of audio that are looked at before others have their turn: one second."""
+"""Windows of audio, blobs or contents that are looked at before others have their turn."""
 _SLICE_BYTES: Final = 1 << 20
 """Audio of one message that is taken at a time."""
 _FIRST_RATE: Final = 16_000
@@ -111,13 +111,19 @@ class RoutedLive:
         return passed
 
     async def _live(self, message: Message) -> bytes | None:
-        found, left = heard_audio(member(message, "realtimeInput"))
-        for audio, rate in found:
+        live = member(message, "realtimeInput")
+        left = dict(live)
+        for number, found in enumerate(heard_audio(live, left)):
+            audio, rate = found or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._hear(audio[start : start + _SLICE_BYTES], rate)
-        if has(left, "activityStart") and not self._turns.speaking:
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
+        marked = self._setup.detection is None  # other clients may not mark turns
+        if marked and has(left, "activityStart") and not self._turns.speaking:
             await self._began()
-        if (has(left, "activityEnd") or has(left, "audioStreamEnd")) and self._turns.speaking:
+        ends = has(left, "audioStreamEnd") or (marked and has(left, "activityEnd"))
+        if ends and self._turns.speaking:
             await self._ended()
         if text(left, "text"):
             await self._written({"realtimeInput": {"text": text(left, "text")}})
@@ -130,8 +136,10 @@ class RoutedLive:
         if content.get(key(content, "turnComplete")):
             await self._written(message)
             return None
-        for turn in members(content, "turns"):
+        for number, turn in enumerate(members(content, "turns")):
             self._memory.told(turn)
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
         return await self._session.from_client(frame)
 
     async def _written(self, message: Message) -> None:
@@ -139,25 +147,30 @@ class RoutedLive:
         await self._turns.interrupt_engine()
         await self._turns.interrupt_provider()
         turn = UserTurn(message=message, size=len(_encode(message)))
-        while turn.size > self._turns.room and self._turns.busy:
+        while turn.size > self._turns.room and self._turns.working:
             await self._turns.more_room()
         self._turns.add(turn)
         await self._turns.decided(turn)
+        if self._streams:
+            self._session.hears()  # it still does: what is written had it asked for another answer
 
     async def _results(self, frame: bytes, message: Message) -> bytes | None:
         """Take results of the client's own tools: each to the engine or the provider, by who called."""
         found = member(message, "toolResponse")
         answers = members(found, "functionResponses")
-        engines = [each for each in answers if text(each, "id") in self._voice.open]
-        for each in engines:
-            del self._voice.open[text(each, "id")]
+        taken = False
+        for each in answers:
+            if self._voice.open.pop(text(each, "id"), None) is None:
+                continue
+            taken = True
             item = {"type": "function_call_output", "call_id": text(each, "id"), "output": _output(each)}
             await self._answerer.take({"type": "conversation.item.create", "item": item})
-        if engines and not self._voice.open:
+        if taken and not self._voice.open:
             await self._answerer.client_answered()
-        if not engines:
+        # a result that comes again, or once its call was taken back, is nothing that the provider asked for
+        others = [each for each in answers if text(each, "id") not in self._answerer.relay.made]
+        if len(others) == len(answers):
             return await self._session.from_client(frame)
-        others = [each for each in answers if each not in engines]
         if not others:
             return None
         name = key(message, "toolResponse")
@@ -191,7 +204,7 @@ class RoutedLive:
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
                 await self._ended()
-            elif self._turns.busy:
+            elif self._turns.working:
                 await self._turns.more_room()
             else:
                 return
@@ -200,6 +213,7 @@ class RoutedLive:
         self._turns.speaking = True
         if self._setup.interrupts:
             await self._turns.interrupt_engine()
+        await self._turns.place()
         free = not self._turns.busy and (self._setup.interrupts or not self._session.answering)
         if free and not self._waits_for_words():
             await self._turns.begins_without_words()
@@ -207,7 +221,8 @@ class RoutedLive:
         self._streamed = self._streams
         if self._streams:
             await self._turns.tell(interrupts=True)
-            self._session.asks()
+            self._turns.gave_up = self._turns.words_shown = False
+            self._session.hears()
             await self._provider.send(BEGIN)
         elif self._setup.interrupts:
             await self._turns.interrupt_provider()
@@ -216,9 +231,10 @@ class RoutedLive:
         self._turns.speaking = False
         if self._streams:
             await self._stream()
-            self._buffer.clear()
+            self._buffer.take()
             self._streams = False
             await self._turns.ended_without_words()
+            self._session.asks()
             await self._provider.send(END)
             return
         audio = self._buffer.take()
@@ -234,28 +250,33 @@ class RoutedLive:
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
         content = messages.read_server(frame).server_content
-        if content is not None and content.says and not self._session.answering:
+        if content is not None and content.of_answer and not self._turns.gave_up:
             await self._wait_for_engine()
+        late = self._turns.gave_up
         passed = await self._session.from_provider(frame)
         if content is None:
             return passed
-        self._memory.heard(content, frame, streamed=self._streamed)
+        if not late:
+            self._memory.heard(content, frame, streamed=self._streamed)
         if content.over:
             self._memory.over()
             self._turns.fell_silent()
             await self._turns.tell()
+        if late and passed is not None:
+            left = messages.without(messages.read(passed), "serverContent")
+            return None if left is None else _encode(left)
         return passed if passed is None else self._shown(passed, content)
 
     async def _wait_for_engine(self) -> None:
-        """Have what the provider begins to say wait for the end of what the engine says: one of them speaks."""
+        """Have an answer of the provider's, and its end, wait for the end of the engine's: one of them speaks."""
         self._turns.provider_waits = True
         await self._turns.engine_over()
         self._turns.provider_waits = False
 
     def _shown(self, frame: bytes, content: ServerContent) -> bytes | None:
-        """The frame without transcripts that the client did not ask for."""
+        """The frame without transcripts that the client did not ask for, or has had."""
         hidden = []
-        if content.input_transcription is not None and not self._setup.shows_heard:
+        if content.input_transcription is not None and (not self._setup.shows_heard or self._turns.words_shown):
             hidden.append("inputTranscription")
         if messages.is_there(content.output_transcription) and not self._setup.shows_said:
             hidden.append("outputTranscription")

@@ -146,6 +146,10 @@ class LiveSession:
         """The model is asked for an answer."""
         self._turns.asked()
 
+    def hears(self) -> None:
+        """The model hears a turn from its mark on, and is asked for an answer at the end."""
+        self._turns.begins()
+
     def gives_up(self) -> None:
         """The model is not waited for any longer."""
         self._turns.over()
@@ -186,7 +190,9 @@ class LiveSession:
             self._spoken_turn += 1
             await self._shown.heard(HeardText(str(self._spoken_turn), said, final=True, grows=False))
         content, live = member(message, "clientContent"), member(message, "realtimeInput")
-        if content.get(key(content, "turnComplete")) or live.get("text") or has(live, "activityStart"):
+        if has(live, "activityStart"):
+            self._turns.begins()
+        elif content.get(key(content, "turnComplete")) or live.get("text") or has(live, "activityEnd"):
             self._turns.asked()
         return frame
 

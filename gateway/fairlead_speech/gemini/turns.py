@@ -17,6 +17,8 @@ class LiveTurns:
     def __init__(self) -> None:
         self.answering = False
         """Whether the model says something, or is asked to."""
+        self.speaking = False
+        """Whether the user is in the middle of a turn that is marked: another connection would not know of it."""
         self.handle = ""
         """The newest handle that is good; empty before the first."""
         self.fresh = False
@@ -26,8 +28,8 @@ class LiveTurns:
 
     @property
     def owes(self) -> bool:
-        """Whether the model is answering, or waits for a result."""
-        return self.answering or bool(self._unanswered)
+        """Whether the model is answering, hears a turn that is marked, or waits for a result."""
+        return self.answering or self.speaking or bool(self._unanswered)
 
     def idle(self, now: float) -> bool:
         """Whether nobody speaks, and nothing is awaited."""
@@ -39,7 +41,11 @@ class LiveTurns:
 
     def asked(self) -> None:
         """The client asks for an answer."""
-        self.answering = True
+        self.answering, self.speaking = True, False
+
+    def begins(self) -> None:
+        """The beginning of a turn is marked: its end asks for an answer."""
+        self.answering = self.speaking = True
 
     def heard(self, now: float) -> None:
         """A piece of what the user says was heard."""

@@ -20,7 +20,7 @@ MOST_TOLD: Final = 64
 MOST_TOLD_BYTES: Final = 12 << 20
 """Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
-_RATE: Final = re.compile(r"rate=(\d{1,6})", re.IGNORECASE)
+_RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
@@ -112,19 +112,22 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
         yield END
 
 
-def heard_audio(live: Message) -> tuple[list[tuple[bytes, int]], Message]:
-    """PCM of a client's `realtimeInput`, each with its samples a second; and what is left of it."""
-    left = dict(live)
-    found = []
+def heard_audio(live: Message, left: Message) -> Iterator[tuple[bytes, int] | None]:
+    """PCM of a client's `realtimeInput`, each with its samples a second; None for a blob of another kind. `left` is a
+    copy, of which what was heard is taken away. There may be a hundred thousand blobs: each is decoded as it is asked
+    for.
+    """
     for name in ("audio", "mediaChunks"):
-        blobs = [(_pcm(blob), blob) for blob in members(live, name)]
-        found += [audio for audio, _ in blobs if audio is not None]
-        others = [blob for audio, blob in blobs if audio is None]
+        blobs, others = members(live, name), []
+        for blob in blobs:
+            audio = _pcm(blob)
+            if audio is None:
+                others.append(blob)
+            yield audio
         if has(live, name) and not others:
             del left[key(live, name)]
         elif len(others) < len(blobs):
             left[key(live, name)] = others
-    return found, left
 
 
 def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:

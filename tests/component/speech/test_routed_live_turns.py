@@ -205,13 +205,16 @@ async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words
 async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Path, engine: dict[str, Any]) -> None:
     spoken = [SpokenReply("I do not know.")]
     async with (
-        routed_live_world(tmp_path, spoken=spoken, heard=["the legend"], engine=engine, **DEEP) as world,
+        routed_live_world(
+            tmp_path, spoken=spoken, heard=["the legend"], transcripts=["the legend"], engine=engine, **DEEP
+        ) as world,
         world.client() as client,
     ):
         world.backends.faults[LLM].append(ScriptedFault(status=500))
         await speak(client)
         await client.turns(1)
         assert client.said().endswith("I do not know. ")
+        assert client.content("inputTranscription") == [{"text": "the legend"}], "once"
         assert b"".join(world.session.heard) == VOICE + ENDS, "all that was said"
         assert world.contents == []
         assert world.metrics.routed == {"error": 1}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_formats.tools.between import between
 from fairlead_speech.cascaded.audio import wav
 from fairlead_speech.cascaded.input_buffer import InputBuffer
 from fairlead_speech.cascaded.voice_activity import DetectionSettings
@@ -113,15 +114,19 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
 )  # fmt: skip
 def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
-    found, left = heard_audio({"audio": blob, "media_chunks": [blob], "text": "x"})
+    live = {"audio": blob, "media_chunks": [blob], "text": "x"}
+    left = dict(live)
+    found = [*heard_audio(live, left)]
     if rate is None:
-        assert (found, left) == ([], {"audio": blob, "media_chunks": [blob], "text": "x"})
+        assert (found, left) == ([None, None], live)
     else:
         assert (found, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
 
 
 def test_what_is_no_base64_is_left_to_the_provider() -> None:
-    assert heard_audio({"audio": {"data": "???", "mimeType": "audio/pcm"}})[0] == []
+    live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
+    left = dict(live)
+    assert ([*heard_audio(live, left)], left) == ([None], live)
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
@@ -211,3 +216,41 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
     await voice.interrupted()
     assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]
     assert client.messages[-1] == {"serverContent": {"turnComplete": True}}
+
+
+def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces() -> None:
+    speech, silence = b"\0\x10" * 3200, bytes(19_200)
+    stream, buffer, found, seen = (speech + silence) * 3, InputBuffer(DetectionSettings(), 16_000), [], b""
+    for start in range(0, len(stream), 1001):
+        for window in buffer.windows(stream[start : start + 1001]):
+            seen += window
+            if buffer.hear(window) is False:
+                found.append(buffer.take())
+    assert seen == stream[: len(seen)]
+    assert [audio.count(speech) for audio in found] == [1, 1, 1]
+
+
+def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = RoutedSetup({"systemInstruction": {"parts": [{"text": "Be kind."}]}})
+
+    def updated(*args: Any) -> Any:
+        monkeypatch.undo()
+        setup.updated({"contextUpdate": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}})
+        return between(*args)
+
+    monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", updated)
+    assert setup.for_engine()["instructions"] == "Be kind."
+    assert setup.for_engine()["instructions"] == "Be brief."
+
+
+def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+
+    def decode(data: str) -> bytes:
+        taken.append(data)
+        return b".."
+
+    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", decode)
+    live = {"mediaChunks": [{"mimeType": "audio/pcm", "data": f"{number}"} for number in range(3)]}
+    heard = heard_audio(live, dict(live))
+    assert (next(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"

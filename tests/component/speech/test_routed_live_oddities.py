@@ -1,0 +1,273 @@
+"""Clients and providers of routed Gemini Live sessions that do what is rarely done: no session hangs, or is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.rules import Tier
+from fairlead_speech.gemini.routed_turns import MOST_TURNS
+from fairlead_speech.gemini.user_turns import UserTurn
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from liveworld import LiveClient, own_function
+from routedlive import VOICE, RoutedLiveWorld, routed_live_world, speak
+from routedturns import DEEP
+from waiting import eventually
+
+DEAF = {"realtimeInputConfig": {"activityHandling": "NO_INTERRUPTION"}}
+MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+DEAF_MARKED = {"realtimeInputConfig": {**MARKED["realtimeInputConfig"], "activityHandling": "NO_INTERRUPTION"}}
+MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+"""Tiers that no word chooses."""
+STORY, HELLO = SpokenReply("Long ago."), SpokenReply("Hello.")
+THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
+TOOLS = {"tools": [own_function()]}
+RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
+
+
+def held() -> SpokenReply:
+    return SpokenReply("It is a very long story.", held=asyncio.Event())
+
+
+def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold transcripts back: set once one is asked for, and to be set."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    transcribe = world.routed._turns._transcribed
+
+    async def transcribed(turn: UserTurn) -> str:
+        asked.set()
+        await go_on.wait()
+        return await transcribe(turn)
+
+    monkeypatch.setattr(world.routed._turns, "_transcribed", transcribed)
+    return asked, go_on
+
+
+async def mark(client: LiveClient, name: str) -> None:
+    await client.send(realtimeInput={name: {}})
+
+
+async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        asked, go_on = hold_words(world, monkeypatch)
+        await speak(client)
+        await asked.wait()
+        await client.ask("the legend of the crown")
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        go_on.set()
+        await client.until("toolCallCancellation")
+        await client.turns(2)
+        assert client.said() == "Long ago."
+        assert world.metrics.routed == {"cancelled": 1, "ok": 1}
+
+
+async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is not read while it waits, so that it could not answer a call of the engine's."""
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        asked, go_on = hold_words(world, monkeypatch)
+        await speak(client)
+        await asked.wait()
+        await client.ask("of the crown")
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        go_on.set()
+        await client.until("toolCall")
+        await client.send(toolResponse={"functionResponses": [RESULT]})
+        await client.turns(1)
+        assert client.said() == "Long ago."
+        await world.told(("user", "the legend"), ("user", "of the crown"), ("model", "Long ago."))
+
+
+async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
+    story = held()
+    async with (
+        routed_live_world(tmp_path, story, **DEEP) as world,
+        world.client(setup=DEAF_MARKED) as client,
+    ):
+        await client.ask("the legend")
+        await eventually(lambda: bool(client.content("modelTurn")))
+        turns = world.routed._turns
+        for _ in range(3 * MOST_TURNS):
+            await mark(client, "activityStart")
+            await mark(client, "activityEnd")
+        await eventually(lambda: len(turns._waiting) >= MOST_TURNS)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(turns._waiting) == MOST_TURNS
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+
+
+async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the client answers it with would not be read."""
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
+    async with (
+        routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, **DEEP) as world,
+        world.client(setup={**TOOLS, **DEAF}) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        for _ in range(3):
+            await speak(client)
+        await client.until("toolCallCancellation")
+        await client.turns(2)
+        assert client.said().startswith("Hello. ")
+        assert world.metrics.routed == {"cancelled": 1}
+
+
+async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
+    """A provider closes sessions whose client answers what it did not ask."""
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        await speak(client)
+        await client.until("toolCallCancellation")
+        await client.send(toolResponse={"functionResponses": [RESULT]})
+        await client.turns(2)
+        await client.ask("the legend again")
+        await client.turns(3)
+        assert client.said() == "Hello. Long ago."
+        assert world.session.results() == []
+
+
+async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        await client.ask("the legend")
+        await client.until("toolCall")
+        await client.send(toolResponse={"functionResponses": [RESULT, RESULT]})
+        await client.turns(1)
+        assert (client.said(), len(world.backends.asked)) == ("Long ago.", 2)
+        assert world.session.results() == []
+
+
+async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
+    """Another one does not know that the turn has begun."""
+    async with (
+        routed_live_world(tmp_path, spoken=[held(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
+        world.client() as client,
+    ):
+        turns: Any = world.routed._session
+        await speak(client)
+        await eventually(lambda: bool(client.content("modelTurn")))
+        await world.session.go_away(50)
+        await client.hear(VOICE)
+        await client.turns(1)
+        await eventually(lambda: bool(turns._turns.fresh))
+        await client.hear(bytes(19_200))
+        await client.turns(2)
+        assert client.said().endswith("Hello. ")
+        await eventually(lambda: len(world.provider.sessions) == 2)
+
+
+async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) -> None:
+    """The model has a turn without words while the engine speaks: its end is shown behind that."""
+    story = held()
+    calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
+    spoken = SpokenReply("I will see.", (calls[0],)), SpokenReply("", (calls[1],)), SpokenReply("It is sunny.")
+    declared = {"functionDeclarations": [{"name": "theirs", "behavior": "NON_BLOCKING"}]}
+    async with (
+        routed_live_world(tmp_path, story, spoken=spoken, heard=["weather", "the legend"], **DEEP) as world,
+        world.client(setup={"tools": [declared]}) as client,
+    ):
+        await speak(client)
+        await client.turns(1)
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_0"}]})
+        await client.until("toolCall", 2)
+        await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_1"}]})
+        await eventually(lambda: len(world.session.results()) == 2 and world.routed._turns.provider_waits)
+        assert len(client.content("turnComplete")) == 1
+        assert story.held is not None
+        story.held.set()
+        await client.turns(4)
+        assert client.said() == "I will see. It is a very long story.It is sunny. "
+
+
+async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop the engine at the client."""
+    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.QUIET_SECONDS", 0.0)
+    story = held()
+    async with (
+        routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,
+        world.client() as client,
+    ):
+        stop, provider = asyncio.Event(), world.session
+        interrupt = provider.interrupt
+
+        async def late(*, calls: bool) -> None:
+            if client.content("modelTurn"):
+                await stop.wait()
+            await interrupt(calls=calls)
+
+        monkeypatch.setattr(provider, "interrupt", late)
+        await speak(client)
+        await eventually(lambda: bool(client.content("modelTurn")))
+        await speak(client)
+        await eventually(lambda: client.said().endswith("It is a very long story."))
+        assert len(client.content("interrupted")) == 1
+        stop.set()
+        await eventually(lambda: not world.routed._session.answering)
+        assert story.held is not None
+        story.held.set()
+        await client.turns(2)
+        assert len(client.content("interrupted")) == 1
+        await world.told(("user", "the legend"), ("model", "It is a very long story."))
+
+
+async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise ValueError("no such schema")
+
+    async with (
+        routed_live_world(tmp_path, STORY, spoken=[HELLO], heard=["the legend", "legend"], **DEEP) as world,
+        world.client() as client,
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.routed._setup, "for_engine", broken)
+            await speak(client)
+            await client.turns(1)
+        await speak(client)
+        await client.turns(2)
+        assert client.said() == "Hello. Long ago."
+        assert world.routed._turns._kept == 0
+
+
+async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:
+    async with (
+        routed_live_world(tmp_path, spoken=[HELLO], transcripts=["hi"], tiers=MUTE) as world,
+        world.client() as client,
+    ):
+        for name in ("activityStart", "activityEnd", "activityStart"):
+            await mark(client, name)
+        await speak(client)
+        await client.turns(1)
+        assert client.said() == "Hello. "
+        marks = [name for each in world.session.of_type("realtimeInput") for name in each if name != "audio"]
+        assert marks == ["activityStart", "activityEnd"]
