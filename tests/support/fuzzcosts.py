@@ -20,7 +20,7 @@ from typing import Final
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from gatewayprocess import Process, started
-from gatewayworld import ask, calling, catalog, entry, legacy, publish
+from gatewayworld import Ask, ask, calling, catalog, entry, legacy, publish
 from toolservers import tool
 
 BLOCK: Final = 64 << 10
@@ -115,6 +115,7 @@ async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
         assert process.process.stderr is not None
         reading = asyncio.ensure_future(process.process.stderr.read())  # a full pipe would stop it
         await ask(process, calling("demo__free"))
+        await ask(process, Ask(verb="GET", target="/v1/tiers", body=b""))  # REST is made with its first request
         try:
             yield CostlyGateway(process)
         finally:
