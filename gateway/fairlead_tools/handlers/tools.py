@@ -57,9 +57,8 @@ class CustomTools:
 
         Raises BadTool, with the tool's name, also where the name is taken.
         """
-        from fairlead_tools.handlers.preparation import (
-            prepare,  # pydantic: 14 MB that a gateway without tools is spared
-        )
+        # It imports pydantic: 14 MB that a gateway without tools is spared.
+        from fairlead_tools.handlers.preparation import prepare
 
         wanted = tool if isinstance(tool, CustomTool) else marked(tool) or CustomTool(handler=tool)
         name = wanted.name or str(getattr(wanted.handler, "__name__", ""))

@@ -105,7 +105,7 @@ async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path:
 
 
 def kinds(events: list[dict[str, Any]]) -> set[str]:
-    """What there is in messages of a turn."""
+    """Kinds of content in the messages of a turn."""
     return {kind for event in events for kind in event.get("server_content", {})}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,24 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
     return asked, go_on
 
 
+@contextlib.asynccontextmanager
+async def written_behind_speech(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> AsyncIterator[tuple[RoutedLiveWorld, LiveClient]]:
+    """A session whose client wrote something before its speech, "the legend", was decided on."""
+    async with (
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        world.client(setup=TOOLS) as client,
+    ):
+        asked, go_on = hold_words(world, monkeypatch)
+        await speak(client)
+        await asked.wait()
+        await client.ask(words)
+        await eventually(lambda: len(world.routed._turns._waiting) == 1)
+        go_on.set()
+        yield world, client
+
+
 async def mark(client: LiveClient, name: str) -> None:
     await client.send(realtimeInput={name: {}})
 
@@ -54,16 +74,7 @@ async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
-    async with (
-        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
-        world.client(setup=TOOLS) as client,
-    ):
-        asked, go_on = hold_words(world, monkeypatch)
-        await speak(client)
-        await asked.wait()
-        await client.ask("the legend of the crown")
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
-        go_on.set()
+    async with written_behind_speech(tmp_path, monkeypatch, "the legend of the crown") as (world, client):
         await client.until("toolCallCancellation")
         await client.turns(2)
         assert client.said() == "Long ago."
@@ -74,16 +85,7 @@ async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client is not read while it waits, so that it could not answer a call of the engine's."""
-    async with (
-        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
-        world.client(setup=TOOLS) as client,
-    ):
-        asked, go_on = hold_words(world, monkeypatch)
-        await speak(client)
-        await asked.wait()
-        await client.ask("of the crown")
-        await eventually(lambda: len(world.routed._turns._waiting) == 1)
-        go_on.set()
+    async with written_behind_speech(tmp_path, monkeypatch, "of the crown") as (world, client):
         await client.until("toolCall")
         await client.send(toolResponse={"functionResponses": [RESULT]})
         await client.turns(1)
