@@ -20,10 +20,11 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from gateway.gateways import (
     Target,
+    ask_for_rest,
     contents,
     gateway_over,
     start_nginx,
@@ -36,7 +37,7 @@ from gateway.heaps import collections_of
 from gateway.peers.peer import Door, Peer, environment
 from gateway.peers.proxies import peers
 from gateway.tables import BARE_CLIENT, Outcomes, drawn, goals, peer_goals, rows
-from gateway.workloads import BRIEF, KINDS, OF_PEERS, PLAIN, SATURATED, WORKLOADS, Workload, slug
+from gateway.workloads import BRIEF, KINDS, OF_PEERS, PLAIN, REST, SATURATED, WORKLOADS, Workload, slug
 from ports import free_port
 from rig.harness import Report, Settings, Unmeasurable, interleaved
 from rig.loadtools import Load, run_load
@@ -81,6 +82,13 @@ class Bench:
         write_documents(documents, contents(list(world(ports))))
         self.gateway = gateway_over(stage, documents, self.hop)
 
+    @cached_property
+    def with_rest(self) -> Target:
+        """The gateway again, one that has been asked for REST: its memory is no longer that of a gateway without."""
+        gateway = gateway_over(self.stage, self.stage.folder / "world", self.hop, name="with-rest")
+        ask_for_rest(gateway)
+        return gateway
+
     def window(self) -> tuple[float, float]:
         """Seconds of measurement and of warm-up."""
         return (0.7, 0.2) if self.settings.quick else (2.5, 0.7)
@@ -97,9 +105,10 @@ class Bench:
     def measure_one(self, workload: Workload, era: str, connections: int) -> None:
         """One row of each target."""
         beside = [self.direct[workload.upstream], self.nginx.get(workload.upstream)] if workload.by_hops else []
-        clients = [(target, workload) for target in (*beside, self.gateway) if target is not None]
+        gateway = self.with_rest if workload is REST else self.gateway
+        clients = [(target, workload) for target in (*beside, gateway) if target is not None]
         if workload.beside_bare:
-            clients.append((replace(self.gateway, name=BARE_CLIENT), PLAIN))
+            clients.append((replace(gateway, name=BARE_CLIENT), PLAIN))
         for number, (target, its) in interleaved(clients, self.settings.rounds):
             self.run(workload.name, era, connections, target, its.load(target, era, connections, self.window()), number)
 

@@ -5,12 +5,6 @@ time or 20; the p99 of windows that follow each other are compared. The windows 
 shared machine moves the p99 of a window by half, in either kind. Gateway and its processes may use two cores, as the
 load and the upstream may: on a machine with two, a conversion also costs what sharing a core costs, unless it gives
 way.
-
-A gateway is called alone and while a client of its own posts definitions to `/v1/convert` again and again, 500 at a
-time or 20; the p99 of windows that follow each other are compared. The windows are short and many: what else a shared
-machine does moves the p99 of a window by half, whichever it falls into. Gateway and its processes may use two cores,
-as the load and the upstream may: on a machine with two, a conversion also costs what sharing a core costs, unless it
-gives way.
 """
 
 from __future__ import annotations

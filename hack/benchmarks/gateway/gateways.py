@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from ports import free_port
+from rig.harness import Unmeasurable
 from rig.loadtools import built
 from rig.processes import Stage
 
@@ -285,6 +287,16 @@ def gateway_over(
     process = stage.start(name, [sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
     stage.wait_ready(name, process, port, "/readyz")
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
+
+
+def ask_for_rest(gateway: Target) -> None:
+    """Have the gateway make its REST API, as the first request does in a second or two. Raises Unmeasurable."""
+    url = f"http://127.0.0.1:{gateway.port}/v1/tiers"
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            answer.read()
+    except OSError as error:
+        raise Unmeasurable(f"{url}: {error}") from error
 
 
 def as_installed(folder: Path) -> dict[str, str]:

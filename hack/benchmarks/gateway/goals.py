@@ -25,6 +25,7 @@ from gateway.gateways import (
     TOOLS,
     VERSIONS,
     Target,
+    ask_for_rest,
     contents,
     gateway_over,
     start_nginx,
@@ -106,6 +107,7 @@ class Goals:
     def collector(self) -> None:
         """Full garbage collections in steady state, of every kind of client, with 10,000 tools."""
         _, gateway = self.many
+        ask_for_rest(gateway)
         calls, seconds = (5_000, 3.0) if self.settings.quick else (STEADY_CALLS, STEADY_SECONDS)
         tools = f"{SERVERS * MANY_TOOLS:,} tools"
         for workload, era in [(PLAIN, era) for era in VERSIONS] + [(one, era) for one in CLIENTS for era in one.eras]:
@@ -151,6 +153,7 @@ class Goals:
         folder = self.stage.folder / "conversions"
         write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
         gateway = gateway_over(self.stage, folder, None, name="converting")
+        ask_for_rest(gateway)
         windows = conversions.WINDOWS * self.settings.rounds if not self.settings.quick else 3
         found = conversions.measure(self.stage, gateway, "modern", upstream.pid, windows)
         self.found += conversions.goals(found)

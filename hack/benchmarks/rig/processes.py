@@ -166,7 +166,7 @@ class Stage:
     ) -> None:
         """Until GET `path` is answered with 200; Unmeasurable as for `wait_listening`."""
         self.wait_listening(name, process, port)
-        end = time.monotonic() + 30
+        end = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < end:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2):
