@@ -43,6 +43,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/recent.py",
     "fairlead_gateway/calls/sessions.py",
     "fairlead_gateway/calls/stages.py",
+    "fairlead_gateway/calls/targets.py",
     "fairlead_gateway/calls/translate.py",
     "fairlead_gateway/core/ports.py",
     "fairlead_gateway/endpoint/event_store.py",
@@ -66,6 +67,7 @@ MODULES: Final = (
     "fairlead_gateway/upstream/guard.py",
     "fairlead_gateway/upstream/http.py",
     "fairlead_gateway/upstream/http_call.py",
+    "fairlead_gateway/upstream/per_client.py",
     "fairlead_gateway/core/upstream_request.py",
     "fairlead_gateway/upstream/session.py",
     "fairlead_mcp/http/connection.py",
@@ -75,6 +77,7 @@ MODULES: Final = (
     "fairlead_mcp/http/pool.py",
     "fairlead_mcp/idle.py",
     "fairlead_mcp/jsonrpc.py",
+    "fairlead_mcp/progress_token.py",
     "fairlead_mcp/sse.py",
 )
 """Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""

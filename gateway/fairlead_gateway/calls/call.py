@@ -149,16 +149,12 @@ class ToolCall(ClientRequest):
             self._members = {**members}
         if route.tool is not None and (request.meta.extensions or "task" in members or self._declaration):
             self._declaration, members = tasks.decide_declaration(self, members, self._declaration, modern=modern)
-        token = translate.progress_token(members) if request.meta.token else None
-        level = self.level
-        if token is not None or level is not None or self.client is not None:
-            self._relay = self._opened(token)
         self._modern = modern
         made = upstream_request(
-            self.context, route, request, self.exchange, members, self.deadline, modern, level,
+            self.context, route, request, self.exchange, members, self.deadline, modern, self.level,
             self._peer or self.client, session=self.own_session, param_lines=self.param_lines,
-            progress=token is not None, traced=self.span is not None, continued=self._continued,
-            follows=self._rounds > 0, tasks=self._declaration in tasks.MAY_BECOME,
+            traced=self.span is not None, continued=self._continued, follows=self._rounds > 0,
+            tasks=self._declaration in tasks.MAY_BECOME,
         )  # fmt: skip
         if self._relay is not None:
             self._relay.follow(made.id)
@@ -168,20 +164,16 @@ class ToolCall(ClientRequest):
 
     def notify(self, message: Message) -> None:
         self.route.guard.responses_seen += 1
-        if self._relay is None:
-            if self.request.modern:
-                return  # it asked for none
-            self._relay = self._opened(None)
-        self._relay.notify(message)
+        request = self.request
+        if self._relay is None and request.modern and request.token is None and self.level is None:
+            return  # it asked for none
+        self._messages().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
         self.idempotent = False  # nobody is asked the same twice
-        if self._relay is None:
-            answer(jsonrpc.reply_to_server(message))
-        else:
-            self._relay.on_request(message, answer)
+        self._messages().on_request(message, answer)
 
     def paused(self) -> None:
         self.exchange.pause()
@@ -293,10 +285,18 @@ class ToolCall(ClientRequest):
 
     # Inside
 
-    def _opened(self, token: bytes | None) -> MessageRelay:
-        context = self.context
+    def _messages(self) -> MessageRelay:
+        """The relay of its server's messages, made with the first: most calls have none."""
+        relay = self._relay
+        if relay is None:
+            relay = self._relay = self._opened()
+            if self._outgoing is not None:
+                relay.follow(self._outgoing.id)
+        return relay
+
+    def _opened(self) -> MessageRelay:
         return MessageRelay(
-            context.server_requests, self.exchange, self.request, self._peer or self.client, token, self.level,
+            self.context.server_requests, self.exchange, self.request, self._peer or self.client, self.level,
             escapes=self.route.escapes, uris=self.route.uris,
         )  # fmt: skip
 
@@ -331,8 +331,7 @@ class ToolCall(ClientRequest):
                 return False
             call = BridgedCall(self.context, bridge, route, self.agent, of, self.started, bridge.lease(features))
         self.level = level_asked_for(request) if request.meta.log_level else None
-        token = translate.progress_token(request.params) if request.meta.token else None
-        self._relay = self._opened(token)
+        self._relay = self._opened()
         self._bridged = call
         self.sent_at, self.answered_at = self.context.clock(), NEVER
         call.attach(self, self._relay)
@@ -351,11 +350,9 @@ class ToolCall(ClientRequest):
         self._rounds += 1
         if self._rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
-        if self._relay is None:
-            self._relay = self._opened(None)
         left = self.deadline - self.context.clock()
         self.enter_phase(CLIENT)
-        self._later(round_trips.answers(self._relay, asking, left), self._again, "ask a client")
+        self._later(round_trips.answers(self._messages(), asking, left), self._again, "ask a client")
 
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
@@ -373,9 +370,8 @@ class ToolCall(ClientRequest):
 
     def _wait_for(self, created: Raw) -> None:
         """Answer a legacy client with what a task ends with."""
-        relay = self._relay = self._relay or self._opened(None)
-        token = translate.progress_token(self._members or {}) if self.request.meta.token else None
-        tell = task_wait.progress(self.exchange, token, escapes=self.route.escapes)
+        relay = self._messages()
+        tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.enter_phase(TASK)
         wait = task_wait.TaskWait(self.context, self.route, relay, created, tell, features, self.deadline)

@@ -43,7 +43,7 @@ def inner_call(recorder: ContextRecorder, identity: Identity, request: McpReques
         raise BadExecution(f"{EXECUTE_TOOL}: `arguments` must be an object: that of the inner tool's inputSchema")
     arguments = NO_ARGUMENTS if bytes(asked.arguments) == b"null" else asked.arguments
     params = {**request.params, "name": Raw(jsonrpc.encode(asked.name)), "arguments": arguments}
-    inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta)
+    inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta, request.token)
     inner.opened, inner.default_tokens = request.opened, request.default_tokens
     try:
         inner.recording = recorder.session(identity, asked.session_id)

@@ -146,8 +146,7 @@ class BridgedCall(GuardedRequest):
         assert call is not None
         made = upstream_request(
             self.context, self.route, call.request, call.exchange, call.request.params, self.deadline, modern,
-            call.level, self.client, progress=call.request.meta.token, traced=self.span is not None,
-            continued=call.request.continued,
+            call.level, self.client, traced=self.span is not None, continued=call.request.continued,
         )  # fmt: skip
         self._ours = made.id
         if self._relay is not None:

@@ -49,15 +49,14 @@ class MessageRelay:
         exchange: Exchange,
         request: McpRequest,
         client: ClientPeer | None,
-        token: bytes | None,
         level: str | None,
         *,
         escapes: bool = False,
         uris: UriNames | None = None,
     ) -> None:
-        """`client` is set where the client offers something to servers, `token` where it asks for progress, `level`
-        where it asks for log messages; `escapes` makes control characters visible to it; `uris` are the names of
-        the server's URIs for it. To be closed with the request.
+        """`client` is set where the client offers something to servers, `level` where it asks for log messages;
+        `escapes` makes control characters visible to it; `uris` are the names of the server's URIs for it. To be closed
+        with the request.
         """
         self._escapes = escapes
         self._uris = uris
@@ -66,7 +65,7 @@ class MessageRelay:
         self._modern = request.modern
         self._session = request.session
         self._client = client
-        self._token = token
+        self._token = request.token
         self._level = level
         self._ours = b""
         self._asked: dict[bytes, bytes] = {}
@@ -85,7 +84,7 @@ class MessageRelay:
         params = message.params
         if message.method == "notifications/progress":
             if self._token is not None and isinstance(params, Raw):
-                progress = translate.progress(params, ours=self._ours, clients=self._token)
+                progress = translate.progress(params, ours=self._ours, clients=self._token.value)
                 if progress is not None:
                     self._tell(progress)
         elif message.method == "notifications/message":

@@ -32,16 +32,15 @@ def upstream_request(
     *,
     session: bytes | None = None,
     param_lines: bytes = b"",
-    progress: bool = False,
     traced: bool = False,
     continued: bool = False,
     follows: bool = False,
     tasks: bool = False,
 ) -> UpstreamRequest:
-    """The request for a server of the era `modern`. `members` are its params, which are used up; `progress`: the client
-    asked for progress; `traced`: its attempts have spans, which name the trace themselves; `continued`: it goes on with
-    a call that was answered by questions, and `follows` where the gateway kept its state to itself; `tasks`: the
-    answer may be a task, as the client or the gateway declares (SEP-2663).
+    """The request for a server of the era `modern`. `members` are its params, which are used up; `traced`: its attempts
+    have spans, which name the trace themselves; `continued`: it goes on with a call that was answered by questions, and
+    `follows` where the gateway kept its state to itself; `tasks`: the answer may be a task, as the client or the
+    gateway declares (SEP-2663).
 
     Raises RpcError for a `requestState` of another principal, and msgspec.DecodeError where `_meta` is no object.
     """
@@ -60,16 +59,18 @@ def upstream_request(
         lines += passed_on(headers[VIA])
     ident = route.upstream.next_id()
     name = route.name_raw
-    if not progress and request.modern == modern:
-        params = jsonrpc.encode(members) if name is None else translate.renamed(members, name)
+    if request.token is None and request.modern == modern:
+        params = jsonrpc.encode(members) if name is None else translate.renamed(members, route.member, name)
     else:
         said = None if client is None else client.features
         params = translate.params(
             members,
             name,
+            member=route.member,
             from_modern=request.modern,
             to_modern=modern,
-            token=ident if progress else None,
+            token=request.token,
+            ours=ident,
             client=context.client,
             capabilities=said if request.modern else _declared(said, request.method, tasks=tasks),
             log_level=b'"%b"' % (level or DEFAULT_LEVEL).encode() if modern and not request.modern else None,
@@ -88,7 +89,7 @@ def upstream_request(
         None if modern else level,
         instance,
         # which may ask in mid-call, or go on by itself
-        progress or level is not None or (client is not None and not modern) or tasks,
+        request.token is not None or level is not None or (client is not None and not modern) or tasks,
         route.requires != (),
         tasks,
     )

@@ -71,17 +71,21 @@ def request_route(
     *,
     idempotent: bool,
     escapes: bool,
+    member: str = "",
     uris: UriNames | None = None,
     verify: Check | None = None,
 ) -> Route:
-    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none; `uris`:
-    names of the server's URIs on the endpoint; `verify`: check of a result that may not be changed.
+    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none, and
+    `member` that of `params` which it takes the place in, empty for none; `uris`: names of the server's URIs on the
+    endpoint; `verify`: check of a result that may not be changed.
     """
     server = binding.server
     return Route(
         binding=binding,
         server=server,
         name=name,
+        member=member,
+        name_raw=Raw(jsonrpc.encode(name)) if member else None,
         name_lines=name_lines(name) if name else b"",
         upstream=binding.upstream,
         recorder=recorder,

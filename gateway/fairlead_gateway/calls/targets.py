@@ -22,7 +22,7 @@ from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.capabilities import extension_settings
-from fairlead_mcp.methods import METHODS, SKILLS, TargetKind
+from fairlead_mcp.methods import METHODS, SKILLS, Method, TargetKind
 from fairlead_mcp.skills import reads_directories
 
 GET_PROMPT: Final = "prompts/get"
@@ -65,17 +65,26 @@ def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> b
 
 
 def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
-    """The route of a request that is no tool call, as far as the view shows its target; puts the server's own name into
-    the params.
-    """
+    """The route of a request that is no tool call, as far as the view shows its target."""
+    row = METHODS[request.method]
     try:
-        if METHODS[request.method].kind is TargetKind.REFERENCE:
+        if row.kind is TargetKind.REFERENCE:
             return _completion(offers, request, metrics)
-        row = METHODS[request.method]
-        member = row.member
-        name = jsonrpc.decode_text(request.params[member])
+        name = jsonrpc.decode_text(request.params[row.member])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid(request, "a required parameter is missing or of the wrong type")
+    route = offers.routes.get((request.method, name))
+    if route is not None:
+        return route
+    found = _made(offers, row, request, name, metrics)
+    if isinstance(found, Route) and offers.lists(name):
+        offers.routes[request.method, name] = found
+    return found
+
+
+def _made(
+    offers: ResourceIndex, row: Method, request: McpRequest, name: str, metrics: MetricsRegistry
+) -> Route | Rejection:
     if row.extension and row.extension not in offers.extensions:
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
@@ -87,8 +96,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     binding, own = found
     if request.method == DIRECTORY and not _reads_directories(binding):
         return invalid(request, f"{binding.server.key} has no directories to read")
-    request.params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return _beside(offers, binding, request.method, own, metrics, idempotent=row.idempotent)
+    return _beside(offers, binding, request.method, own, row.member, metrics, idempotent=row.idempotent)
 
 
 def _beside(
@@ -96,6 +104,7 @@ def _beside(
     binding: ServerBinding,
     method: str,
     name: str,
+    member: str,
     metrics: MetricsRegistry,
     *,
     idempotent: bool = True,
@@ -103,7 +112,7 @@ def _beside(
     key = binding.server.key
     escapes = offers.escapes(key)
     return request_route(
-        binding, name, metrics.recorder(method, "", str(key)), idempotent=idempotent, escapes=escapes,
+        binding, name, metrics.recorder(method, "", str(key)), idempotent=idempotent, escapes=escapes, member=member,
         uris=offers.names(key), verify=check_of(binding.server, method, name, escapes=escapes),
     )  # fmt: skip
 
@@ -134,7 +143,11 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     binding, own = found
     ref[member] = Raw(jsonrpc.encode(own))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
-    return _beside(offers, binding, COMPLETE, "", metrics)
+    key = binding.server.key
+    route = offers.routes.get((COMPLETE, key))
+    if route is None:
+        route = offers.routes[COMPLETE, key] = _beside(offers, binding, COMPLETE, "", "", metrics)
+    return route
 
 
 def invalid(request: McpRequest, message: str) -> Rejection:

@@ -24,9 +24,10 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.sending import result_of
 from fairlead_gateway.upstream import affinity
-from fairlead_mcp import eras, jsonrpc, server_tasks, task_polling
+from fairlead_mcp import eras, jsonrpc, progress_token, server_tasks, task_polling
 from fairlead_mcp.errors import McpError, NotMcp
 from fairlead_mcp.escaping import escaped
+from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import CANCEL
 from fairlead_mcp.task_polling import CANCEL_SECONDS
 
@@ -91,13 +92,13 @@ def request(
     return UpstreamRequest(ident, method, body, deadline, route.max_bytes, name_lines(task_id), instance=pod)
 
 
-def progress(exchange: Exchange, token: bytes | None, *, escapes: bool) -> Callable[[str], None]:
+def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
     """Function that reports what a task says of itself to a client, as progress under its token, if it has one."""
     count = itertools.count(1).__next__
 
     def tell(status: str) -> None:
         if token is not None:
-            said = {"progressToken": Raw(token), "progress": count(), "message": status}
+            said = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
             body = jsonrpc.notification("notifications/progress", jsonrpc.encode(said))
             exchange.notify(bytes(escaped(body)) if escapes else body)
 

@@ -12,10 +12,11 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.translated import TranslatedResult
-from fairlead_gateway.calls.wire import TOKEN, Progress, Result
-from fairlead_mcp import eras, jsonrpc
+from fairlead_gateway.calls.wire import Progress, Result
+from fairlead_mcp import eras, jsonrpc, progress_token
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import RESULT_TYPE
 
 COMPLETE: Final = b'"complete"'
@@ -24,47 +25,40 @@ _decode_result: Final = msgspec.json.Decoder(Result).decode
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
 
-def progress_token(params: RawObject) -> bytes | None:
-    """The client's progress token, raw JSON, if it asks for progress. Raises msgspec.DecodeError for another
-    `_meta`.
-    """
-    meta = params.get("_meta")
-    if meta is None or (b'"progressToken"' not in bytes(meta) and b"\\" not in bytes(meta)):
-        return None  # a name can be written with escapes too
-    token = jsonrpc.decode_object(meta).get(TOKEN)
-    return bytes(token) if token is not None else None
-
-
 def params(
     members: RawObject,
     name: Raw | None = None,
     *,
+    member: str = "name",
     from_modern: bool,
     to_modern: bool,
-    token: bytes | None,
+    ours: bytes,
     client: eras.Client,
+    token: ProgressToken | None = None,
     capabilities: bytes | None = None,
     log_level: bytes | None = None,
 ) -> bytes:
     """The params of a request as the server shall get them; `members` is used up.
 
-    `name` is the tool's own name, raw. `token` replaces the client's progress token: it must be unique on a connection
-    that several clients share. `capabilities` and `log_level` (raw JSON) are what a legacy client said earlier and a
-    modern server is told with each request. Raises msgspec.DecodeError when `_meta` is no object.
+    `name` is the server's own name of the target, raw, for that `member`. `ours` takes the place of the client's
+    progress `token`, if it has one: it must be unique on a connection that several clients share. `capabilities` and
+    `log_level` (raw JSON) are what a legacy client said earlier and a modern server is told with each request. Raises
+    msgspec.DecodeError when `_meta` is no object.
     """
     if name is not None:
-        members["name"] = name
-    if from_modern == to_modern and token is None:
+        members[member] = name
+    if from_modern == to_modern:
+        if token is not None:
+            members["_meta"] = _with_token(members["_meta"], token, ours)
         return jsonrpc.encode(members)
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
-    if from_modern != to_modern:
-        meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
-        if to_modern:
-            meta.update(eras.meta_members(client, capabilities or b"{}"))
-            if log_level is not None:
-                meta[eras.META_LOG_LEVEL] = Raw(log_level)
+    meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
+    if to_modern:
+        meta.update(eras.meta_members(client, capabilities or b"{}"))
+        if log_level is not None:
+            meta[eras.META_LOG_LEVEL] = Raw(log_level)
     if token is not None:
-        meta[TOKEN] = Raw(token)
+        meta[progress_token.NAME] = Raw(ours)
     if meta:
         members["_meta"] = Raw(jsonrpc.encode(meta))
     else:
@@ -72,9 +66,16 @@ def params(
     return jsonrpc.encode(members)
 
 
-def renamed(members: RawObject, name: Raw) -> bytes:
-    """The params of a tool call within one era, under the tool's own name; `members` is used up."""
-    members["name"] = name
+def _with_token(meta: Raw, token: ProgressToken, ours: bytes) -> Raw:
+    replaced = token.replaced_in(bytes(meta), ours)
+    if replaced is not None:
+        return Raw(replaced)
+    return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(ours)}))
+
+
+def renamed(members: RawObject, member: str, name: Raw) -> bytes:
+    """The params of a request within one era, under the server's own name of its target; `members` is used up."""
+    members[member] = name
     return jsonrpc.encode(members)
 
 
@@ -147,7 +148,7 @@ def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | Non
     try:
         if bytes(_decode_progress(message_params).token) != ours:
             return None
-        renamed = jsonrpc.with_member(message_params, TOKEN, clients)
+        renamed = jsonrpc.with_member(message_params, progress_token.NAME, clients)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return jsonrpc.notification("notifications/progress", renamed)

@@ -5,12 +5,10 @@ Declarations only; apart from `calls.translate` and `calls.message_relay` becaus
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
+from fairlead_mcp import progress_token
 
 
 class Result(msgspec.Struct):
@@ -24,7 +22,7 @@ class Result(msgspec.Struct):
 class Progress(msgspec.Struct):
     """Token of the request that a progress notification belongs to."""
 
-    token: Raw = msgspec.field(name=TOKEN)
+    token: Raw = msgspec.field(name=progress_token.NAME)
 
 
 class Level(msgspec.Struct):

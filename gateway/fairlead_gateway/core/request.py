@@ -10,6 +10,7 @@ from typing import Final
 from fairlead_gateway.core.session import SessionClaims
 from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.progress_token import ProgressToken
 
 
 class RequestMeta:
@@ -47,7 +48,7 @@ class RequestMeta:
         self.versioned = versioned
         """Whether it names a version, supported or not."""
         self.token = token
-        """Whether it asks for progress."""
+        """Whether it has a progress token."""
         self.log_level = log_level
         """Whether it asks for log messages."""
 
@@ -61,6 +62,7 @@ class McpRequest:
 
     __slots__ = (
         "default_tokens", "id", "meta", "method", "modern", "opened", "params", "recording", "result_tokens", "session",
+        "token",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,7 @@ class McpRequest:
         params: RawObject,
         session: bytes | None,
         meta: RequestMeta = NO_META,
+        token: ProgressToken | None = None,
     ) -> None:
         self.modern = modern
         self.method = method
@@ -80,6 +83,8 @@ class McpRequest:
         self.session = session
         """`Mcp-Session-Id` of a legacy client that has one."""
         self.meta = meta
+        self.token = token
+        """None where it asks for no progress."""
         self.opened: SessionClaims | None = None
         """Claims in `session`, where it was signed with our key for this principal."""
         self.recording: str | None = None
@@ -96,4 +101,4 @@ class McpRequest:
 
     def sessionless(self) -> McpRequest:
         """This request without its session id."""
-        return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta)
+        return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta, self.token)

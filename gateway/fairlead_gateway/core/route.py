@@ -47,8 +47,12 @@ class Route:
     id: str = ""
     caps: Caps | None = None
     """Bounds of calls by all agents together; None for any number."""
+    member: str = "name"
+    """Member of `params` that names the target."""
     name_raw: Raw | None = None
-    """The tool's own name as raw JSON, which takes the place of the client's `params.name`; None for no tool."""
+    """The target's own name as raw JSON, which takes the place of the client's in that member; None where the client's
+    params are those of the server.
+    """
     name_lines: bytes
     """`Mcp-Name` as a line of an HTTP head; empty where the method has none."""
     upstream: Upstream

@@ -26,10 +26,11 @@ from fairlead_gateway.core.client_message import (
 )
 from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
 from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
-from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, via
+from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+from fairlead_mcp.progress_token import ProgressToken
 
 ClientMessage: TypeAlias = McpRequest | Notification | ClientResponse
 
@@ -61,7 +62,9 @@ NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or 
 
 _NAME_BYTES: Final = 256
 """Longest `Mcp-Name` that is remembered."""
-_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
+_TOKEN: Final = progress_token.NAME
+_ANY_TOKEN: Final = b"0"
+"""Value of the token in a `_meta` that is cached: each request has another."""
 PARAMS: Final = members.Known(
     {
         "_meta", "argument", "arguments", "capabilities", "clientInfo", "context", "cursor", "inputResponses", "level",
@@ -80,7 +83,7 @@ META: Final = members.Known(
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _REMEMBERED_BYTES: Final = 1024
-"""Bytes of the longest `_meta` that is cached: clients repeat theirs, unless they ask for progress."""
+"""Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
 
 
 def classify(
@@ -111,10 +114,10 @@ def _classify_by_era(
 ) -> McpRequest | Notification | Rejection:
     version = headers.get(b"mcp-protocol-version")
     legacy_header = version is None or version in _LEGACY
-    meta = NO_META
+    meta, token = NO_META, None
     if "_meta" in params:
         try:
-            meta = read_meta(bytes(params["_meta"]))
+            meta, token = read_meta(bytes(params["_meta"]))
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
@@ -125,14 +128,23 @@ def _classify_by_era(
     if ident is None:
         return Notification(modern, method, params, headers.get(SESSION))
     if not modern:
-        return McpRequest(False, method, ident, params, headers.get(SESSION), meta)
+        return McpRequest(False, method, ident, params, headers.get(SESSION), meta, token)
     refused = _check_modern(headers, version, meta, method, ident, params)
-    return refused or McpRequest(True, method, ident, params, None, meta)
+    return refused or McpRequest(True, method, ident, params, None, meta, token)
 
 
-def read_meta(raw: bytes) -> RequestMeta:
-    """Members of a raw `_meta` that decide about a request. Raises one of jsonrpc.UNREADABLE where it is no object."""
-    return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES else _read_meta(raw)
+def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
+    """Members of a raw `_meta` that decide about a request, and its progress token. Raises one of jsonrpc.UNREADABLE
+    where it is no object.
+    """
+    begin, end = progress_token.place_of(raw)
+    known = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
+    meta = _remembered_meta(known) if len(known) <= _REMEMBERED_BYTES else _read_meta(known)
+    if not meta.token:
+        return meta, None
+    if begin:
+        return meta, ProgressToken(raw[begin:end], begin)
+    return meta, ProgressToken(bytes(jsonrpc.decode_object(raw)[_TOKEN]))
 
 
 def _read_meta(raw: bytes) -> RequestMeta:

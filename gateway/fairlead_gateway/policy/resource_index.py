@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Item, Server, ToolRef
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.uri_templates import UriTemplate, uri_template
@@ -55,6 +56,8 @@ class ResourceIndex:
         and with them the user interfaces that no other tool names. `tasks`: settings of that extension, for an index
         that declares it beside those of `servers`.
         """
+        self.routes: dict[tuple[str, str | ServerKey], Route] = {}
+        """Routes of listed targets, made with the first request for each; of completions, by server."""
         self._tasks = tasks
         self._escaping = escaping
         self._prompts = prompts
@@ -128,6 +131,10 @@ class ResourceIndex:
         """Server that has a skill, by the URI of its `SKILL.md`, listed or not."""
         found = self._skills.get(uri)
         return self.resource(uri) if found is None else self._asked(*found)
+
+    def lists(self, name: str) -> bool:
+        """Whether a prompt, a resource or a skill is listed under a name: what else is asked for has no bound."""
+        return name in self._prompts or name in self._resources or name in self._skills
 
     def names(self, server: ServerKey) -> UriNames | None:
         """Names that the URIs of a server have here; None where they are its own."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.calls.translate import progress_token
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.inbound import accepts_both, classify
@@ -267,9 +266,40 @@ def test_members_of_extensions_pass() -> None:
     assert {*more} < {*asked.params}
 
 
-def test_a_token_that_is_written_with_escapes_is_one() -> None:
-    message = body(params={"name": "add", "_meta": {"TOKEN": 7}}).replace(b"TOKEN", b"progress\\u0054oken")
-    asked = classify(BASE, message)
-    assert isinstance(asked, McpRequest)
-    assert asked.meta.token
-    assert progress_token(asked.params) == b"7"
+@pytest.mark.parametrize(
+    ("meta", "token"),
+    [
+        (b'{"progressToken":7}', b"7"),
+        (b'{"progressToken": 12345678, "x": 1}', b"12345678"),
+        (b'{"x":{"y":1},"progressToken":"a-b,c}"}', b'"a-b,c}"'),
+        (b'{"progressToken":-7}', b"-7"),
+        (b'{"progressToken" :7}', b"7"),
+        (b'{"progressToken":7 }', b"7"),
+        (b'{"progressToken":"a\\"b"}', b'"a\\"b"'),
+        (b'{"progress\\u0054oken":7}', b"7"),
+        (b'{"a":{"progressToken":1,"b":2},"progressToken":3}', b"3"),
+        (b'{"a":{"progressToken":1,"b":2},"progressToken" :3}', b"3"),
+        (b'{"a\\"progressToken":1,"progressToken":2}', b"2"),
+        (b'{"x":"' + b"x" * 2000 + b'","progressToken":7}', b"7"),
+        (b'{"a":{"progressToken":1}}', None),
+        (b'{"a":{"progressToken":1,"b":2}}', None),
+        (b'{"a\\"progressToken":1}', None),
+        (b'{"x":"\\"progressToken\\":1"}', None),
+        (b"{}", None),
+    ],
+)
+def test_a_token_is_found_however_it_is_written(meta: bytes, token: bytes | None) -> None:
+    for _ in range(2):  # the second one is remembered
+        asked = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
+        assert isinstance(asked, McpRequest)
+        assert (asked.token.value if asked.token is not None else None) == token
+        assert bytes(asked.params["_meta"]) == meta
+
+
+def test_a_request_has_the_token_that_it_was_sent_with() -> None:
+    for number in (b"1", b"22", b'"x"'):
+        meta = b'{"progressToken":%b,"traceparent":"00-1"}' % number
+        asked = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
+        assert isinstance(asked, McpRequest)
+        assert asked.token is not None
+        assert asked.token.value == number

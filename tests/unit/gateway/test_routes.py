@@ -38,6 +38,7 @@ OTHERS: Final = (
 ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "name": "echo",
     "id": "default/up/echo",
+    "member": "name",
     "name_raw": Raw(b'"echo"'),
     "name_lines": b"Mcp-Name: echo\r\n",
     "upstream": Upstream(),

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.translated import TranslatedResult
+from fairlead_gateway.endpoint.inbound import read_meta
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import decode_object
@@ -19,10 +20,12 @@ PREFIX = "io.modelcontextprotocol/"
 INFO = b'{"name":"srv","version":"2"}'
 
 
-def params(text: bytes, *, was: str, to: str, token: bytes | None = None) -> bytes:
+def params(text: bytes, *, was: str, to: str, ours: bytes = b"") -> bytes:
+    members = decode_object(text)
+    token = read_meta(bytes(members["_meta"]))[1] if ours else None
     return translate.params(
-        decode_object(text), Raw(b'"own"'), from_modern=was == "modern", to_modern=to == "modern",
-        token=token, client=CLIENT,
+        members, Raw(b'"own"'), from_modern=was == "modern", to_modern=to == "modern", token=token, ours=ours,
+        client=CLIENT,
     )  # fmt: skip
 
 
@@ -69,15 +72,24 @@ def test_a_meta_that_becomes_empty_is_left_out() -> None:
 
 def test_a_progress_token_is_replaced_by_ours() -> None:
     text = b'{"name":"n","_meta":{"progressToken":"theirs","traceparent":"00-1"}}'
-    assert translate.progress_token(decode_object(text)) == b'"theirs"'
-    assert params(text, was="legacy", to="legacy", token=b"41") == (
+    assert params(text, was="legacy", to="legacy", ours=b"41") == (
         b'{"name":"own","_meta":{"progressToken":41,"traceparent":"00-1"}}'
     )
 
 
-@pytest.mark.parametrize("text", [b'{"name":"n"}', b'{"_meta":{}}', b'{"_meta":{"x":"\\"progressToken\\""}}'])
-def test_without_a_progress_token_there_is_none(text: bytes) -> None:
-    assert translate.progress_token(decode_object(text)) is None
+@pytest.mark.parametrize(
+    ("meta", "told"),
+    [
+        (b'{"progressToken":7, "x": 1.50}', b'{"progressToken":41, "x": 1.50}'),
+        (b'{"a":{"progressToken":1},"progressToken":3}', b'{"a":{"progressToken":1},"progressToken":41}'),
+        (b'{"a\\"progressToken":1,"progressToken":2}', b'{"a\\"progressToken":1,"progressToken":41}'),
+        (b'{"progress\\u0054oken":7,"x":"\\u00e9"}', b'{"progressToken":41,"x":"\\u00e9"}'),
+        (b'{"progressToken":"a,b"}', b'{"progressToken":41}'),
+    ],
+)
+def test_nothing_but_the_token_changes_in_a_meta(meta: bytes, told: bytes) -> None:
+    text = b'{"name":"n","_meta":%b}' % meta
+    assert params(text, was="legacy", to="legacy", ours=b"41") == b'{"name":"own","_meta":%b}' % told
 
 
 def test_progress_reaches_the_client_under_its_own_token() -> None:
