@@ -17,7 +17,7 @@ from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
-MOST_BYTES: Final = 2 << 20
+MOST_BYTES: Final = 1 << 20
 """Bytes of all cached heads, beside the last head of each connection."""
 
 

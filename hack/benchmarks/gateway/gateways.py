@@ -299,13 +299,21 @@ def ask_for_rest(gateway: Target) -> None:
         raise Unmeasurable(f"{url}: {error}") from error
 
 
+ABSENT = ("watchfiles",)
+"""Packages that the image has not, and that a part of it imports where they are there."""
+
+
 def as_installed(folder: Path) -> dict[str, str]:
     """Environment in which Python has bytecode of the gateway, below `folder`, as in the image: a process that compiles
-    its modules at the start is 5 MB larger from then on.
+    its modules at the start is 5 MB larger from then on. Nor has it packages that came with the tools of development.
     """
-    bytecode = folder / "bytecode"
+    bytecode, absent = folder / "bytecode", folder / "absent"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+    absent.mkdir(exist_ok=True)
+    for name in ABSENT:
+        (absent / f"{name}.py").write_text('raise ImportError("it is not in the image")\n')
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(absent))))
     if not bytecode.exists():
         subprocess.run([sys.executable, "-c", "import fairlead_gateway.__main__"], env=environment, check=True)
     return environment
