@@ -1,0 +1,159 @@
+"""The path of a call in instructions of the processor, for each kind of client: to a few per cent the same on a busy
+machine as on an idle one.
+
+The very gateway of `hack/bench gateway`, through sockets, under valgrind's callgrind, which counts what a process does
+beside the kernel. Two loads that differ in their number of calls are compared, so that connecting and shaking hands
+falls out; what a gateway does every second remains, and weighs more than it would, as valgrind is slow. An instruction
+is a fifth to a third of a nanosecond here, and a thousand more in a row stand for a fault that `hack/bench gateway`
+would need an idle hour to see.
+
+--long adds the functions that the row's instructions go to, with those that they call.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gateway.gateways import (
+    Target,
+    as_installed,
+    ask_for_rest,
+    contents,
+    start_upstream,
+    world,
+    write_documents,
+)
+from gateway.workloads import BRIEF, KINDS, PLAIN, REST, SATURATED, Workload, slug
+from ports import free_port
+from rig.harness import Report, Settings, Unmeasurable
+from rig.loadtools import run_load
+from rig.processes import Stage, cores
+
+CALLS: Final = 4_000
+"""By which the second load is longer than the first."""
+START_S: Final = 120
+SECONDS: Final = 300.0
+"""In which a load is over, however slow valgrind is."""
+FUNCTIONS: Final = 40
+PARTS: Final = tuple(slug(workload.name) for workload in BRIEF)
+"""Names for --only."""
+_TOTAL: Final = re.compile(r"^totals: (\d+)", re.MULTILINE)
+_FUNCTION: Final = re.compile(r"\s*([\d,]+) \([^)]*\)\s+\S*?:(\S+)")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The gateway under callgrind; `folder` gets what was counted."""
+
+    stage: Stage
+    gateway: Target
+    folder: Path
+
+    def control(self, *words: str) -> None:
+        """Tell callgrind something. Raises Unmeasurable."""
+        command = ["callgrind_control", *words, str(self.gateway.pid)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise Unmeasurable(f"{' '.join(command)}: {done.stdout[-300:]}{done.stderr[-300:]}")
+
+    def counts(self, workload: Workload, era: str, calls: int) -> Path:
+        """File with what the gateway did during so many calls and the handshakes before them."""
+        load = workload.load(self.gateway, era, SATURATED, (SECONDS, 0.0))
+        before = {*self.folder.iterdir()}
+        self.control("--zero")
+        self.control("--instr=on")
+        run_load(self.stage, replace(load, calls=calls, awake=False), self.gateway.pid, [], core=cores()[1])
+        self.control("--instr=off")
+        self.control("--dump")
+        [made] = {*self.folder.iterdir()} - before
+        return made
+
+
+def start(stage: Stage) -> Counted:
+    """Raises Unmeasurable where there is no valgrind."""
+    for program in ("valgrind", "callgrind_control", "callgrind_annotate"):
+        if shutil.which(program) is None:
+            raise Unmeasurable(f"{program} is not installed (Debian: valgrind)")
+    hop, rest = cores()
+    upstreams = {kind: start_upstream(stage, f"upstream-{kind}", rest, *options) for kind, options in KINDS.items()}
+    documents, folder = stage.folder / "world", stage.folder / "counted"
+    write_documents(documents, contents(list(world({kind: one.port for kind, one in upstreams.items()}))))
+    folder.mkdir()
+    port, metrics = free_port(), free_port()
+    words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts"]
+    environment = as_installed(stage.folder) | {
+        "FAIRLEAD_DOCUMENTS": str(documents), "FAIRLEAD_PORT": str(port), "FAIRLEAD_METRICS_PORT": str(metrics),
+    }  # fmt: skip
+    process = stage.start("counted", [*words, sys.executable, "-m", "fairlead_gateway"], core=hop, env=environment)
+    stage.wait_ready("counted", process, port, "/readyz", seconds=START_S)
+    return Counted(stage, Target("fairlead", port, process.pid, prefixed=True, metrics=metrics), folder)
+
+
+def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str | float | None], str]]:
+    """A row for each kind of client, and its functions where they are wanted."""
+    calls = CALLS // 4 if settings.quick else CALLS
+    plain: dict[str, float] = {}
+    for workload in sorted(BRIEF, key=lambda one: (one is REST, one is not PLAIN)):
+        if workload is not PLAIN and not settings.wants(slug(workload.name)):
+            continue
+        if workload is REST:
+            ask_for_rest(counted.gateway)
+        for era in workload.eras:
+            counted.counts(workload, era, calls)  # views are built, heads and schemas cached
+            short, long = counted.counts(workload, era, calls), counted.counts(workload, era, 2 * calls)
+            each = (total_of(long) - total_of(short)) / calls
+            if workload is PLAIN:
+                plain[era] = each
+            row: dict[str, str | float | None] = {
+                "workload": workload.name, "era": era, "instructions": each, "× plain": each / plain[era],
+            }  # fmt: skip
+            yield row, functions_of(long, short, calls) if settings.long else ""
+
+
+def total_of(counts: Path) -> int:
+    """Instructions in a file of callgrind. Raises Unmeasurable."""
+    found = _TOTAL.search(counts.read_text())
+    if found is None:
+        raise Unmeasurable(f"callgrind wrote no sum into {counts.name}")
+    return int(found[1])
+
+
+def functions_of(long: Path, short: Path, calls: int) -> str:
+    """The functions that have most of the instructions of a call, with those that they call, as lines."""
+    found, less = _inclusive(long), _inclusive(short)
+    each = {name: (count - less.get(name, 0)) / calls for name, count in found.items()}
+    most = sorted(each, key=lambda name: -each[name])[:FUNCTIONS]
+    return "\n".join(f"    {each[name]:9,.0f}  {name}" for name in most)
+
+
+def _inclusive(counts: Path) -> dict[str, int]:
+    """Instructions by function, with those of what it calls; of functions that have a name."""
+    command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", str(counts)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, int] = {}
+    for line in told.splitlines():
+        function = _FUNCTION.match(line)
+        if function is not None and not function[2].startswith("0x"):
+            name = function[2].partition("'")[0]
+            found[name] = max(found.get(name, 0), int(function[1].replace(",", "")))
+    return found
+
+
+def run(settings: Settings) -> Report:
+    """Measure; raises Unmeasurable where an answer is wrong or valgrind is not there."""
+    report = Report("instructions")
+    with Stage() as stage:
+        counted = start(stage)
+        for row, functions in rows(counted, settings):
+            report.rows.append({**row})
+            if functions:
+                report.notes.append(f"{row['workload']}, {row['era']}, instructions of a call:\n\n{functions}\n")
+            settings.keep(report)
+    return report
