@@ -55,6 +55,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/read_buffer.py",
     "fairlead_gateway/endpoint/reader.py",
     "fairlead_gateway/endpoint/responses.py",
+    "fairlead_gateway/endpoint/stream_starts.py",
     "fairlead_gateway/core/request.py",
     "fairlead_gateway/core/route.py",
     "fairlead_gateway/identity/identities.py",

@@ -14,24 +14,37 @@ from fairlead_mcp.sse_event import SseEvent
 
 MAX_EVENT: Final = 16 << 20
 _DATA: Final = b"data: "
-_MESSAGE: Final = (b"event: message\n", b"event: message\r\n")
+_NAMED: Final = b"event: message\ndata: "
+_NAMED_CRLF: Final = b"event: message\r\ndata: "
+_BLANK_CRLF: Final = b"\r\n\r\n"
+_LF: Final = 10
+_CR: Final = 13
 
 
 def only_message(stream: bytes) -> bytes | None:
     """The data of the one event that `stream` is, in the form that servers of MCP answer in: an event of one line of
     data, called `message` or nothing, without an id. None for anything else, which EventParser reads.
     """
-    start = 0
-    for named in _MESSAGE:
-        if stream.startswith(named):
-            start = len(named)
-    if not stream.startswith(_DATA, start):
+    if stream.startswith(_NAMED):
+        start = len(_NAMED)
+    elif stream.startswith(_DATA):
+        start = len(_DATA)
+    elif stream.startswith(_NAMED_CRLF):
+        start = len(_NAMED_CRLF)
+    else:
         return None
-    start += len(_DATA)
-    end = stream.find(b"\n", start)
-    if stream.endswith(b"\r\n\r\n"):
-        return stream[start : end - 1] if stream.find(b"\r", start) == end - 1 == len(stream) - 4 else None
-    return stream[start:end] if end == len(stream) - 2 and stream.endswith(b"\n\n") and b"\r" not in stream else None
+    end = len(stream) - 2
+    if end < start or stream[end + 1] != _LF:
+        return None
+    if stream[end] != _LF:
+        end -= 2
+        if end < start or stream[end:] != _BLANK_CRLF:
+            return None
+    elif start == len(_NAMED_CRLF):
+        return None  # line ends of two kinds
+    data = stream[start:end]
+    # numbers, as `in` with bytes raises and drops a TypeError first: ten times the price
+    return None if _LF in data or _CR in data else data
 
 
 def only_answer(stream: bytes) -> bytes | None:
@@ -39,7 +52,7 @@ def only_answer(stream: bytes) -> bytes | None:
     events, or one that may be a request or a notification.
     """
     message = only_message(stream)
-    return message if message and b'"method"' not in message else None
+    return message if message and message.find(b'"method"') < 0 else None
 
 
 class EventParser:
@@ -74,7 +87,7 @@ class EventParser:
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._skip_lf = False
-        if b"\r" in chunk:
+        if _CR in chunk:
             self._skip_lf = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events: list[SseEvent] = []
@@ -115,7 +128,7 @@ class EventParser:
             self._data.append(value)
         elif field == b"event":
             self._name = value
-        elif field == b"id" and b"\0" not in value:
+        elif field == b"id" and 0 not in value:
             self._id = value
         elif field == b"retry" and value.isdigit() and len(value) < 10:
             self.retry = int(value)

@@ -179,7 +179,8 @@ class Client:
                             self.gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": self._session or ""})
                         )
                 elif message.get("id") == 7:
-                    await wire.reader.readuntil(b"0\r\n\r\n")
+                    if b"chunked" in head:
+                        await wire.reader.readuntil(b"0\r\n\r\n")
                     return dict(message)
 
     # Others

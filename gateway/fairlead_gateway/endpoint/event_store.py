@@ -58,7 +58,7 @@ class EventSink(Protocol):
 
 
 class ResumableStream:
-    """Event stream of one request. The store has it from `prime` on."""
+    """Event stream of one request. The store has it from `prime` on, which comes first."""
 
     __slots__ = (
         "_count", "_events", "_forgotten", "_name", "_sink", "_store", "call", "done", "left", "session",
@@ -81,10 +81,6 @@ class ResumableStream:
         self.left = float("inf")
         """Time since which no client reads it."""
 
-    @property
-    def primed(self) -> bool:
-        return self._count > 0
-
     def prime(self, sink: EventSink) -> bytes:
         """The first event of the stream, which has an id and no data."""
         self._sink = sink
@@ -94,16 +90,30 @@ class ResumableStream:
         self._store.grown(self.size)
         return responses.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
+    def append(self, message: bytes) -> bytes:
+        """Number an event and keep it. Returns its bytes, for the client that reads."""
+        self._count += 1
+        event = responses.event(message, b"%b.%d" % (self._name, self._count))
+        if self._forgotten:
+            return event
+        self._events.append((self._count, event))
+        grown = len(event)
+        if len(self._events) > KEPT_EVENTS:
+            grown -= len(self._events.popleft()[1])
+        self.size += grown
+        self._store.grown(grown)
+        return event
+
     def push(self, message: bytes) -> bool:
         """Send a message, or keep it for a client that comes back; it may be forgotten until then. False where there is
         a client that does not read.
         """
-        event = self._keep(message)
+        event = self.append(message)
         return self._sink is None or self._sink.write(event)
 
     def finish(self, message: bytes) -> None:
         """Send the answer, or keep it."""
-        event = self._keep(message)
+        event = self.append(message)
         self.done = True
         self.call = None
         self.until = self._store.clock() + KEPT_SECONDS
@@ -140,19 +150,6 @@ class ResumableStream:
         self._forgotten = True
         self._events.clear()
         self.size = 0
-
-    def _keep(self, message: bytes) -> bytes:
-        self._count += 1
-        event = responses.event(message, b"%b.%d" % (self._name, self._count))
-        if self._forgotten:
-            return event
-        self._events.append((self._count, event))
-        grown = len(event)
-        if len(self._events) > KEPT_EVENTS:
-            grown -= len(self._events.popleft()[1])
-        self.size += grown
-        self._store.grown(grown)
-        return event
 
 
 class StreamResumption:

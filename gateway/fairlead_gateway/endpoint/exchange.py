@@ -16,6 +16,7 @@ from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
+from fairlead_gateway.endpoint.stream_starts import DeferredStream, StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
@@ -77,8 +78,9 @@ class HttpExchange(core.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
-        "_address", "_connection", "_streaming", "authority", "body", "call", "can_stream", "cancel_on_disconnect",
-        "disconnected", "keep_alive", "method", "response_complete", "resumes", "stream", "target", "vetted",
+        "_address", "_connection", "_streaming", "_waits_in", "authority", "body", "call", "can_stream",
+        "cancel_on_disconnect", "disconnected", "keep_alive", "method", "response_complete", "resumes", "stream",
+        "streams_first", "target", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +115,11 @@ class HttpExchange(core.Exchange):
         """Its event stream, where that may outlive the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
         """Store for its stream and the client's session id, where the client can resume streams."""
+        self.streams_first = False
+        """Whether the answer is an event, as the client prefers streams, even where nothing came before it."""
         self._streaming = False
+        self._waits_in: set[DeferredStream] | None = None
+        """Where it waits for its stream to begin."""
 
     @property
     def address(self) -> str:
@@ -129,7 +135,7 @@ class HttpExchange(core.Exchange):
 
     @property
     def gone(self) -> bool:
-        if self.stream is not None and self.stream.primed:
+        if self.stream is not None:
             return False
         return self.disconnected or self._connection.transport.is_closing()
 
@@ -139,13 +145,13 @@ class HttpExchange(core.Exchange):
         says otherwise. A stream that the client knows of is waited for: see `EventStore.sweep`.
         """
         self.disconnected = True
+        self._wait_no_longer()
         if self.stream is not None:
             self.stream.detach(self)
         call, self.call = self.call, None
         if call is None:
             return
-        awaited = self.stream is not None and self.stream.primed
-        if self.cancel_on_disconnect or (self._connection.cancels_abandoned and not awaited):
+        if self.cancel_on_disconnect or (self._connection.cancels_abandoned and self.stream is None):
             call.cancel()
 
     @property
@@ -159,24 +165,40 @@ class HttpExchange(core.Exchange):
 
     def notify(self, message: bytes) -> bool:
         """Send a message before the answer, as an event. False where that is impossible; it is dropped then."""
-        stream = self.stream
-        if stream is not None and (stream.primed or self.begin_stream()):
-            return stream.push(message)
-        return self.begin_stream() and self.write(responses.event(message))
+        if self._streaming:
+            stream = self.stream
+            return self.write(responses.event(message)) if stream is None else stream.push(message)
+        return self.begin_stream(message)
 
-    def begin_stream(self) -> bool:
-        """Answer with an event stream, if that can be."""
-        if self.response_complete or self.gone or not self.can_stream:
+    def begin_stream(self, message: bytes | None = None) -> bool:
+        """Answer with an event stream, if that can be: its head, the event to resume from, and the first message where
+        there is one, in one piece.
+        """
+        if not self._may_begin():
             return False
-        if not self._streaming:
-            self._streaming = True
-            if self.resumes is not None:
-                event_store, session = self.resumes
-                self.stream = event_store.new(session)
-                self.stream.call = self.call
-            first = b"" if self.stream is None else self.stream.prime(self)
-            self._connection.transport.write(responses.stream_head(self._extra()) + first)
+        if self._streaming:
+            return True
+        self._streaming = True
+        self._wait_no_longer()
+        first = b""
+        if self.resumes is not None:
+            event_store, session = self.resumes
+            self.stream = stream = event_store.new(session)
+            stream.call = self.call
+            first = stream.prime(self)
+            if message is not None:
+                first += stream.append(message)
+        elif message is not None:
+            first = responses.event(message)
+        self._connection.transport.write(responses.stream_head(self._extra()) + first)
+        if self._connection.congested:
+            self._connection.count_unread()
         return True
+
+    def defer_stream(self, starts: StreamStarts) -> None:
+        """Begin the stream once there is something to write, or the call takes long (`BEGIN_AFTER_S`)."""
+        if not self._streaming and self._may_begin():
+            self._waits_in = starts.enter(self)
 
     def wait_for(self, call: Cancellable) -> None:
         """Cancel `call` when the client is gone."""
@@ -186,6 +208,8 @@ class HttpExchange(core.Exchange):
 
     def pause(self) -> None:
         """End the stream before the answer, where its client can resume it."""
+        if self._waits_in is not None and self.resumes is not None:
+            self.begin_stream()
         if self.stream is not None:
             self.stream.pause()
 
@@ -211,27 +235,35 @@ class HttpExchange(core.Exchange):
         return self._connection.buffers.arrival(core.agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
-        """An answer with a JSON body, or the last event where a stream was begun."""
-        if self.stream is not None and self.stream.primed:
-            if not self.stream.done:
-                self.stream.finish(b"".join(body))
-        elif self._streaming:
+        """An answer with a JSON body, as the last event where a stream was begun, or the only one (`streams_first`)."""
+        stream = self.stream
+        if stream is not None:
+            if not stream.done:
+                stream.finish(b"".join(body))
+            return
+        if self._streaming:
             self.end(responses.event(b"".join(body)), responses.END_OF_STREAM)
+            return
+        length = 0
+        for part in body:
+            length += len(part)
+        if self.streams_first:
+            parts = responses.event_parts(body, self._extra(extra))
         else:
-            length = 0
-            for part in body:
-                length += len(part)
             parts = (responses.head(status, length, self._extra(extra)), *body)
-            if length > COPIED:
-                self._finish(b"", parts)
-            else:
-                self._finish(b"".join(parts))
+        if length > COPIED:
+            self._finish(b"", parts)
+        else:
+            self._finish(b"".join(parts))
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
-        plain = self.keep_alive and not self._streaming and self.stream is None and not self._connection.ending
+        plain = self.keep_alive and not self._streaming and not self._connection.ending
         if plain and len(result) <= COPIED:
-            self._finish(responses.success(ident, result))
+            if self.streams_first:
+                self._finish(responses.success_event(ident, result))
+            else:
+                self._finish(responses.success(ident, result))
         else:
             self.answer(200, *responses.result_parts(ident, result))
 
@@ -244,6 +276,14 @@ class HttpExchange(core.Exchange):
         head = responses.head(rejection.status, len(body), self._extra(extra))
         self._finish(head if self.method == b"HEAD" else head + body)
 
+    def _may_begin(self) -> bool:
+        return self.can_stream and not self.response_complete and not self.gone
+
+    def _wait_no_longer(self) -> None:
+        waits_in, self._waits_in = self._waits_in, None
+        if waits_in is not None:
+            waits_in.discard(self)
+
     def _extra(self, extra: bytes = responses.NO_EXTRA) -> bytes:
         return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
@@ -252,6 +292,7 @@ class HttpExchange(core.Exchange):
         if self.response_complete:
             return
         self.response_complete = True
+        self._wait_no_longer()
         self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
         self.body = b""  # the connection knows its last request for as long as it is idle
         connection = self._connection

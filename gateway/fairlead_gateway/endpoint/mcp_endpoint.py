@@ -34,6 +34,7 @@ from fairlead_gateway.endpoint.held_requests import HeldRequests
 from fairlead_gateway.endpoint.inbound import SESSION, check_origin, claim_session, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
+from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
@@ -104,6 +105,7 @@ class McpEndpoint:
         self.streams = streams
         self.view_builds = streams.view_builds
         self.event_store = event_store
+        self.stream_starts = StreamStarts()
         self.retiring = False
         """Whether each response closes its connection, so that clients open new ones at another replica."""
         self.pending_tasks: set[asyncio.Task[None]] = set()
@@ -334,11 +336,12 @@ class McpEndpoint:
             session = request.opened
             if session is not None and session.version >= SINCE:
                 exchange.resumes = self.event_store, request.session or b""
-            if prefers_streams(exchange.headers):
-                exchange.begin_stream()
+            exchange.streams_first = exchange.can_stream and prefers_streams(exchange.headers)
         call = self.dispatcher.start(exchange, route, request, lines)
         if not call.done:
             exchange.wait_for(call)
+            if exchange.streams_first:
+                exchange.defer_stream(self.stream_starts)
 
     def _answer_builtin(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
         began = self.clock()
@@ -346,8 +349,8 @@ class McpEndpoint:
         if isinstance(result, Rejection):
             self.reject(exchange, result)
             return
-        if prefers_streams(exchange.headers) and not request.modern and not result.extra:
-            exchange.begin_stream()
+        if exchange.can_stream and not request.modern and not result.extra:
+            exchange.streams_first = prefers_streams(exchange.headers)
         exchange.answer(200, *result.body, extra=result.extra)
         recorder = self._recorders.get(request.method)
         if recorder is not None:

@@ -25,6 +25,20 @@ _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
 )
 _RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 _FRAME: Final = len(_RESULT % b"" + b"}")
+_LF: Final = 10
+_CR: Final = 13
+_SLICE: Final = 64 << 10
+"""Bytes of a large part that are looked through at once."""
+_EVENT: Final = b"event: message\ndata: "
+_EVENT_END: Final = b"\n\n"
+_EVENT_FRAME: Final = len(_EVENT + _EVENT_END)
+_IDENT_FRAME: Final = _EVENT_FRAME + len(b"id: \n")
+_WHOLE_STREAM: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
+    b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\n" + _EVENT
+)
+_ONE_EVENT: Final = _WHOLE_STREAM + b"%b\n\n"
+_MESSAGE: Final = _RESULT + b"%b}"
 _SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" + _RESULT + b"%b}"
 
 
@@ -55,13 +69,21 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def one_line(message: bytes) -> bytes:
+    """A JSON message without raw line breaks, which would end the field of an event."""
+    # numbers are looked for, as `in` with bytes raises and drops a TypeError first: ten times the price
+    if _LF in message or _CR in message:
+        return message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON only white space can be a bare line break
+    return message
+
+
 def event(message: bytes, ident: bytes | None = None) -> bytes:
     """One JSON-RPC message as a chunk that is one server-sent event. A message holds no raw line breaks after this."""
-    if b"\n" in message or b"\r" in message:
-        message = message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON only white space can be a bare line break
-    if ident is not None:
-        return chunk(b"id: %b\nevent: message\ndata: %b\n\n" % (ident, message))
-    return chunk(b"event: message\ndata: %b\n\n" % message)
+    message = one_line(message)
+    if ident is None:
+        return b"%x\r\nevent: message\ndata: %b\n\n\r\n" % (_EVENT_FRAME + len(message), message)
+    length = _IDENT_FRAME + len(ident) + len(message)
+    return b"%x\r\nid: %b\nevent: message\ndata: %b\n\n\r\n" % (length, ident, message)
 
 
 END_OF_STREAM: Final = b"0\r\n\r\n"
@@ -75,6 +97,35 @@ def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
 def success(ident: bytes, result: bytes | Raw) -> bytes:
     """A whole answer in one step: `head` and `result_parts` at once."""
     return _SUCCESS % (_FRAME + len(ident) + len(result), ident, result)
+
+
+def success_event(ident: bytes, result: bytes | Raw) -> bytes:
+    """A whole answer that is an event stream of one message, which leaves nothing to resume."""
+    message = one_line(_MESSAGE % (ident, result))
+    return _ONE_EVENT % (_EVENT_FRAME + len(message), NO_EXTRA, message)
+
+
+def event_parts(body: tuple[bytes | Raw, ...], extra: bytes = NO_EXTRA) -> tuple[bytes | Raw, ...]:
+    """`success_event` of any message, in parts. A copy is made only of a message with raw line breaks."""
+    length = 0
+    for part in body:
+        if _has_line_break(part):
+            body = (one_line(b"".join(body)),)
+            length = len(body[0])
+            break
+        length += len(part)
+    return (_WHOLE_STREAM % (_EVENT_FRAME + length, extra), *body, _EVENT_END)
+
+
+def _has_line_break(part: bytes | Raw) -> bool:
+    if not isinstance(part, Raw):
+        return _LF in part or _CR in part
+    view = memoryview(part)  # which can only be looked through by number, one Python object for each byte
+    for begin in range(0, len(view), _SLICE):
+        piece = bytes(view[begin : begin + _SLICE])
+        if _LF in piece or _CR in piece:
+            return True
+    return False
 
 
 def error_body(rejection: Rejection) -> bytes:

@@ -160,8 +160,8 @@ def _keep(transport: Transport, data: bytes) -> None:
 
 
 def is_over(answer: bytes) -> bool:
-    """Whether an answer is complete: a JSON object, or the last chunk of a stream."""
-    return answer.endswith((b"}", b"\r\n0\r\n\r\n"))
+    """Whether an answer is complete: a JSON object, a stream of one event, or the last chunk of a stream."""
+    return answer.endswith((b"}", b"}\n\n", b"\r\n0\r\n\r\n"))
 
 
 async def in_passes(done: Callable[[], bool]) -> None:

@@ -99,7 +99,23 @@ def test_the_plain_form_of_one_message_is_read_at_once(stream: bytes) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([b"event: message", b"event: x", b"data: a", b"data: ", b"id: 1", b"\n", b"\r\n", b"\r", b"b"]),
+        st.sampled_from(
+            [
+                b"event: message",
+                b"event: x",
+                b"data: a",
+                b"data: ",
+                b"id: 1",
+                b"\n",
+                b"\r\n",
+                b"\r",
+                b"b",
+                b"event: message\ndata: ",
+                b"event: message\r\ndata: ",
+                b"\n\n",
+                b"\r\n\r\n",
+            ]
+        ),
         max_size=8,
     ).map(b"".join)
 )

@@ -1,0 +1,275 @@
+"""What a client that prefers event streams is written, and in how many writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askers import session_of
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.endpoint.connection import ClientConnection
+from fairlead_gateway.endpoint.exchange import COPIED
+from fairlead_gateway.endpoint.fallback import FallbackServer
+from fairlead_gateway.endpoint.stream_starts import StreamStarts
+from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, legacy, modern, reached, running
+from rawserver import RawServer, Reply, Request, raw_server
+from waiting import eventually
+
+STREAM_FIRST = "text/event-stream, application/json"
+NEVER = 3600.0
+HELLO = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+
+
+class Server:
+    """A legacy server that answers calls when it may, with progress before that where it was asked for."""
+
+    def __init__(self, text: str = "done") -> None:
+        self.text = text
+        self.indent: int | None = None
+        self.may_answer = asyncio.Event()
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.method == "initialize":
+            return reply.result(request, HELLO, mcp_session_id="s")
+        if request.method != "tools/call":
+            return reply.send(405 if request.verb == "GET" else 202)
+        answer = {"jsonrpc": "2.0", "id": request.message["id"],
+                  "result": {"content": [{"type": "text", "text": self.text}]}}  # fmt: skip
+        token = request.params.get("_meta", {}).get("progressToken")
+        if token is None:
+            await self.may_answer.wait()
+            return reply.send(200, json.dumps(answer, indent=self.indent).encode(), kind="application/json")
+        reply.open_stream()
+        reply.event({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": token, "progress": 1}})  # fmt: skip
+        await reply.flush()
+        await self.may_answer.wait()
+        reply.event(answer)
+        return reply.end_stream()
+
+
+class Socket(asyncio.Transport):
+    """A transport that keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, parts: Any) -> None:
+        self.writes.append(b"".join(parts))
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """It has none."""
+
+    def pause_reading(self) -> None:
+        """Nothing is read that a test does not send."""
+
+    def resume_reading(self) -> None:
+        """See `pause_reading`."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Client:
+    """A connection to the gateway without a network in between."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.socket = Socket()
+        fallbacks = FallbackServer(_nowhere)
+        self.connection = ClientConnection(gateway.endpoint, fallbacks, set(), asyncio.get_running_loop())
+        self.connection.connection_made(self.socket)
+
+    def send(self, asked: Ask) -> None:
+        self.connection.data_received(asked.with_headers(accept=STREAM_FIRST).data("localhost"))
+
+    async def written(self, writes: int = 1) -> list[bytes]:
+        """All writes, once there are that many."""
+        await eventually(lambda: len(self.socket.writes) >= writes)
+        return self.socket.writes
+
+
+async def _nowhere(scope: object, receive: object, send: object) -> None:
+    """The ASGI application, which nobody asks for anything here."""
+
+
+@asynccontextmanager
+async def world(
+    folder: Path, server: Server, begin_after: float = NEVER, **settings: Any
+) -> AsyncIterator[tuple[Gateway, RawServer]]:
+    """A gateway in front of the server whose streams begin after that many seconds."""
+    async with (
+        raw_server(server.handle) as raw,
+        running(folder, catalog("demo", raw.url, ["x"], version=LEGACY), **settings) as gateway,
+    ):
+        gateway.endpoint.stream_starts = StreamStarts(begin_after)
+        yield gateway, raw
+
+
+def parts_of(answer: bytes) -> tuple[bytes, bytes]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+def message_in(body: bytes) -> Any:
+    """That of a body which is one event, without an id."""
+    assert body.startswith(b"event: message\ndata: ")
+    assert body.endswith(b"\n\n")
+    assert body.count(b"\n") == 3
+    return json.loads(body.partition(b"data: ")[2])
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["on one line", "indented"])
+@pytest.mark.parametrize("size", [4, COPIED + 1], ids=["small", "large"])
+async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resume(
+    tmp_path: Path, indent: int | None, size: int
+) -> None:
+    server = Server("x" * size)
+    server.indent = indent
+    server.may_answer.set()
+    async with world(tmp_path, server) as (gateway, _):
+        client = Client(gateway)
+        for number in (7, 8):  # the head of the second is known
+            client.send(calling("demo__x", era=LEGACY, number=number, session=await session_of(gateway, {})))
+            [answer] = await client.written()
+            head, body = parts_of(answer)
+            assert b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n" in head
+            assert b"x-accel-buffering: no\r\ncontent-length: %d" % len(body) in head
+            message = message_in(body)
+            assert (message["id"], message["result"]["content"][0]["text"]) == (number, "x" * size)
+            client.socket.writes.clear()
+        assert len(gateway.endpoint.event_store) == 0
+        assert len(gateway.endpoint.stream_starts) == 0
+
+
+async def test_a_call_that_lasts_has_a_stream_that_can_be_resumed(tmp_path: Path) -> None:
+    server = Server()
+    async with world(tmp_path, server, 0.0) as (gateway, _):
+        client = Client(gateway)
+        client.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {})))
+        [first] = await client.written()
+        head, body = parts_of(first)
+        assert b"transfer-encoding: chunked" in head
+        assert b".1\nretry: 500\ndata: \n\n" in body
+        assert len(gateway.endpoint.event_store) == 1
+        server.may_answer.set()
+        [_, last] = await client.written(2)
+        assert b".2\nevent: message\ndata: " in last
+        assert last.endswith(b"0\r\n\r\n")
+
+
+async def test_a_call_that_lasts_without_a_session_has_a_stream_too(tmp_path: Path) -> None:
+    server = Server()
+    async with world(tmp_path, server, 0.0) as (gateway, _):
+        client = Client(gateway)
+        client.send(calling("demo__x", era=LEGACY))
+        [first] = await client.written()
+        assert parts_of(first)[1] == b""
+        server.may_answer.set()
+        [_, last] = await client.written(2)
+        assert b"\r\nevent: message\ndata: " in last
+        assert last.endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_a_notification_begins_the_stream_in_its_own_write(tmp_path: Path, era: str) -> None:
+    server = Server()
+    async with world(tmp_path, server) as (gateway, _):
+        client = Client(gateway)
+        token = {"name": "demo__x", "arguments": {}, "_meta": {"progressToken": "mine"}}
+        if era == LEGACY:
+            client.send(legacy("tools/call", token, session=await session_of(gateway, {})))
+        else:
+            client.send(modern("tools/call", {"name": "demo__x", "arguments": {}}, progressToken="mine"))
+        [first] = await client.written()
+        assert b"transfer-encoding: chunked" in parts_of(first)[0]
+        assert b'"progressToken":"mine"' in first
+        assert (b"retry: 500" in first) == (era == LEGACY)
+        assert len(gateway.endpoint.stream_starts) == 0
+        server.may_answer.set()
+        [_, last] = await client.written(2)
+        assert b'"result"' in last
+        assert last.endswith(b"0\r\n\r\n")
+
+
+async def test_a_client_that_goes_before_its_stream_began_leaves_nothing(tmp_path: Path) -> None:
+    server = Server()
+    async with world(tmp_path, server, cancel_abandoned=True) as (gateway, raw):
+        client = Client(gateway)
+        client.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {})))
+        await reached(raw, 3)
+        assert len(gateway.endpoint.stream_starts) == 1
+        client.connection.connection_lost(None)
+        assert len(gateway.endpoint.stream_starts) == 0
+        assert len(gateway.endpoint.event_store) == 0
+        await eventually(lambda: not gateway.endpoint.calls)
+        assert client.socket.writes == []
+
+
+async def test_an_error_is_an_event_in_one_write(tmp_path: Path) -> None:
+    async with world(tmp_path, Server()) as (gateway, raw):
+        session = await session_of(gateway, {})
+        raw.refuse()
+        client = Client(gateway)
+        client.send(calling("demo__x", era=LEGACY, session=session))
+        [answer] = await client.written()
+        assert message_in(parts_of(answer)[1])["result"]["isError"] is True
+
+
+async def test_a_list_is_one_write(tmp_path: Path) -> None:
+    async with world(tmp_path, Server()) as (gateway, _):
+        client = Client(gateway)
+        client.send(legacy("tools/list", session=await session_of(gateway, {})))
+        [answer] = client.socket.writes
+        assert [tool["name"] for tool in message_in(parts_of(answer)[1])["result"]["tools"]] == ["demo__x"]
+
+
+async def test_an_answer_that_ends_its_connection_says_so(tmp_path: Path) -> None:
+    server = Server()
+    server.may_answer.set()
+    async with world(tmp_path, server) as (gateway, _):
+        client = Client(gateway)
+        client.send(calling("demo__x", era=LEGACY).with_headers(connection="close"))
+        [answer] = await client.written()
+        head, body = parts_of(answer)
+        assert b"\r\nconnection: close" in head
+        assert message_in(body)["result"]["content"][0]["text"] == "done"
+        assert client.socket.closing
+
+
+async def test_requests_in_one_packet_are_answered_one_after_the_other(tmp_path: Path) -> None:
+    server = Server()
+    async with world(tmp_path, server) as (gateway, raw):
+        client = Client(gateway)
+        asked = [calling("demo__x", era=LEGACY, number=number).with_headers(accept=STREAM_FIRST) for number in (1, 2)]
+        client.connection.data_received(b"".join(one.data("localhost") for one in asked))
+        await reached(raw, 3)
+        assert len(gateway.endpoint.stream_starts) == 1, "the second has not begun"
+        server.may_answer.set()
+        answers = await client.written(2)
+        assert [message_in(parts_of(answer)[1])["id"] for answer in answers] == [1, 2]
+
+
+async def test_a_client_of_http_1_0_gets_json(tmp_path: Path) -> None:
+    server = Server()
+    server.may_answer.set()
+    async with world(tmp_path, server) as (gateway, _):
+        asked = calling("demo__x", era=LEGACY).with_headers(accept=STREAM_FIRST)
+        answer = await ask(gateway, Ask(asked.message, asked.headers, version="1.0"))
+    assert answer.headers["content-type"] == "application/json"
