@@ -38,6 +38,8 @@ from rig.processes import Stage, cores
 
 CALLS: Final = 4_000
 """By which the second load is longer than the first."""
+REST_CALLS: Final = 200
+"""The same of REST, of which each call takes thirty times as long."""
 START_S: Final = 120
 SECONDS: Final = 300.0
 """In which a load is over, however slow valgrind is."""
@@ -98,13 +100,13 @@ def start(stage: Stage) -> Counted:
 
 def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str | float | None], str]]:
     """A row for each kind of client, and its functions where they are wanted."""
-    calls = CALLS // 4 if settings.quick else CALLS
     plain: dict[str, float] = {}
     for workload in sorted(BRIEF, key=lambda one: (one is REST, one is not PLAIN)):
         if workload is not PLAIN and not settings.wants(slug(workload.name)):
             continue
         if workload is REST:
             ask_for_rest(counted.gateway)
+        calls = (REST_CALLS if workload is REST else CALLS) // (4 if settings.quick else 1)
         for era in workload.eras:
             counted.counts(workload, era, calls)  # views are built, heads and schemas cached
             short, long = counted.counts(workload, era, calls), counted.counts(workload, era, 2 * calls)
