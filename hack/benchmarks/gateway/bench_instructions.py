@@ -39,7 +39,7 @@ from rig.processes import Stage, cores
 CALLS: Final = 4_000
 """By which the second load is longer than the first."""
 REST_CALLS: Final = 200
-"""The same of REST, of which each call takes thirty times as long."""
+"""Calls of REST by which its second load is longer, as each takes twenty times as long."""
 START_S: Final = 120
 SECONDS: Final = 300.0
 """In which a load is over, however slow valgrind is."""

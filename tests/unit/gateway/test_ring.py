@@ -13,9 +13,7 @@ from fairlead_gateway.reports.ring import Ring
 @pytest.mark.parametrize("ended", [0, 1, 4, 5, 6, 10, 13])
 def test_the_last_that_ended_are_told_in_order(ended: int) -> None:
     ring = Ring(5)
-    attempts = [
-        (number, number, 0.1 + number, number / 8, (OK, BAD, NEUTRAL)[number % 3]) for number in range(1, 14)
-    ]
+    attempts = [(number, number, 0.1 + number, number / 8, (OK, BAD, NEUTRAL)[number % 3]) for number in range(1, 14)]
     for attempt in attempts[:ended]:
         ring.add(*attempt)
     assert list(ring.since(0)) == [attempt[1:] for attempt in attempts[:ended][-5:]]
