@@ -1,7 +1,7 @@
 """The progress token in a raw `_meta` (MCP, Utilities, "Progress"), found without decoding what is around it.
 
 Pure module. Clients repeat their `_meta` with each request, and nothing but the token is new in it. Compiled; `find`
-stands in place of `in`, which makes an exception for every `bytes` that is looked for in others.
+stands in place of `in`, as that raises and drops a TypeError before it looks for `bytes` in others.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ NAME: Final = "progressToken"
 _QUOTED: Final = b'"progressToken"'
 _MEMBER: Final = b'"progressToken":'
 _LENGTH: Final = len(_MEMBER)
+_COMMA: Final = 44
+_BRACE: Final = 125
 
 
 class ProgressToken:
@@ -29,14 +31,16 @@ class ProgressToken:
         """The `_meta` with another value of its token; None where that takes decoding."""
         begin = self.begin
         end = begin + len(self.value)
-        if not begin or meta[begin:end] != self.value or meta[begin - _LENGTH : begin] != _MEMBER:
+        if not begin or end >= len(meta) or meta[begin:end] != self.value or meta[begin - _LENGTH : begin] != _MEMBER:
             return None  # something was changed ahead of it
+        if meta[end] != _COMMA and meta[end] != _BRACE:
+            return None  # it is another token, which begins like this one
         return meta[:begin] + value + meta[end:]
 
 
 def place_of(meta: bytes) -> tuple[int, int]:
-    """Begin and end of the token's value in a `_meta`, which is valid JSON; (0, 0) where it takes decoding to find it,
-    or where there is none. That of another object's member, if `meta` has no token itself.
+    """Begin and end of the token's value in a `_meta`, which is valid JSON and, as the caller has to know, has a token:
+    without one it may be that of an object within. (0, 0) where it takes decoding to find it, or nothing looks like it.
     """
     begin = meta.find(_MEMBER)
     if begin < 0:

@@ -44,8 +44,8 @@ class ToolCall(ClientRequest):
     """A request from its checks to the recorded answer; the sink of its server's messages."""
 
     __slots__ = (
-        "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_peer", "_relay",
-        "_rounds", "level", "most_tokens", "param_lines",
+        "_asked_as", "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_peer",
+        "_relay", "_rounds", "level", "most_tokens", "param_lines",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,8 @@ class ToolCall(ClientRequest):
         self._following: bytes | None = None
         """Key of the equal call whose result it waits for."""
         self._relay: MessageRelay | None = None
+        self._asked_as = b""
+        """Token that its server was asked for progress with: the id of its first attempt, also in those after it."""
         self._modern = False
         """Era of the server that it was sent to."""
         self._members: jsonrpc.RawObject | None = None
@@ -156,6 +158,7 @@ class ToolCall(ClientRequest):
             traced=self.span is not None, continued=self._continued, follows=self._rounds > 0,
             tasks=self._declaration in tasks.MAY_BECOME,
         )  # fmt: skip
+        self._asked_as = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
         return made
@@ -167,13 +170,13 @@ class ToolCall(ClientRequest):
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
             return  # it asked for none
-        self._messages().notify(message)
+        self._relayed().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
         self.idempotent = False  # nobody is asked the same twice
-        self._messages().on_request(message, answer)
+        self._relayed().on_request(message, answer)
 
     def paused(self) -> None:
         self.exchange.pause()
@@ -285,13 +288,12 @@ class ToolCall(ClientRequest):
 
     # Inside
 
-    def _messages(self) -> MessageRelay:
+    def _relayed(self) -> MessageRelay:
         """The relay of its server's messages, made with the first: most calls have none."""
         relay = self._relay
         if relay is None:
             relay = self._relay = self._opened()
-            if self._outgoing is not None:
-                relay.follow(self._outgoing.id)
+            relay.follow(self._asked_as)
         return relay
 
     def _opened(self) -> MessageRelay:
@@ -352,7 +354,7 @@ class ToolCall(ClientRequest):
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
         left = self.deadline - self.context.clock()
         self.enter_phase(CLIENT)
-        self._later(round_trips.answers(self._messages(), asking, left), self._again, "ask a client")
+        self._later(round_trips.answers(self._relayed(), asking, left), self._again, "ask a client")
 
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
@@ -370,7 +372,7 @@ class ToolCall(ClientRequest):
 
     def _wait_for(self, created: Raw) -> None:
         """Answer a legacy client with what a task ends with."""
-        relay = self._messages()
+        relay = self._relayed()
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.enter_phase(TASK)

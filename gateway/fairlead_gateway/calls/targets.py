@@ -77,7 +77,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     if route is not None:
         return route
     found = _made(offers, row, request, name, metrics)
-    if isinstance(found, Route) and offers.lists(name):
+    if isinstance(found, Route) and offers.lists(name):  # what only matches a template has no bound
         offers.routes[request.method, name] = found
     return found
 

@@ -40,8 +40,8 @@ def params(
 ) -> bytes:
     """The params of a request as the server shall get them; `members` is used up.
 
-    `name` is the server's own name of the target, raw, for that `member`. `ours` takes the place of the client's
-    progress `token`, if it has one: it must be unique on a connection that several clients share. `capabilities` and
+    `name` is the server's own name of the target, raw, for that `member`. The progress token `ours` takes the place of
+    the client's, if it has one: it must be unique on a connection that several clients share. `capabilities` and
     `log_level` (raw JSON) are what a legacy client said earlier and a modern server is told with each request. Raises
     msgspec.DecodeError when `_meta` is no object.
     """

@@ -48,7 +48,7 @@ class Route:
     caps: Caps | None = None
     """Bounds of calls by all agents together; None for any number."""
     member: str = "name"
-    """Member of `params` that names the target."""
+    """Member of `params` that `name_raw` is put into."""
     name_raw: Raw | None = None
     """The target's own name as raw JSON, which takes the place of the client's in that member; None where the client's
     params are those of the server.

@@ -119,7 +119,7 @@ class HttpExchange(core.Exchange):
         """Whether the answer is an event, as the client prefers streams, even where nothing came before it."""
         self._streaming = False
         self._waits_in: set[DeferredStream] | None = None
-        """Where it waits for its stream to begin."""
+        """Set of exchanges that it is in while its stream has not begun."""
 
     @property
     def address(self) -> str:
@@ -172,12 +172,12 @@ class HttpExchange(core.Exchange):
 
     def begin_stream(self, message: bytes | None = None) -> bool:
         """Answer with an event stream, if that can be: its head, the event to resume from, and the first message where
-        there is one, in one piece.
+        there is one, in one piece. Of one that has begun already, the message alone.
         """
         if not self._may_begin():
             return False
         if self._streaming:
-            return True
+            return message is None or self.notify(message)
         self._streaming = True
         self._wait_no_longer()
         first = b""
@@ -247,6 +247,9 @@ class HttpExchange(core.Exchange):
         length = 0
         for part in body:
             length += len(part)
+        if self.streams_first and self.resumes is not None and length > COPIED and self.begin_stream():
+            self.answer(status, *body)  # so large that a connection may well break in its middle
+            return
         if self.streams_first:
             parts = responses.event_parts(body, self._extra(extra))
         else:

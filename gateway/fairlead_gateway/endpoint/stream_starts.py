@@ -7,7 +7,10 @@ serves all of them, as one for each call costs 1 µs. Compiled.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final, Protocol
+
+log = logging.getLogger(__name__)
 
 BEGIN_AFTER_S: Final = 0.05
 """Seconds after which a stream begins at the latest without anything to write; at the earliest after half of them."""
@@ -17,7 +20,7 @@ class DeferredStream(Protocol):
     """Exchange whose event stream has not begun."""
 
     def begin_stream(self) -> bool:
-        """Write the head, and the event to resume from. False where the client is gone."""
+        """Write the head, and the event to resume from. False where the client is gone or was answered."""
         ...
 
 
@@ -37,7 +40,9 @@ class StreamStarts:
         return len(self._younger) + len(self._older)
 
     def enter(self, exchange: DeferredStream) -> set[DeferredStream]:
-        """Have its stream begun. Returns the set that the exchange leaves before that where it begins or ends."""
+        """Have its stream begun. Returns the set from which the exchange has to remove itself if it begins or ends
+        before that.
+        """
         self._younger.add(exchange)
         if not self._ticking:
             self._ticking = True
@@ -50,7 +55,10 @@ class StreamStarts:
     def _tick(self) -> None:
         due, self._older, self._younger = self._older, self._younger, set()
         for exchange in [*due]:
-            exchange.begin_stream()
+            try:
+                exchange.begin_stream()
+            except Exception:  # of one exchange; the timer is that of all
+                log.exception("A stream did not begin")
         due.clear()  # one that is gone has not left: both would be a cycle
         if self._older:
             self._tick_later()

@@ -133,7 +133,7 @@ class ResourceIndex:
         return self.resource(uri) if found is None else self._asked(*found)
 
     def lists(self, name: str) -> bool:
-        """Whether a prompt, a resource or a skill is listed under a name: what else is asked for has no bound."""
+        """Whether a prompt, a resource or a skill is listed under a name; templates have none."""
         return name in self._prompts or name in self._resources or name in self._skills
 
     def names(self, server: ServerKey) -> UriNames | None:

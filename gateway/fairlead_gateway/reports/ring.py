@@ -19,7 +19,7 @@ _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 
 
 _FIRST: Final = 4
-"""Attempts that there is room for at first; then twice as many, as often as it takes."""
+"""Attempts that there is room for at first; the room doubles when it is full, up to that for all."""
 
 
 class Ring:

@@ -84,10 +84,8 @@ class Bench:
 
     @cached_property
     def with_rest(self) -> Target:
-        """The gateway again, one that has been asked for REST: its memory is no longer that of a gateway without."""
-        gateway = gateway_over(self.stage, self.stage.folder / "world", self.hop, name="with-rest")
-        ask_for_rest(gateway)
-        return gateway
+        """The gateway again, to be asked for REST: its memory is then no longer that of a gateway without."""
+        return gateway_over(self.stage, self.stage.folder / "world", self.hop, name="with-rest")
 
     def window(self) -> tuple[float, float]:
         """Seconds of measurement and of warm-up."""
@@ -106,6 +104,8 @@ class Bench:
         """One row of each target."""
         beside = [self.direct[workload.upstream], self.nginx.get(workload.upstream)] if workload.by_hops else []
         gateway = self.with_rest if workload is REST else self.gateway
+        if workload is REST:
+            ask_for_rest(gateway)
         clients = [(target, workload) for target in (*beside, gateway) if target is not None]
         if workload.beside_bare:
             clients.append((replace(gateway, name=BARE_CLIENT), PLAIN))

@@ -4,8 +4,8 @@ machine as on an idle one.
 The very gateway of `hack/bench gateway`, through sockets, under valgrind's callgrind, which counts what a process does
 beside the kernel. Two loads that differ in their number of calls are compared, so that connecting and shaking hands
 falls out; what a gateway does every second remains, and weighs more than it would, as valgrind is slow. An instruction
-is a fifth to a third of a nanosecond here, and a thousand more in a row stand for a fault that `hack/bench gateway`
-would need an idle hour to see.
+takes a quarter to two fifths of a nanosecond here; a row that has a thousand more than before shows what `hack/bench
+gateway` would need an idle hour for.
 
 --long adds the functions that the row's instructions go to, with those that they call.
 """
@@ -74,8 +74,10 @@ class Counted:
         run_load(self.stage, replace(load, calls=calls, awake=False), self.gateway.pid, [], core=cores()[1])
         self.control("--instr=off")
         self.control("--dump")
-        [made] = {*self.folder.iterdir()} - before
-        return made
+        made = {*self.folder.iterdir()} - before
+        if len(made) != 1:
+            raise Unmeasurable(f"callgrind wrote {len(made)} files in place of one")
+        return made.pop()
 
 
 def start(stage: Stage) -> Counted:

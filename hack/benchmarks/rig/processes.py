@@ -165,8 +165,8 @@ class Stage:
         self, name: str, process: subprocess.Popen[bytes], port: int, path: str, seconds: float = 30
     ) -> None:
         """Until GET `path` is answered with 200; Unmeasurable as for `wait_listening`."""
-        self.wait_listening(name, process, port)
         end = time.monotonic() + seconds
+        self.wait_listening(name, process, port, seconds)
         while process.poll() is None and time.monotonic() < end:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2):

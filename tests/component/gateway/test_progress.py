@@ -100,6 +100,32 @@ async def test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no
 
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server_era", ERAS)
+async def test_progress_after_an_attempt_that_failed_is_heard(tmp_path: Path, client: str, server_era: str) -> None:
+    reporter = Reporter()
+    reporter.may_end.set()
+    failed: list[Any] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "tools/call" and not failed:
+            failed.append(request.message["id"])
+            reply.close()
+        else:
+            await reporter.handle(request, reply)
+
+    tool = {"name": "x", "annotations": {"readOnlyHint": True}}
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, [tool], version=server_era, trust_annotations=True)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.send(asking(client, 7, "mine"))
+        first = await event(wire)
+        assert (first["params"]["progressToken"], first["params"]["progress"]) == ("mine", 7)
+    assert failed
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
 async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_asked_for(
     tmp_path: Path, client: str, server_era: str
 ) -> None:

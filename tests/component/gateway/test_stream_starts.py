@@ -136,9 +136,9 @@ def message_in(body: bytes) -> Any:
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["on one line", "indented"])
-@pytest.mark.parametrize("size", [4, COPIED + 1], ids=["small", "large"])
+@pytest.mark.parametrize(("size", "resumable"), [(4, True), (4, False), (COPIED + 1, False)])
 async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resume(
-    tmp_path: Path, indent: int | None, size: int
+    tmp_path: Path, indent: int | None, size: int, resumable: bool
 ) -> None:
     server = Server("x" * size)
     server.indent = indent
@@ -146,7 +146,8 @@ async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resu
     async with world(tmp_path, server) as (gateway, _):
         client = Client(gateway)
         for number in (7, 8):  # the head of the second is known
-            client.send(calling("demo__x", era=LEGACY, number=number, session=await session_of(gateway, {})))
+            session = await session_of(gateway, {}) if resumable else None
+            client.send(calling("demo__x", era=LEGACY, number=number, session=session))
             [answer] = await client.written()
             head, body = parts_of(answer)
             assert b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n" in head
@@ -156,6 +157,22 @@ async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resu
             client.socket.writes.clear()
         assert len(gateway.endpoint.event_store) == 0
         assert len(gateway.endpoint.stream_starts) == 0
+
+
+async def test_a_large_answer_can_be_resumed_however_soon_it_comes(tmp_path: Path) -> None:
+    server = Server("x" * COPIED)
+    server.may_answer.set()
+    async with world(tmp_path, server) as (gateway, _):
+        client = Client(gateway)
+        session = await session_of(gateway, {})
+        client.send(calling("demo__x", era=LEGACY, session=session))
+        first, last = await client.written(2)
+        assert b"retry: 500" in first
+        assert last.endswith(b"0\r\n\r\n")
+        name = first.partition(b"id: ")[2].partition(b"\n")[0]
+        resumed = gateway.endpoint.event_store.find(session.encode(), name)
+        assert resumed is not None
+        assert resumed[0].size > COPIED
 
 
 async def test_a_call_that_lasts_has_a_stream_that_can_be_resumed(tmp_path: Path) -> None:

@@ -75,3 +75,21 @@ async def test_streams_that_come_after_a_rest_begin_as_well() -> None:
     stream = Stream(starts)
     await asyncio.sleep(10 * BEGIN_AFTER_S)
     assert stream.began == [pytest.approx(entered + BEGIN_AFTER_S)]
+
+
+class Broken:
+    """An exchange with a defect."""
+
+    def begin_stream(self) -> bool:
+        raise RuntimeError("a defect")
+
+
+async def test_a_defect_of_one_stream_keeps_no_other_from_beginning(caplog: pytest.LogCaptureFixture) -> None:
+    starts = StreamStarts()
+    starts.enter(Broken())
+    beside = Stream(starts)
+    await asyncio.sleep(2 * BEGIN_AFTER_S)
+    later = Stream(starts)
+    await asyncio.sleep(2 * BEGIN_AFTER_S)
+    assert len(beside.began) == len(later.began) == 1
+    assert "A stream did not begin" in caplog.text

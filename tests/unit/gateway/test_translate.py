@@ -14,6 +14,7 @@ from fairlead_gateway.endpoint.inbound import read_meta
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import decode_object
+from fairlead_mcp.progress_token import ProgressToken
 
 CLIENT = Client("fairlead", "9")
 PREFIX = "io.modelcontextprotocol/"
@@ -75,6 +76,13 @@ def test_a_progress_token_is_replaced_by_ours() -> None:
     assert params(text, was="legacy", to="legacy", ours=b"41") == (
         b'{"name":"own","_meta":{"progressToken":41,"traceparent":"00-1"}}'
     )
+
+
+def test_a_token_that_begins_like_the_one_asked_for_is_another() -> None:
+    token = ProgressToken(b"1", 17)
+    assert token.replaced_in(b'{"progressToken":1}', b"41") == b'{"progressToken":41}'
+    assert token.replaced_in(b'{"progressToken":12}', b"41") is None
+    assert token.replaced_in(b'{"progressToken":1', b"41") is None
 
 
 @pytest.mark.parametrize(
