@@ -44,7 +44,7 @@ class ToolCall(ClientRequest):
     """A request from its checks to the recorded answer; the sink of its server's messages."""
 
     __slots__ = (
-        "_asked_as", "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_peer",
+        "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_ours", "_peer",
         "_relay", "_rounds", "level", "most_tokens", "param_lines",
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class ToolCall(ClientRequest):
         self._following: bytes | None = None
         """Key of the equal call whose result it waits for."""
         self._relay: MessageRelay | None = None
-        self._asked_as = b""
+        self._ours = b""
         """Token that its server was asked for progress with: the id of its first attempt, also in those after it."""
         self._modern = False
         """Era of the server that it was sent to."""
@@ -158,7 +158,7 @@ class ToolCall(ClientRequest):
             traced=self.span is not None, continued=self._continued, follows=self._rounds > 0,
             tasks=self._declaration in tasks.MAY_BECOME,
         )  # fmt: skip
-        self._asked_as = made.id
+        self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
         return made
@@ -293,7 +293,7 @@ class ToolCall(ClientRequest):
         relay = self._relay
         if relay is None:
             relay = self._relay = self._opened()
-            relay.follow(self._asked_as)
+            relay.follow(self._ours)
         return relay
 
     def _opened(self) -> MessageRelay:

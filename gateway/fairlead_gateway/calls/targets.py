@@ -76,13 +76,13 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     route = offers.routes.get((request.method, name))
     if route is not None:
         return route
-    found = _made(offers, row, request, name, metrics)
+    found = _new_route(offers, row, request, name, metrics)
     if isinstance(found, Route) and offers.lists(name):  # what only matches a template has no bound
         offers.routes[request.method, name] = found
     return found
 
 
-def _made(
+def _new_route(
     offers: ResourceIndex, row: Method, request: McpRequest, name: str, metrics: MetricsRegistry
 ) -> Route | Rejection:
     if row.extension and row.extension not in offers.extensions:

@@ -244,16 +244,13 @@ class HttpExchange(core.Exchange):
         if self._streaming:
             self.end(responses.event(b"".join(body)), responses.END_OF_STREAM)
             return
+        if self.streams_first:
+            self._answer_in_stream(b"".join(body), self._extra(extra))
+            return
         length = 0
         for part in body:
             length += len(part)
-        if self.streams_first and self.resumes is not None and length > COPIED and self.begin_stream():
-            self.answer(status, *body)  # so large that a connection may well break in its middle
-            return
-        if self.streams_first:
-            parts = responses.event_parts(body, self._extra(extra))
-        else:
-            parts = (responses.head(status, length, self._extra(extra)), *body)
+        parts = (responses.head(status, length, self._extra(extra)), *body)
         if length > COPIED:
             self._finish(b"", parts)
         else:
@@ -261,12 +258,9 @@ class HttpExchange(core.Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
-        plain = self.keep_alive and not self._streaming and not self._connection.ending
+        plain = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
         if plain and len(result) <= COPIED:
-            if self.streams_first:
-                self._finish(responses.success_event(ident, result))
-            else:
-                self._finish(responses.success(ident, result))
+            self._finish(responses.success(ident, result))
         else:
             self.answer(200, *responses.result_parts(ident, result))
 
@@ -278,6 +272,15 @@ class HttpExchange(core.Exchange):
         body = responses.error_body(rejection)
         head = responses.head(rejection.status, len(body), self._extra(extra))
         self._finish(head if self.method == b"HEAD" else head + body)
+
+    def _answer_in_stream(self, message: bytes, extra: bytes) -> None:
+        """Answer with a stream that has not begun: in one write, unless the client can resume and a connection may well
+        break in the middle of so much.
+        """
+        if self.resumes is not None and len(message) > COPIED and self.begin_stream():
+            self.answer(200, message)
+        else:
+            self._finish(responses.whole_stream(message, extra))
 
     def _may_begin(self) -> bool:
         return self.can_stream and not self.response_complete and not self.gone

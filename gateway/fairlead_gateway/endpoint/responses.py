@@ -27,18 +27,12 @@ _RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 _FRAME: Final = len(_RESULT % b"" + b"}")
 _LF: Final = 10
 _CR: Final = 13
-_SLICE: Final = 64 << 10
-"""Bytes of a large part that are looked through at once."""
-_EVENT: Final = b"event: message\ndata: "
-_EVENT_END: Final = b"\n\n"
-_EVENT_FRAME: Final = len(_EVENT + _EVENT_END)
+_EVENT_FRAME: Final = len(b"event: message\ndata: \n\n")
 _IDENT_FRAME: Final = _EVENT_FRAME + len(b"id: \n")
 _WHOLE_STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
-    b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\n" + _EVENT
+    b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\nevent: message\ndata: %b\n\n"
 )
-_ONE_EVENT: Final = _WHOLE_STREAM + b"%b\n\n"
-_MESSAGE: Final = _RESULT + b"%b}"
 _SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" + _RESULT + b"%b}"
 
 
@@ -99,33 +93,10 @@ def success(ident: bytes, result: bytes | Raw) -> bytes:
     return _SUCCESS % (_FRAME + len(ident) + len(result), ident, result)
 
 
-def success_event(ident: bytes, result: bytes | Raw) -> bytes:
-    """A whole answer that is an event stream of one message, which leaves nothing to resume."""
-    message = one_line(_MESSAGE % (ident, result))
-    return _ONE_EVENT % (_EVENT_FRAME + len(message), NO_EXTRA, message)
-
-
-def event_parts(body: tuple[bytes | Raw, ...], extra: bytes = NO_EXTRA) -> tuple[bytes | Raw, ...]:
-    """`success_event` of any message, in parts. A copy is made only of a message with raw line breaks."""
-    length = 0
-    for part in body:
-        if _has_line_break(part):
-            body = (one_line(b"".join(body)),)
-            length = len(body[0])
-            break
-        length += len(part)
-    return (_WHOLE_STREAM % (_EVENT_FRAME + length, extra), *body, _EVENT_END)
-
-
-def _has_line_break(part: bytes | Raw) -> bool:
-    if not isinstance(part, Raw):
-        return _LF in part or _CR in part
-    view = memoryview(part)  # which can only be looked through by number, one Python object for each byte
-    for begin in range(0, len(view), _SLICE):
-        piece = bytes(view[begin : begin + _SLICE])
-        if _LF in piece or _CR in piece:
-            return True
-    return False
+def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:
+    """A whole answer that is an event stream of one message, without an id."""
+    message = one_line(message)
+    return _WHOLE_STREAM % (_EVENT_FRAME + len(message), extra, message)
 
 
 def error_body(rejection: Rejection) -> bytes:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,15 +22,14 @@ from typing import Final
 
 from gateway.gateways import (
     Target,
-    as_installed,
     ask_for_rest,
     contents,
+    gateway_over,
     start_upstream,
     world,
     write_documents,
 )
 from gateway.workloads import BRIEF, KINDS, PLAIN, REST, SATURATED, Workload, slug
-from ports import free_port
 from rig.harness import Report, Settings, Unmeasurable
 from rig.loadtools import run_load
 from rig.processes import Stage, cores
@@ -90,14 +88,9 @@ def start(stage: Stage) -> Counted:
     documents, folder = stage.folder / "world", stage.folder / "counted"
     write_documents(documents, contents(list(world({kind: one.port for kind, one in upstreams.items()}))))
     folder.mkdir()
-    port, metrics = free_port(), free_port()
     words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts"]
-    environment = as_installed(stage.folder) | {
-        "FAIRLEAD_DOCUMENTS": str(documents), "FAIRLEAD_PORT": str(port), "FAIRLEAD_METRICS_PORT": str(metrics),
-    }  # fmt: skip
-    process = stage.start("counted", [*words, sys.executable, "-m", "fairlead_gateway"], core=hop, env=environment)
-    stage.wait_ready("counted", process, port, "/readyz", seconds=START_S)
-    return Counted(stage, Target("fairlead", port, process.pid, prefixed=True, metrics=metrics), folder)
+    gateway = gateway_over(stage, documents, hop, name="counted", under=words, seconds=START_S)
+    return Counted(stage, gateway, folder)
 
 
 def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str | float | None], str]]:

@@ -274,18 +274,26 @@ def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> 
 
 
 def gateway_over(
-    stage: Stage, documents: Path, core: int | None, *more: str | Path, name: str = "gateway", **variables: str
+    stage: Stage,
+    documents: Path,
+    core: int | None,
+    *more: str | Path,
+    name: str = "gateway",
+    under: Sequence[str] = (),
+    seconds: float = 30,
+    **variables: str,
 ) -> Target:
-    """A gateway over a folder of documents, started as the chart does; `more` are options of `fairlead gateway` with
-    their values, and `variables` come into its environment.
+    """A gateway over a folder of documents, started as the chart does within `seconds`; `more` are options of `fairlead
+    gateway` with their values, `under` are the words of a program that runs it, and `variables` come into its
+    environment.
     """
     port, metrics = free_port(), free_port()
     options = ["--documents", documents, "--port", str(port), "--metrics-port", str(metrics), *more]
     pairs = zip(options[::2], options[1::2], strict=True)
     given = {f"FAIRLEAD_{str(option)[2:].replace('-', '_').upper()}": str(value) for option, value in pairs}
     environment = {**as_installed(stage.folder), **given, **variables}
-    process = stage.start(name, [sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
-    stage.wait_ready(name, process, port, "/readyz")
+    process = stage.start(name, [*under, sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
+    stage.wait_ready(name, process, port, "/readyz", seconds)
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
 
 
