@@ -38,7 +38,6 @@ CALLS: Final = 4_000
 """By which the second load is longer than the first."""
 REST_CALLS: Final = 200
 """Calls of REST by which its second load is longer, as each takes twenty times as long."""
-START_S: Final = 120
 SECONDS: Final = 300.0
 """In which a load is over, however slow valgrind is."""
 FUNCTIONS: Final = 40
@@ -89,7 +88,7 @@ def start(stage: Stage) -> Counted:
     write_documents(documents, contents(list(world({kind: one.port for kind, one in upstreams.items()}))))
     folder.mkdir()
     words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts"]
-    gateway = gateway_over(stage, documents, hop, name="counted", under=words, seconds=START_S)
+    gateway = gateway_over(stage, documents, hop, name="counted", under=words)
     return Counted(stage, gateway, folder)
 
 

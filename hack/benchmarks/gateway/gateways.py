@@ -280,10 +280,9 @@ def gateway_over(
     *more: str | Path,
     name: str = "gateway",
     under: Sequence[str] = (),
-    seconds: float = 30,
     **variables: str,
 ) -> Target:
-    """A gateway over a folder of documents, started as the chart does within `seconds`; `more` are options of `fairlead
+    """A gateway over a folder of documents, started as the chart does; `more` are options of `fairlead
     gateway` with their values, `under` are the words of a program that runs it, and `variables` come into its
     environment.
     """
@@ -293,7 +292,7 @@ def gateway_over(
     given = {f"FAIRLEAD_{str(option)[2:].replace('-', '_').upper()}": str(value) for option, value in pairs}
     environment = {**as_installed(stage.folder), **given, **variables}
     process = stage.start(name, [*under, sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
-    stage.wait_ready(name, process, port, "/readyz", seconds)
+    stage.wait_ready(name, process, port, "/readyz", START_S)
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
 
 
@@ -307,6 +306,8 @@ def ask_for_rest(gateway: Target) -> None:
         raise Unmeasurable(f"{url}: {error}") from error
 
 
+START_S = 120
+"""Seconds that a gateway may take to be ready, under a program that slows it down too."""
 ABSENT = ("watchfiles",)
 """Packages that the image has not, and that a part of it imports where they are there."""
 
