@@ -11,10 +11,10 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Route, Router
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from fairlead_api.reports import LONGEST_WAIT_S
 from fairlead_gateway.endpoint.fallback import UvicornProtocols
@@ -52,9 +52,9 @@ class AdminServer:
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, host: str, port: int) -> None:
         self._allow = allow
         routes = [Route(path, self._checked(page), methods=["GET"]) for path, page in pages.items()]
-        pages_alone = Mount("", app=Router(routes, redirect_slashes=False))
-        app = Starlette(routes=[pages_alone], exception_handlers={404: _nothing, 405: _nothing})
-        self._protocols = UvicornProtocols(app, [(b"connection", b"close")])
+        # a router alone: the middleware of a Starlette application is for debugging, and takes a megabyte
+        pages_alone = Router(routes, redirect_slashes=False, default=_nothing)
+        self._protocols = UvicornProtocols(pages_alone, [(b"connection", b"close")])
         self._open: set[_Connection] = set()
         self.host = host
         self.port = port
@@ -105,8 +105,8 @@ class AdminServer:
         return None
 
 
-async def _nothing(request: Request, error: Exception) -> Response:
-    return Response(status_code=404)
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response(status_code=404)(scope, receive, send)
 
 
 class _Connection(asyncio.Protocol):

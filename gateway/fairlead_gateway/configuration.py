@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
@@ -20,6 +19,7 @@ from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.settings import Settings
+from fairlead_gateway.yaml_files import read_yaml
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
@@ -83,15 +83,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
     """
     if path is None:
         return _of_document({}, added, "the providers of the command line")
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"the routes in {path} cannot be read: {error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # a date that there is none of is a ValueError
-        raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise BadSetting(f"{path} is nested too deeply") from error
-    return _of_document(document, added, str(path))
+    return _of_document(read_yaml(path, "the routes"), added, str(path))
 
 
 def _of_document(document: object, added: AddedModels, where: str) -> Models:

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.yaml_files import read_yaml
 
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
@@ -78,11 +78,7 @@ def load_vouchers(path: Path | None) -> Vouchers:
     if path is None:
         return Vouchers()
     try:
-        found = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, Vouchers, dec_hook=_path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"the issuers in {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        found = msgspec.convert(read_yaml(path, "the issuers") or {}, Vouchers, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise BadSetting(f"{path} must hold the members issuers, scopes or serviceAccounts: {error}") from error
     for issuer in found.issuers:

@@ -1,0 +1,40 @@
+"""The file that says who vouches for clients: what of it is refused, and how that is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_gateway.identity.configuration import load_vouchers
+
+
+def test_an_empty_file_names_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "identity.yaml"
+    file.write_text("")
+    assert load_vouchers(file).issuers == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("issuers: [", "is not YAML"),
+        ("issuers: 2026-13-45", "is not YAML"),
+        ("[" * 5000, "nested too deeply"),
+        ("- a", "the members issuers, scopes or serviceAccounts"),
+        ("issuers: [{issuer: 'https://a.example'}, {issuer: 'https://a.example'}]", "names an issuer twice"),
+        ("issuers: [{issuer: 'https://a.example', name: a}, {issuer: 'https://b.example', name: a}]", "the same name"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "identity.yaml"
+    file.write_text(text)
+    with pytest.raises(BadSetting, match=says) as caught:
+        load_vouchers(file)
+    assert str(file) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="the issuers in .* cannot be read"):
+        load_vouchers(tmp_path / "none.yaml")
