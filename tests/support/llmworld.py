@@ -147,7 +147,7 @@ async def llm_world(
     """`scripts`: turns of one model, or a list of turns for each of several, which are the route `fairlead/all`.
     `provider`: more members of all providers, `providers`: of each by its place. The server is trusted with its
     annotations, and has `tools` beside its own. `before_answer` is waited for with each request to a model, and
-    `before_call` with each call of a tool.
+    `before_call` with each call of a tool. Tokens are counted in this process unless `rest_processes` says otherwise.
     """
     lists = [scripts] if not scripts or isinstance(scripts[0], ScriptedTurn) else scripts
     models = [ScriptedModel(*turns) for turns in lists]  # type: ignore[misc] # a list of turns each
@@ -174,5 +174,6 @@ async def llm_world(
         configured = Models(routes, known, None, configured_providers, prices or {})
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
+        settings = {"rest_processes": 0, **settings}  # a worker process would take each world a second to start
         gateway = await stack.enter_async_context(running(folder, demo, rules, models=configured, **settings))
         yield LlmWorld(gateway, models, seen)

@@ -248,9 +248,9 @@ async def test_a_list_that_was_asked_for_is_cut_and_the_client_told_why(tmp_path
 
 
 async def test_too_many_tools_for_a_window_go_to_the_next_model_of_the_route(tmp_path: Path) -> None:
-    windows = {"scripted": 3_000, "scripted-1": 100_000}
-    for stream in (False, True):
-        async with llm_world(tmp_path, [HELLO], [HELLO], windows=windows, tools=more_tools(60)) as world:
+    more: dict[str, Any] = {"windows": {"scripted": 3_000, "scripted-1": 100_000}, "tools": more_tools(60)}
+    for stream, processes in ((False, 0), (True, 1)):
+        async with llm_world(tmp_path, [HELLO], [HELLO], rest_processes=processes, **more) as world:
             answer = await world.chat("Hi", model="fairlead/all", stream=stream)
         assert not world.models[0].requests
         assert len(world.models[1].requests[0]["tools"]) == 62
@@ -271,8 +271,9 @@ async def test_where_no_window_holds_all_tools_the_larger_one_keeps_more(tmp_pat
 
 async def test_a_conversation_at_the_windows_edge_loses_tools_and_not_words(tmp_path: Path) -> None:
     long = "rope " * 2_000
-    for stream in (False, True):
-        async with llm_world(tmp_path, HELLO, windows={"scripted": 3_000}, tools=more_tools(5)) as world:
+    for stream, processes in ((False, 0), (True, 1)):
+        more: dict[str, Any] = {"windows": {"scripted": 3_000}, "rest_processes": processes}
+        async with llm_world(tmp_path, HELLO, tools=more_tools(5), **more) as world:
             answer = await world.chat(long, stream=stream)
         assert world.model.requests[0]["messages"][0]["content"] == long
         tools = reported(answer)["tools"]
@@ -281,8 +282,8 @@ async def test_a_conversation_at_the_windows_edge_loses_tools_and_not_words(tmp_
 
 
 async def test_a_conversation_beyond_every_window_goes_out_without_tools(tmp_path: Path) -> None:
-    for stream in (False, True):
-        async with llm_world(tmp_path, HELLO, windows={"scripted": 100}) as world:
+    for stream, processes in ((False, 0), (True, 1)):
+        async with llm_world(tmp_path, HELLO, windows={"scripted": 100}, rest_processes=processes) as world:
             answer = await world.chat("rope " * 1_000, stream=stream)
         assert shown(world) == []
         assert answer.headers["x-fairlead-tools"] == "none;because=window"
