@@ -12,7 +12,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import ConnectionLost
-from fairlead_mcp.messages import Message
+from fairlead_mcp.messages import Message, ResultMembers
 
 
 async def result_of(
@@ -35,7 +35,7 @@ class FutureSink(ResponseSink):
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._notify = notify
 
-    def answered(self, result: Raw) -> None:
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         if not self.future.done():
             self.future.set_result(result)
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
-from fairlead_mcp.messages import Message, Response
+from fairlead_mcp.messages import Message, Response, ResultMembers
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -29,6 +29,10 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that decoding foreign bytes can raise, for any content."""
 
+_BEFORE_RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
+_RESULT_FIRST: Final = b'{"result":'
+_AFTER_RESULT: Final = b',"jsonrpc":"2.0","id":%b}'
+
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
 
@@ -41,6 +45,7 @@ compiled ones."""
 
 decode_message: Final = msgspec.json.Decoder(Message).decode
 decode_response: Final = msgspec.json.Decoder(Response).decode
+decode_result: Final = msgspec.json.Decoder(ResultMembers).decode
 decode_object: Final = msgspec.json.Decoder(RawObject).decode
 decode_text: Final = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -61,6 +66,21 @@ def read_response(data: bytes) -> Response:
     if response.result is UNSET and response.error is None:
         raise NotMcp(f"the answer is JSON without result or error: {excerpt(data)}", excerpt=excerpt(data))
     return response
+
+
+def framed_result(data: bytes, ident: bytes) -> bytes | None:
+    """The text at the result's place in a response to `ident` that is written as most SDKs do; None for any other one.
+
+    It is the result if it is one JSON value, which is for the caller to check: it reads the result's members anyway,
+    and the pass through the whole response is spared. White space around it stays.
+    """
+    before = _BEFORE_RESULT % ident
+    if data.startswith(before) and data.endswith(b"}"):
+        return data[len(before) : -1]
+    after = _AFTER_RESULT % ident  # as the TypeScript SDK has it
+    if data.startswith(_RESULT_FIRST) and data.endswith(after):
+        return data[len(_RESULT_FIRST) : -len(after)]
+    return None
 
 
 def bad_json(data: bytes, error: Exception) -> BadJson:

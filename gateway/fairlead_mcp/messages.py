@@ -25,6 +25,14 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     error: ErrorObject | None = None
 
 
+class ResultMembers(msgspec.Struct, frozen=True, gc=False):
+    """Members of a result that are read. Types are checked, so that nobody gets `isError: "yes"`."""
+
+    is_error: bool = msgspec.field(name="isError", default=False)
+    result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
+    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """Any message, as it comes from a stream. With `method` a request or notification, otherwise a response."""
 

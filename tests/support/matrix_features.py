@@ -253,7 +253,7 @@ feature(
 )  # fmt: skip
 feature(
     "a call that takes too long is ended, and says by which bound",
-    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.25 s, its own maximum (maxDurationMs)"),
+    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.5 s, its own maximum (maxDurationMs)"),
     calls("overruns"),
 )  # fmt: skip
 feature(

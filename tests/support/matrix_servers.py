@@ -235,7 +235,7 @@ def _tools() -> list[ToolEntry]:
         *(entry(name) for name in (*plain, *(name for name in ANSWERS if name != "strays"))),
         entry(tool("renders", _meta={"ui": {"resourceUri": PAGE}})),
         entry(tool("strays", outputSchema=_STRICT)), entry(tool("strict", inputSchema=_STRICT)),
-        declared("overruns", max_duration_ms=250), declared("drops", **again), entry("loses"),
+        declared("overruns", max_duration_ms=500), declared("drops", **again), entry("loses"),
         declared("keeps", cacheable_seconds=60), entry("counted", calls_per_minute=1),
         entry("gated", requires=("elicitation",)),
     ]  # fmt: skip

@@ -23,6 +23,7 @@ from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.messages import ResultMembers
 from fairlead_mcp.retries import next_delay
 
 
@@ -71,8 +72,8 @@ class GuardedRequest(ResponseSink):
         """The request for a server of that era; None where it has been answered without one. Raises McpError."""
         raise NotImplementedError
 
-    def succeeded(self, result: Raw) -> None:
-        """The raw result of the last attempt."""
+    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
+        """The raw result of the last attempt; `members` are its own, where they were read already."""
         raise NotImplementedError
 
     def gave_up(self, error: Exception) -> None:
@@ -122,12 +123,12 @@ class GuardedRequest(ResponseSink):
     def refused(self, error: McpError) -> None:
         self.gave_up(error)
 
-    def answered(self, result: Raw) -> None:
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
             self.route.guard.leave_answered()
-        self.succeeded(result)
+        self.succeeded(result, members)
 
     def failed(self, error: Exception) -> None:
         self.answered_at = self.context.clock()

@@ -33,7 +33,7 @@ from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_mcp import jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
-from fairlead_mcp.messages import Message
+from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools.refusal import CANCELLED, Refusal
 
 NO_FEATURES: Final = b"{}"
@@ -188,7 +188,7 @@ class ToolCall(ClientRequest):
     def when_writable(self, go_on: round_trips.GoOn) -> None:
         self.exchange.when_writable(go_on)
 
-    def succeeded(self, result: Raw) -> None:
+    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
         try:
             if self._modern and not self.request.modern:
                 if self._declaration == tasks.WAITED_FOR and server_tasks.is_first_answer(result):
@@ -200,18 +200,18 @@ class ToolCall(ClientRequest):
                     self.measure(OK)
                     self._ask_client(asking)
                     return
-            self.finish(result, from_modern=self._modern)
+            self.finish(result, members, from_modern=self._modern)
         except McpError as error:
             self.measure(NEUTRAL)
             self.gave_up(error)
 
-    def finish(self, result: Raw, *, from_modern: bool) -> None:
-        """Answer with a server's result. Raises McpError for what is no result."""
+    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
+        """Answer with a server's result; `members`: read already. Raises McpError for what is no result."""
         if self.answered_at < 0:  # of a bridged call
             self.answered_at = self.context.clock()
         route, request = self.route, self.request
         outcome = translate.result(
-            result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info
+            result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info, members=members
         )
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.needs_input:

@@ -30,7 +30,7 @@ from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
-from fairlead_mcp.messages import Message
+from fairlead_mcp.messages import Message, ResultMembers
 
 if TYPE_CHECKING:
     from fairlead_gateway.calls.call import ToolCall
@@ -184,7 +184,7 @@ class BridgedCall(GuardedRequest):
         else:
             self._call.when_writable(go_on)
 
-    def succeeded(self, result: Raw) -> None:
+    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
         self.measure(OK if says_success(result) else NEUTRAL)
         self.result = result
         self._over()

@@ -12,16 +12,16 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.translated import TranslatedResult
-from fairlead_gateway.calls.wire import Progress, Result
+from fairlead_gateway.calls.wire import Progress
 from fairlead_mcp import eras, jsonrpc, progress_token
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+from fairlead_mcp.messages import ResultMembers
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import RESULT_TYPE
 
 COMPLETE: Final = b'"complete"'
 INPUT_REQUIRED: Final = "input_required"
-_decode_result: Final = msgspec.json.Decoder(Result).decode
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
 
@@ -79,12 +79,22 @@ def renamed(members: RawObject, member: str, name: Raw) -> bytes:
     return jsonrpc.encode(members)
 
 
-def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> TranslatedResult:
-    """A result as the client shall get it. Raises NotMcp for what is no result of a tool call."""
+def result(
+    raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes, members: ResultMembers | None = None
+) -> TranslatedResult:
+    """A result as the client shall get it; `members` are its own, where they were read already. Raises NotMcp for what
+    is no result of a tool call.
+    """
     try:
-        seen = _decode_result(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        seen = jsonrpc.decode_result(raw) if members is None else members
+        return _for_era(raw, seen, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
+    except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
+
+
+def _for_era(
+    raw: bytes | Raw, seen: ResultMembers, *, from_modern: bool, to_modern: bool, server_info: bytes
+) -> TranslatedResult:
     if to_modern:
         if from_modern and seen.result_type is not UNSET:
             kind = seen.result_type

@@ -14,7 +14,7 @@ from mypy_extensions import mypyc_attr
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.exchange import Counter
-from fairlead_mcp.messages import Message
+from fairlead_mcp.messages import Message, ResultMembers
 
 
 class UpstreamRequest:
@@ -123,8 +123,8 @@ class ResponseSink:
 
     __slots__ = ()
 
-    def answered(self, result: Raw) -> None:
-        """The raw result, in the era of the request."""
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        """The raw result, in the era of the request; `members` are its own, where they were read already."""
         raise NotImplementedError
 
     def failed(self, error: Exception) -> None:
@@ -160,8 +160,8 @@ class RelaySink(ResponseSink):
     def __init__(self, sink: ResponseSink) -> None:
         self.sink = sink
 
-    def answered(self, result: Raw) -> None:
-        self.sink.answered(result)
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self.sink.answered(result, members)
 
     def failed(self, error: Exception) -> None:
         self.sink.failed(error)

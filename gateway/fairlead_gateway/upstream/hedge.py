@@ -15,6 +15,7 @@ from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import RelayUpstream
 from fairlead_gateway.upstream.guard import PLAIN, Guard
+from fairlead_mcp.messages import ResultMembers
 
 
 class Hedged(RelayUpstream):
@@ -60,7 +61,7 @@ class _Race:
         if not self._over:
             self._finish()
 
-    def won(self, result: Raw, *, second: bool) -> None:
+    def won(self, result: Raw, members: ResultMembers | None, *, second: bool) -> None:
         if self._over:
             return
         guard = self._hedged.guard
@@ -69,7 +70,7 @@ class _Race:
             guard.leave_answered()
             guard.hedges_won += 1
         self._finish()
-        self._sink.answered(result)
+        self._sink.answered(result, members)
 
     def lost(self, error: Exception, *, second: bool) -> None:
         """The error of the first attempt counts where none succeeds."""
@@ -117,8 +118,8 @@ class _First(RelaySink):
         super().__init__(sink)
         self._race = race
 
-    def answered(self, result: Raw) -> None:
-        self._race.won(result, second=False)
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self._race.won(result, members, second=False)
 
     def failed(self, error: Exception) -> None:
         self._race.lost(error, second=False)
@@ -128,8 +129,8 @@ class _Second(ResponseSink):
     def __init__(self, race: _Race) -> None:
         self._race = race
 
-    def answered(self, result: Raw) -> None:
-        self._race.won(result, second=True)
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self._race.won(result, members, second=True)
 
     def failed(self, error: Exception) -> None:
         self._race.lost(error, second=True)

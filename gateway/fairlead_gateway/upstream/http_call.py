@@ -19,6 +19,7 @@ from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.jsonrpc import UNSET
+from fairlead_mcp.messages import ResultMembers
 
 if TYPE_CHECKING:
     from fairlead_gateway.upstream.http import HttpUpstream
@@ -28,8 +29,8 @@ class HttpCall(Call):
     """`cancel` is for the one that gives it up: its sink hears nothing more."""
 
     __slots__ = (
-        "_carrier", "_held_up", "_reopened", "_result", "_upstream", "given_up", "over", "pool", "request", "session",
-        "sink", "work",
+        "_carrier", "_held_up", "_members", "_reopened", "_result", "_upstream", "given_up", "over", "pool", "request",
+        "session", "sink", "work",
     )  # fmt: skip
 
     def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
@@ -55,18 +56,22 @@ class HttpCall(Call):
         self._carrier: Carrier | None = None
         self._held_up = False
         self._result: Raw | None = None
-        """Result in the event that is the answer, where nothing has to be added to it."""
+        """Result in the body or event that is the answer, where nothing has to be added to it."""
+        self._members: ResultMembers | None = None
+        """Members of that, where they were read with it."""
 
     def accept(self, body: bytes) -> bool:
-        result = result_in(body, self.request.id)
-        if result is None or not self._as_it_is(body):
+        if not self._take_result(body):
+            self._result = result_in(body, self.request.id)
+        if self._result is None or not self._as_it_is(body):
+            self._result = self._members = None
             return False
-        self._succeed(result)
+        self._succeed(self._result, self._members)
         return True
 
     def answered(self, answer: Answer) -> None:
         if self._result is not None:
-            self._succeed(self._result)
+            self._succeed(self._result, self._members)
             return
         if self.cursor is not None and not answer.body and self.session is not None:
             self._resume(answer)
@@ -116,6 +121,11 @@ class HttpCall(Call):
         self._carrier = connection
 
     def on_event(self, data: bytes) -> bool:
+        if self._take_result(data):
+            self._go_on()
+            if not self._as_it_is(data):
+                self._result = self._members = None
+            return True
         try:
             message = jsonrpc.decode_message(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -139,9 +149,24 @@ class HttpCall(Call):
         """Whether a result of this body goes to the client as it is: nothing in it has to lead back to the server."""
         return self.session is not None or not (self.request.tasks or b'"requestState"' in body)
 
-    def _succeed(self, result: Raw) -> None:
+    def _take_result(self, data: bytes) -> bool:
+        """Keep the result of a response in the usual form, read in one pass with its members; False for any other."""
+        framed = jsonrpc.framed_result(data, self.request.id)
+        if framed is None:
+            return False
+        try:
+            if not data.isascii():
+                data.decode()
+            self._members = jsonrpc.decode_result(framed)
+        except jsonrpc.UNREADABLE:  # perhaps more follows the result than the end of the response
+            return False
+        self._result = Raw(framed)
+        return True
+
+    def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self._result = self._members = None  # a hedged call lives on in a cycle, a large result must not
         if self._end():
-            self.sink.answered(result)
+            self.sink.answered(result, members)
 
     def _end(self) -> bool:
         """Whether this is the end, and not one after it."""

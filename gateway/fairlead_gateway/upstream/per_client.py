@@ -22,6 +22,7 @@ from fairlead_gateway.sending import ANSWERED
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
 from fairlead_mcp.idle import IdleTimes
+from fairlead_mcp.messages import ResultMembers
 
 MAX_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 300.0
@@ -177,9 +178,9 @@ class _Call(RelaySink):
         if not self._over:
             self._pending = pending
 
-    def answered(self, result: Raw) -> None:
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._end()
-        self.sink.answered(result)
+        self.sink.answered(result, members)
 
     def failed(self, error: Exception) -> None:
         self._end()

@@ -20,10 +20,10 @@ REBOUND = "evil.example:9464"
 """What a browser sends that looked up a name which points at this machine."""
 
 
-async def asked(gateway: Gateway, path: str, *fields: str) -> int:
+async def asked(gateway: Gateway, path: str, *fields: str, method: str = "GET") -> int:
     """The status."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write("\r\n".join([f"GET {path} HTTP/1.1", *fields, "", ""]).encode())
+    writer.write("\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode())
     async with asyncio.timeout(20):
         answer = await reader.read()
     writer.close()
@@ -59,6 +59,12 @@ async def test_probes_are_answered_under_any_name(tmp_path: Path) -> None:
 async def test_a_path_that_is_none_of_the_pages_is_not_found(tmp_path: Path, path: str) -> None:
     async with running(tmp_path) as gateway:
         assert await asked(gateway, path, "Host: localhost") == 404
+
+
+async def test_a_page_is_got_and_nothing_else(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway:
+        assert await asked(gateway, "/metrics", "Host: localhost", "Content-Length: 0", method="POST") == 405
+        assert await asked(gateway, "/metrics", "Host: localhost", method="DELETE") == 405
 
 
 async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:

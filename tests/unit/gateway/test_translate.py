@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.endpoint.inbound import read_meta
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp
-from fairlead_mcp.jsonrpc import decode_object
+from fairlead_mcp.jsonrpc import decode_object, decode_result
 from fairlead_mcp.progress_token import ProgressToken
 
 CLIENT = Client("fairlead", "9")
@@ -172,3 +173,12 @@ def test_a_request_for_input_reaches_a_modern_client_untouched() -> None:
 def test_what_is_no_result_is_no_mcp(text: Any, to: str) -> None:
     with pytest.raises(NotMcp):
         result(text, was="legacy", to=to)
+
+
+@pytest.mark.parametrize(("from_modern", "to_modern"), [(True, False), (False, True), (True, True)])
+def test_a_result_of_any_depth_is_translated_or_refused(*, from_modern: bool, to_modern: bool) -> None:
+    shallow = decode_result(b'{"_meta":{}}')
+    for depth in range(900, 1100):
+        deep = b'{"_meta":{},"x":%b%b}' % (b"[" * depth, b"]" * depth)
+        with contextlib.suppress(NotMcp):
+            translate.result(deep, from_modern=from_modern, to_modern=to_modern, server_info=b"{}", members=shallow)

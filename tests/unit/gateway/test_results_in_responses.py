@@ -1,0 +1,98 @@
+"""The result that a call finds in a response of the usual form: the same as by reading all of the response."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.http_call import HttpCall, result_in
+from fairlead_mcp.messages import ResultMembers
+
+IDENT = b"7"
+RESULT = '{"content":[{"type":"text","text":"a \\"}],\\" ü"}],"isError":true,"_meta":{"a":[1,{"id":7}]}}'.encode()
+AS_PYTHON = b'{"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}"
+AS_TYPESCRIPT = b'{"result":' + RESULT + b',"jsonrpc":"2.0","id":7}'
+
+
+class Kept(ResponseSink):
+    """Keeps the answer."""
+
+    def __init__(self) -> None:
+        self.result: Raw | None = None
+        self.members: ResultMembers | None = None
+
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self.result, self.members = result, members
+
+
+def accepted(body: bytes) -> Kept | None:
+    """What the sink got; None where the body is left to whoever reads the whole answer."""
+    sink = Kept()
+    request = UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20)
+    call = HttpCall(cast("Any", None), request, sink)  # a response that is at once there needs nothing of the upstream
+    return sink if call.accept(body) else None
+
+
+def test_a_result_that_was_handed_on_is_not_kept() -> None:
+    request = UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20)
+    call = HttpCall(cast("Any", None), request, Kept())
+    assert call.accept(AS_PYTHON)
+    assert call._result is None
+    assert call._members is None
+
+
+def agrees(body: bytes) -> bool:
+    """Whether the result is that of the whole response, by its value."""
+    found, whole = accepted(body), result_in(body, IDENT)
+    if found is None or whole is None:
+        return found is None and whole is None
+    assert found.result is not None
+    return bool(msgspec.json.decode(found.result) == msgspec.json.decode(whole))
+
+
+@pytest.mark.parametrize("body", [AS_PYTHON, AS_TYPESCRIPT])
+def test_the_result_is_what_stands_in_the_response_and_its_members_are_read_with_it(body: bytes) -> None:
+    found = accepted(body)
+    assert found is not None
+    assert found.result is not None
+    assert bytes(found.result) == RESULT
+    assert found.members is not None
+    assert found.members.is_error
+    assert isinstance(found.members.meta, Raw)
+
+
+@pytest.mark.parametrize("body", [AS_PYTHON, AS_TYPESCRIPT])
+def test_a_response_with_any_byte_less_or_another_is_read_as_a_whole_would_be(body: bytes) -> None:
+    for place in range(len(body)):
+        for other in (b"", b" ", b'"', b"\\", b",", b"}", b"{", b"]", b"0", b"8", b"\xff", b"x"):
+            changed = body[:place] + other + body[place + 1 :]
+            assert agrees(changed), changed
+    for length in range(len(body)):
+        assert agrees(body[:length]), body[:length]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{},"result":{"isError":true}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"x"}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{},"id":8}',
+        b'{"jsonrpc":"2.0","id":7,"result":{}}}',
+        b'{"jsonrpc":"2.0","id":7,"result":}',
+        b'{"jsonrpc":"2.0","id":7,"result":null}',
+        b'{"jsonrpc":"2.0","id":7,"result":[]}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"isError":"yes"}}',
+        b'{"jsonrpc":"2.0","id":77,"result":{}}',
+        b'{"jsonrpc":"2.0", "id": 7, "result": {}}\n',
+        b'{"result":{},"id":8,"jsonrpc":"2.0","id":7}',
+        b'{"result":{},"error":{"code":1,"message":"x"},"jsonrpc":"2.0","id":7}',
+        b'{"result":,"jsonrpc":"2.0","id":7}',
+        b'{"jsonrpc":"2.0","id":7,"result":' + b"[" * 3000 + b"]" * 3000 + b"}",
+    ],
+)
+def test_an_odd_response_is_read_as_a_whole_would_be(body: bytes) -> None:
+    assert agrees(body)
