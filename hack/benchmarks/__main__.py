@@ -17,6 +17,7 @@ from typing import Any
 from fairlead_tools.version import COMPILED
 from rig import history
 from rig.harness import Report, Settings, Unmeasurable
+from rig.processes import leave_on_sigterm
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -165,4 +166,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    leave_on_sigterm()
     sys.exit(main(sys.argv[1:]))

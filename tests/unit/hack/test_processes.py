@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +22,24 @@ def test_a_tree_holds_the_children_of_a_process() -> None:
         tree = until("the shell's child", lambda: (t := process_tree(shell.pid))[1:] and t)
         assert tree[0] == shell.pid
     until("all of them gone", lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in tree))
+
+
+def test_a_benchmark_that_is_ended_ends_what_it_started() -> None:
+    code = (
+        "from rig.processes import Stage, leave_on_sigterm; leave_on_sigterm()\n"
+        "with Stage() as stage:\n"
+        "    started = stage.start('sleeper', ['sleep', '600'], core=None)\n"
+        "    print(started.pid, flush=True)\n"
+        "    started.wait()"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as benchmark:
+        assert benchmark.stdout is not None
+        started = Path(f"/proc/{int(benchmark.stdout.readline())}/exe")
+        assert started.exists()
+        benchmark.terminate()
+        assert benchmark.wait(timeout=60) == 128 + signal.SIGTERM
+    assert not started.exists()
 
 
 def test_processor_time_is_counted_for_children_too() -> None:
