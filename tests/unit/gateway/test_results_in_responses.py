@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import msgspec
 import pytest
 from msgspec import Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.http_call import HttpCall, result_in
+from fairlead_mcp.eras import Client
+from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import ResultMembers
 
 IDENT = b"7"
@@ -29,17 +30,20 @@ class Kept(ResponseSink):
         self.result, self.members = result, members
 
 
+def call_to(sink: ResponseSink) -> HttpCall:
+    """A call that nobody sends: its response is given to it."""
+    upstream = HttpUpstream(Target.from_url("http://127.0.0.1:1/mcp"), modern=True, client=Client("fairlead", "9"))
+    return HttpCall(upstream, UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20), sink)
+
+
 def accepted(body: bytes) -> Kept | None:
-    """What the sink got; None where the body is left to whoever reads the whole answer."""
+    """The answer that the sink got; None where the body is left to whoever reads the whole response."""
     sink = Kept()
-    request = UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20)
-    call = HttpCall(cast("Any", None), request, sink)  # a response that is at once there needs nothing of the upstream
-    return sink if call.accept(body) else None
+    return sink if call_to(sink).accept(body) else None
 
 
 def test_a_result_that_was_handed_on_is_not_kept() -> None:
-    request = UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20)
-    call = HttpCall(cast("Any", None), request, Kept())
+    call = call_to(Kept())
     assert call.accept(AS_PYTHON)
     assert call._result is None
     assert call._members is None
