@@ -53,8 +53,8 @@ class AdminServer:
         self._allow = allow
         routes = [Route(path, self._checked(page), methods=["GET"]) for path, page in pages.items()]
         # a router alone: the middleware of a Starlette application is for debugging, and takes a megabyte
-        pages_alone = Router(routes, redirect_slashes=False, default=_nothing)
-        self._protocols = UvicornProtocols(pages_alone, [(b"connection", b"close")])
+        router = Router(routes, redirect_slashes=False, default=_nothing)
+        self._protocols = UvicornProtocols(router, [(b"connection", b"close")])
         self._open: set[_Connection] = set()
         self.host = host
         self.port = port

@@ -74,13 +74,11 @@ def framed_result(data: bytes, ident: bytes) -> bytes | None:
     It is the result if it is one JSON value, which is for the caller to check: it reads the result's members anyway,
     and the pass through the whole response is spared. White space around it stays.
     """
+    if data.startswith(_RESULT_FIRST):  # as the TypeScript SDK has it
+        after = _AFTER_RESULT % ident
+        return data[len(_RESULT_FIRST) : -len(after)] if data.endswith(after) else None
     before = _BEFORE_RESULT % ident
-    if data.startswith(before) and data.endswith(b"}"):
-        return data[len(before) : -1]
-    after = _AFTER_RESULT % ident  # as the TypeScript SDK has it
-    if data.startswith(_RESULT_FIRST) and data.endswith(after):
-        return data[len(_RESULT_FIRST) : -len(after)]
-    return None
+    return data[len(before) : -1] if data.startswith(before) and data.endswith(b"}") else None
 
 
 def bad_json(data: bytes, error: Exception) -> BadJson:

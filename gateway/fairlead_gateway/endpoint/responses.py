@@ -23,8 +23,7 @@ NO_EXTRA: Final = b""
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
 )
-_BEFORE_RESULT: Final = b',"result":'
-_RESULT: Final = b'{"jsonrpc":"2.0","id":%b' + _BEFORE_RESULT
+_RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 _FRAME: Final = len(_RESULT % b"" + b"}")
 _LF: Final = 10
 _CR: Final = 13
@@ -34,8 +33,7 @@ _WHOLE_STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
     b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\nevent: message\ndata: %b\n\n"
 )
-_SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
-_BEFORE_ID: Final = b'\r\n\r\n{"jsonrpc":"2.0","id":'
+_SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" + _RESULT
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
@@ -92,8 +90,7 @@ def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
     """A whole answer in one step: `head` and `result_parts` at once. Joined, as a format copies a Raw twice."""
-    length = _FRAME + len(ident) + len(result)
-    return b"".join((_SUCCESS, b"%d" % length, _BEFORE_ID, ident, _BEFORE_RESULT, result, b"}"))
+    return b"".join((_SUCCESS % (_FRAME + len(ident) + len(result), ident), result, b"}"))
 
 
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:

@@ -61,10 +61,9 @@ class HttpCall(Call):
         """Members of that, where they were read with it."""
 
     def accept(self, body: bytes) -> bool:
-        if not self._take_result(body):
+        if not self._take_result(body) and self._as_it_is(body):
             self._result = result_in(body, self.request.id)
-        if self._result is None or not self._as_it_is(body):
-            self._result = self._members = None
+        if self._result is None:
             return False
         self._succeed(self._result, self._members)
         return True
@@ -123,8 +122,6 @@ class HttpCall(Call):
     def on_event(self, data: bytes) -> bool:
         if self._take_result(data):
             self._go_on()
-            if not self._as_it_is(data):
-                self._result = self._members = None
             return True
         try:
             message = jsonrpc.decode_message(data)
@@ -150,9 +147,11 @@ class HttpCall(Call):
         return self.session is not None or not (self.request.tasks or b'"requestState"' in body)
 
     def _take_result(self, data: bytes) -> bool:
-        """Keep the result of a response in the usual form, read in one pass with its members; False for any other."""
+        """Keep the result of a response in the usual form, read in one pass with its members; False for any other, and
+        where something has to be added to it.
+        """
         framed = jsonrpc.framed_result(data, self.request.id)
-        if framed is None:
+        if framed is None or not self._as_it_is(data):
             return False
         try:
             if not data.isascii():

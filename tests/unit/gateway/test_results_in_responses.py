@@ -37,7 +37,7 @@ def call_to(sink: ResponseSink) -> HttpCall:
 
 
 def accepted(body: bytes) -> Kept | None:
-    """The answer that the sink got; None where the body is left to whoever reads the whole response."""
+    """Sink with the result of an accepted body; None if `accept` refuses it."""
     sink = Kept()
     return sink if call_to(sink).accept(body) else None
 
