@@ -23,7 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
-PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
+PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_tools")
 COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
 GROUP: Final = "fairlead_path"
@@ -46,6 +46,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/targets.py",
     "fairlead_gateway/calls/translate.py",
     "fairlead_gateway/core/ports.py",
+    "fairlead_gateway/endpoint/claims.py",
     "fairlead_gateway/endpoint/event_store.py",
     "fairlead_gateway/endpoint/exchange.py",
     "fairlead_gateway/endpoint/head_cache.py",
@@ -62,6 +63,7 @@ MODULES: Final = (
     "fairlead_gateway/recent/ring.py",
     "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
+    "fairlead_gateway/policy/known_views.py",
     "fairlead_gateway/policy/view.py",
     "fairlead_gateway/telemetry.py",
     "fairlead_gateway/upstream/breaker.py",
@@ -80,6 +82,7 @@ MODULES: Final = (
     "fairlead_mcp/jsonrpc.py",
     "fairlead_mcp/progress_token.py",
     "fairlead_mcp/sse.py",
+    "fairlead_tools/validation/checker.py",
 )
 """Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""
 

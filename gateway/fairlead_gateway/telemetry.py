@@ -7,7 +7,6 @@ tool and adds two numbers to it; readers may see one of them a moment earlier th
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -19,8 +18,7 @@ from fairlead_gateway.core.search_counts import SearchCounts
 
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
-_bucket_of: Final = bisect_left
-_BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
+_BOUNDS_NS: Final = [round(bound * 1e9) for bound in BOUNDS]
 
 MAX_LABEL_SETS: Final = 2000
 MAX_TIERS: Final = 50
@@ -30,6 +28,16 @@ OTHER: Final = "other"
 
 TOOL_ERROR: Final = "tool_error"
 """`error.type` of a result that says itself that the tool failed."""
+
+
+def _bucket_of(nanoseconds: int) -> int:
+    """Place of the first bound that is not exceeded: looked for from below, where most calls end."""
+    place = 0
+    for bound in _BOUNDS_NS:
+        if nanoseconds <= bound:
+            break
+        place += 1
+    return place
 
 
 class SpanExemplar(NamedTuple):
@@ -55,12 +63,12 @@ class Histogram:
         """The last of each bucket that has any, by the bucket's place."""
 
     def observe(self, nanoseconds: int) -> None:
-        self.buckets[_bucket_of(_BOUNDS_NS, nanoseconds)] += 1
+        self.buckets[_bucket_of(nanoseconds)] += 1
         self.total += nanoseconds
 
     def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
         """Keep a span as the exemplar of the bucket that its duration is in."""
-        place = _bucket_of(_BOUNDS_NS, nanoseconds)
+        place = _bucket_of(nanoseconds)
         self.exemplars[place] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
 
     @property

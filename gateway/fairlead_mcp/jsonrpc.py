@@ -29,9 +29,10 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that decoding foreign bytes can raise, for any content."""
 
-_BEFORE_RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
+_ID_FIRST: Final = b'{"jsonrpc":"2.0","id":'
+_RESULT_LAST: Final = b',"result":'
 _RESULT_FIRST: Final = b'{"result":'
-_AFTER_RESULT: Final = b',"jsonrpc":"2.0","id":%b}'
+_ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
@@ -75,9 +76,9 @@ def framed_result(data: bytes, ident: bytes) -> bytes | None:
     and the pass through the whole response is spared. White space around it stays.
     """
     if data.startswith(_RESULT_FIRST):  # as the TypeScript SDK has it
-        after = _AFTER_RESULT % ident
+        after = _ID_LAST + ident + b"}"
         return data[len(_RESULT_FIRST) : -len(after)] if data.endswith(after) else None
-    before = _BEFORE_RESULT % ident
+    before = _ID_FIRST + ident + _RESULT_LAST
     return data[len(before) : -1] if data.startswith(before) and data.endswith(b"}") else None
 
 

@@ -44,7 +44,7 @@ TOKENS = (
 IDENTITY = (
     Guard(
         "a session of somebody else",
-        f"{GATEWAY}.endpoint.inbound",
+        f"{GATEWAY}.endpoint.claims",
         (("if session.owner != owner:", "if False:"),),
         f"{AT}/test_who_asks.py::test_a_session_is_of_use_to_nobody_but_who_opened_it",
         "assert",

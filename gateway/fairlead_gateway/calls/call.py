@@ -141,7 +141,7 @@ class ToolCall(ClientRequest):
 
     def outgoing(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
-        if modern and request.method in SUBSCRIPTIONS:
+        if modern and route.tool is None and request.method in SUBSCRIPTIONS:
             self._watch()
             return None
         members = request.params
@@ -312,7 +312,7 @@ class ToolCall(ClientRequest):
             opened = request.opened
             if opened is not None and request.session is not None and opened.features is not None:
                 self.client = ClientPeer(request.session, opened.features.encode())
-        if request.method in SUBSCRIPTIONS and self.client is None:
+        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.client is None:
             if request.session is None or request.opened is None:
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
             self.client = ClientPeer(request.session, NO_FEATURES)

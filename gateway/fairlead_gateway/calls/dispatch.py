@@ -25,7 +25,6 @@ from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.recent.ended_call import CallRefusal
-from fairlead_mcp import jsonrpc
 from fairlead_mcp.methods import METHODS, TargetKind
 from fairlead_tools import refusals
 
@@ -50,7 +49,7 @@ class Dispatcher:
             return targets.resolve(view.offers, request, self.context.metrics)
         params = request.params
         try:
-            name = jsonrpc.decode_text(params["name"])
+            name = request.named("name")
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             return invalid(request, "params.name must be a string")
         if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:

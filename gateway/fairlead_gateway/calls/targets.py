@@ -70,7 +70,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     try:
         if row.kind is TargetKind.REFERENCE:
             return _completion(offers, request, metrics)
-        name = jsonrpc.decode_text(request.params[row.member])
+        name = request.named(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid(request, "a required parameter is missing or of the wrong type")
     route = offers.routes.get((request.method, name))

@@ -16,6 +16,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import McpError
 from fairlead_tools.refusal import Refusal
+from fairlead_tools.validation.checker import Checker
 
 Ticket: TypeAlias = int
 """How a call was admitted; to be handed back by `Guard.leave`."""
@@ -125,6 +126,9 @@ class SchemaCheck(Protocol):
 
     declares_output: bool
     """Where this is False, `result` has nothing to say."""
+
+    of_arguments: Checker | None
+    """Checks arguments that are given and not `null`, without another look; None: ask `arguments`."""
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
         """Errors of a call's raw arguments, one a line; None where nothing is known to be wrong."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_gateway.core.session import SessionClaims
-from fairlead_mcp import eras
+from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.progress_token import ProgressToken
 
@@ -61,8 +61,8 @@ class McpRequest:
     """One request of a client, with raw params. The call takes members out of `params`."""
 
     __slots__ = (
-        "default_tokens", "id", "meta", "method", "modern", "opened", "params", "recording", "result_tokens", "session",
-        "token",
+        "default_tokens", "id", "meta", "method", "modern", "name", "opened", "params", "recording", "result_tokens",
+        "session", "token",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +85,8 @@ class McpRequest:
         self.meta = meta
         self.token = token
         """None where it asks for no progress."""
+        self.name: str | None = None
+        """Name or URI in `params` where it was read already, to be compared with `Mcp-Name`."""
         self.opened: SessionClaims | None = None
         """Claims in `session`, where it was signed with our key for this principal."""
         self.recording: str | None = None
@@ -98,6 +100,12 @@ class McpRequest:
     def continued(self) -> bool:
         """Whether it goes on with a request that was answered by questions (SEP-2322)."""
         return "inputResponses" in self.params or "requestState" in self.params
+
+    def named(self, member: str) -> str:
+        """The name or URI in that member. Raises KeyError where there is none, msgspec.DecodeError or
+        UnicodeDecodeError where it is no string.
+        """
+        return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 
     def sessionless(self) -> McpRequest:
         """This request without its session id."""

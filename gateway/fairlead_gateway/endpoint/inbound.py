@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID, SessionIds
 from fairlead_gateway.core.client_message import (
-    NOT_YOURS,
-    SESSION_ENDED,
     ClientResponse,
     Headers,
     Notification,
@@ -31,8 +28,6 @@ from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 from fairlead_mcp.progress_token import ProgressToken
-
-ClientMessage: TypeAlias = McpRequest | Notification | ClientResponse
 
 WANTED: Final = frozenset(
     {
@@ -82,8 +77,11 @@ META: Final = members.Known(
 )  # fmt: skip
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
+_REMEMBERED: Final = 256
 _REMEMBERED_BYTES: Final = 1024
 """Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
+_known_metas: Final[dict[bytes, RequestMeta]] = {}
+"""A token in them is _ANY_TOKEN, where its place could be told."""
 
 
 def classify(
@@ -122,24 +120,34 @@ def _classify_by_era(
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
     modern = not legacy_header or meta.versioned
-    misread = meta.misread or (None if _PARAM_NAMES.issuperset(params) else PARAMS.misread(params, "params"))
+    misread = meta.misread or _misread_params(params)
     if misread:
         return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread, ident or b"null")
     if ident is None:
         return Notification(modern, method, params, headers.get(SESSION))
     if not modern:
         return McpRequest(False, method, ident, params, headers.get(SESSION), meta, token)
-    refused = _check_modern(headers, version, meta, method, ident, params)
-    return refused or McpRequest(True, method, ident, params, None, meta, token)
+    request = McpRequest(True, method, ident, params, None, meta, token)
+    return _check_modern(headers, version, request) or request
+
+
+def _misread_params(params: RawObject) -> str | None:
+    for name in params:
+        if name not in _PARAM_NAMES:
+            return PARAMS.misread(params, "params")
+    return None
 
 
 def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
     """Members of a raw `_meta` that decide about a request, and its progress token. Raises one of jsonrpc.UNREADABLE
     where it is no object.
     """
+    meta = _known_metas.get(raw)
+    if meta is not None and not meta.token:
+        return meta, None
     begin, end = progress_token.place_of(raw)
     known = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
-    meta = _remembered_meta(known) if len(known) <= _REMEMBERED_BYTES else _read_meta(known)
+    meta = _known_metas.get(known) or _learn_meta(known)
     if not meta.token:
         return meta, None
     if begin:
@@ -182,17 +190,17 @@ def _misread_meta(raw: bytes, said: RawObject) -> str:
     return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
 
 
-_remembered_meta: Final = functools.lru_cache(maxsize=256)(_read_meta)
+def _learn_meta(raw: bytes) -> RequestMeta:
+    meta = _read_meta(raw)
+    if len(raw) <= _REMEMBERED_BYTES:
+        if len(_known_metas) >= _REMEMBERED:
+            _known_metas.clear()
+        _known_metas[raw] = meta
+    return meta
 
 
-def _check_modern(
-    headers: Headers,
-    version: bytes | None,
-    meta: RequestMeta,
-    method: str,
-    ident: bytes,
-    params: RawObject,
-) -> Rejection | None:
+def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
+    meta, method, ident, params = request.meta, request.method, request.id, request.params
     if meta.lacking:
         return Rejection(400, jsonrpc.INVALID_PARAMS, meta.lacking, ident)
     if version is None or meta.version != version:
@@ -201,8 +209,8 @@ def _check_modern(
         return _mismatch("Mcp-Method does not match the method of the body", ident)
     member = _NAMED.get(method)
     if member is not None and member in params:
-        named = headers.get(b"mcp-name")
-        if named is None or _named(named) != _text(params[member]):
+        named, request.name = headers.get(b"mcp-name"), _text(params[member])
+        if named is None or _named(named) != request.name:
             return _mismatch(f"Mcp-Name does not match params.{member}", ident)
     elif member is None and method in methods.METHODS:
         refused = _check_row(methods.METHODS[method], headers, meta, ident, params)
@@ -319,23 +327,3 @@ def _mismatch(message: str, ident: bytes) -> Rejection:
 
 def _brief(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
-def claim_session(sessions: SessionIds, owner: str, message: ClientMessage, ident: bytes) -> ClientMessage | Rejection:
-    """The message, with the claims of its session where `owner` opened it. An id that our key did not sign may be
-    anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
-    """
-    session = sessions.read(ident)
-    if session is None:
-        if not owner and len(ident) <= MAX_FOREIGN_ID:
-            return message
-        if isinstance(message, McpRequest):
-            return message.sessionless()
-        return msgspec.structs.replace(message, session=None)
-    if session.owner != owner:
-        return NOT_YOURS
-    if sessions.ended(ident):
-        return SESSION_ENDED
-    if isinstance(message, McpRequest):
-        message.opened = session
-    return message

@@ -18,20 +18,21 @@ from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Rejection
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
+from fairlead_gateway.endpoint.claims import claim_session, claim_session_of
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.held_requests import HeldRequests
-from fairlead_gateway.endpoint.inbound import SESSION, check_origin, claim_session, classify, prefers_streams
+from fairlead_gateway.endpoint.inbound import SESSION, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
@@ -100,6 +101,7 @@ class McpEndpoint:
         self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
+        self.known_views = self.selection.known
         self.proxies = TrustedProxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
         self.streams = streams
@@ -120,6 +122,7 @@ class McpEndpoint:
     def activate(self, selection: Selection) -> None:
         """Serve it from now on, in place of the last one; requests that wait for a server look again."""
         self.selection = selection
+        self.known_views = selection.known
         self.held_requests.startup_wait.swapped()
 
     def retire(self) -> None:
@@ -172,7 +175,7 @@ class McpEndpoint:
     def _route(self, exchange: HttpExchange, identity: Identity, may_wait: bool = True) -> None:
         """Send an authenticated request to its view; with `may_wait` it may be held for a server that starts."""
         exchange.identity = identity
-        view = self.selection.known_view(identity, exchange.target)
+        view = self.known_views.find(identity, exchange.target)
         if view is None:
             if not self.selection.ready(identity, exchange.target):
                 self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
@@ -236,22 +239,22 @@ class McpEndpoint:
         body = body if type(body) is bytes else bytes(body)
         message = classify(exchange.headers, body, acceptable=exchange.vetted)
         # the usual type is tested first: an isinstance that fails costs five times as much as one that does not
-        if not isinstance(message, McpRequest) and isinstance(message, Rejection):
+        if isinstance(message, McpRequest):
+            self._handle_request(exchange, view, message)
+        elif isinstance(message, Rejection):
             self.reject(exchange, message)
-            return
+        else:
+            self._take(exchange, message)
+
+    def _take(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
+        """Take a message that is not answered."""
         exchange.vetted = True
-        if self.buffers.pressed and isinstance(message, McpRequest) and self._shed(exchange, message.id):
-            return
         if message.session is not None:
-            sessions, owner = self.server_requests.sessions, exchange.identity.owner
-            owned = claim_session(sessions, owner, message, message.session)
-            if owned is not message and isinstance(owned, Rejection):
+            owned = claim_session_of(self.server_requests.sessions, exchange.identity.owner, message, message.session)
+            if isinstance(owned, Rejection):
                 self.reject(exchange, owned)
                 return
             message = owned
-        if isinstance(message, McpRequest):
-            self._handle_request(exchange, view, message)
-            return
         if isinstance(message, ClientResponse):
             self.server_requests.answered(message.session, message.message)
         elif message.method == "notifications/cancelled" and "requestId" in message.params:
@@ -260,6 +263,16 @@ class McpEndpoint:
         exchange.acknowledge()
 
     def _handle_request(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
+        exchange.vetted = True
+        if self.buffers.pressed and self._shed(exchange, request.id):
+            return
+        if request.session is not None:
+            sessions, owner = self.server_requests.sessions, exchange.identity.owner
+            owned = claim_session(sessions, owner, request, request.session)
+            if not isinstance(owned, McpRequest):
+                self.reject(exchange, owned)
+                return
+            request = owned
         if request.method == CALL or method_in_era(request.method, modern=request.modern) is not None:
             self._call(exchange, view, request)
         elif request.method == LISTEN and request.modern:
@@ -325,12 +338,13 @@ class McpEndpoint:
         """Start the call of a request whose `Mcp-Param-*` headers match its arguments (SEP-2243). `named`: whether it
         was the client that named the tool.
         """
-        lines: bytes | Rejection = b""
+        lines = b""
         if route.param_headers:
-            lines = param_lines(route, request, exchange.headers if named else None)
-        if isinstance(lines, Rejection):
-            self.reject(exchange, lines)
-            return
+            found = param_lines(route, request, exchange.headers if named else None)
+            if isinstance(found, Rejection):
+                self.reject(exchange, found)
+                return
+            lines = found
         exchange.cancel_on_disconnect = request.modern
         if not request.modern:
             session = request.opened

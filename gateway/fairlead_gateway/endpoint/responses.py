@@ -23,8 +23,9 @@ NO_EXTRA: Final = b""
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
 )
-_RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
-_FRAME: Final = len(_RESULT % b"" + b"}")
+_BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
+_BEFORE_RESULT: Final = b',"result":'
+_FRAME: Final = len(_BEFORE_ID + _BEFORE_RESULT + b"}")
 _LF: Final = 10
 _CR: Final = 13
 _EVENT_FRAME: Final = len(b"event: message\ndata: \n\n")
@@ -33,7 +34,8 @@ _WHOLE_STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
     b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\nevent: message\ndata: %b\n\n"
 )
-_SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" + _RESULT
+_SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
+_START: Final = b"\r\n\r\n" + _BEFORE_ID
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
@@ -85,12 +87,15 @@ END_OF_STREAM: Final = b"0\r\n\r\n"
 
 def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
     """Body of a success, in parts; `result` is raw JSON, also in parts."""
-    return (_RESULT % ident, *result, b"}")
+    return (_BEFORE_ID + ident + _BEFORE_RESULT, *result, b"}")
 
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
-    """A whole answer in one step: `head` and `result_parts` at once. Joined, as a format copies a Raw twice."""
-    return b"".join((_SUCCESS % (_FRAME + len(ident) + len(result), ident), result, b"}"))
+    """A whole answer in one step: `head` and `result_parts` at once. Joined, as a format copies a Raw twice and has to
+    grow what it writes to.
+    """
+    length = str(_FRAME + len(ident) + len(result)).encode()
+    return b"".join((_SUCCESS, length, _START, ident, _BEFORE_RESULT, result, b"}"))
 
 
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:

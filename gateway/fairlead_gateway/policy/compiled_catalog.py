@@ -42,7 +42,7 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     target: bytes
     tools: Mapping[str, tuple[ToolRef, bytes]]
     """By shown name, in the order of the names: what it is, and its definition."""
-    routes: Mapping[str, Route]
+    routes: dict[str, Route]
     resources: ResourceIndex
     servers: tuple[Server, ...]
     alone: bool

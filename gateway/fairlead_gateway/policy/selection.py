@@ -18,6 +18,7 @@ from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
+from fairlead_gateway.policy.known_views import KnownViews
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.subject_views import SubjectViews
 from fairlead_gateway.policy.view import MERGED, View
@@ -72,9 +73,9 @@ class Selection:
         self.targets = catalog.views
         """The views of subjects of whom no policy speaks."""
         self.policies = catalog.policies
-        self._enforced = catalog.policies.enforced
+        self.known = KnownViews(catalog.views, enforced=catalog.policies.enforced)
+        """Those that were put together before."""
         self._earlier = before.bounded_lists() if before is not None else {}
-        self._of_subject: dict[Identity, SubjectViews] = {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
@@ -91,9 +92,7 @@ class Selection:
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """The views of a subject, also where policies leave nothing out."""
-        found = self._of_subject.get(identity)
-        if found is None:
-            found = self._find(identity)
+        found = self.known.of_subject.get(identity) or self._find(identity)
         found.asked = True
         return found
 
@@ -102,9 +101,9 @@ class Selection:
         found = self._of_rules.get(key)
         if found is None:
             found = self._new(key)
-        if len(self._of_subject) >= SUBJECTS:
-            self._of_subject = {}
-        self._of_subject[identity] = found
+        if len(self.known.of_subject) >= SUBJECTS:
+            self.known.of_subject = {}
+        self.known.of_subject[identity] = found
         return found
 
     def prepare_in_slices(self, before: Selection) -> Generator[None, None, None]:
@@ -115,18 +114,14 @@ class Selection:
             old = before.targets.get(target)
             if target == MERGED or (old is not None and old.listed):
                 yield from view.prepare_in_slices()
-        for identity, known in [*before._of_subject.items()]:
+        for identity, known in [*before.known.of_subject.items()]:
             if not known.asked or not self.policies.enforced:
                 continue
-            mine = self._of_subject.get(identity) or self._find(identity)
+            mine = self.known.of_subject.get(identity) or self._find(identity)
             yield
             for target in [*known.views]:
                 if not mine.ready(target):
                     yield from mine.build_in_slices(target)
-
-    def known_view(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target in one look, where it has been put together before. None says nothing: see `ready`."""
-        return self.views_of(identity).views.get(target) if self._enforced else self.targets.get(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:
         """Whether the view of a target can be had at once. `SubjectViews.build_in_slices` makes it."""
@@ -189,7 +184,7 @@ class Selection:
             weight = self.weight
             while weight > self._view_bytes and len(self._of_rules) > 1:
                 weight -= self._of_rules.popitem(last=False)[1].weight
-                self._of_subject = {}
+                self.known.of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """By policies, the views of rule sets whose lists are bounded: what is cut from them now stays callable for a

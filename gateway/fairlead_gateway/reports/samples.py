@@ -44,7 +44,8 @@ class Meter(ports.AttemptMeter):
     def end(self, number: int, now: float, outcome: str) -> None:
         """It is over."""
         log = self._log
-        started = log.running.pop(number)[1]
+        started = log.running[number][1]
+        del log.running[number]
         log.sequence = sequence = log.sequence + 1
         took = (now - started) * 1000
         self._attempts.add(sequence, number, now, took, outcome)

@@ -8,7 +8,6 @@ bare clients share one session, so ids and progress tokens are ours and unique.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import ssl
 from collections.abc import Mapping
 from typing import Final
@@ -35,11 +34,12 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 
 LISTEN: Final = "subscriptions/listen"
-_BODY: Final = b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}'
-_FRAME: Final = len(_BODY % (b"", b"", b""))
-_LEGACY: Final = b"%b%bContent-Length: %d\r\n\r\n" + _BODY
-_MODERN: Final = b"%b%b%bContent-Length: %d\r\n\r\n" + _BODY
-"""Whole requests, in one step: what is formatted twice is copied twice."""
+_LENGTH: Final = b"Content-Length: "
+_BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
+_START: Final = b"\r\n\r\n" + _BEFORE_ID
+_METHOD: Final = b',"method":"%b","params":'
+_END: Final = b"}"
+_FRAME: Final = len(_BEFORE_ID) + len(_END)
 
 
 class HttpUpstream(Upstream):
@@ -61,7 +61,9 @@ class HttpUpstream(Upstream):
         self.mask = Mask(Credential(headers=dict(headers or {})))
         self._head = target.head(headers=headers)
         self._modern_heads: dict[str, bytes] = {}
-        self._count = itertools.count(1).__next__
+        self._methods: dict[str, bytes] = {}
+        """Members of requests between id and params."""
+        self._last_id = 0
 
         def pool(addresses: Resolve, most: int) -> Pool:
             return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
@@ -81,7 +83,8 @@ class HttpUpstream(Upstream):
         return self._modern
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        self._last_id += 1
+        return str(self._last_id).encode()
 
     def modern_for(self, client: ClientPeer | None) -> bool | None:
         if not self._modern or client is None or self._no_legacy:
@@ -182,15 +185,21 @@ class HttpUpstream(Upstream):
         return self.read(answer, ident, self.pool)
 
     def _modern_data(self, request: UpstreamRequest) -> bytes:
-        method = request.method.encode()
         head = self._modern_heads.get(request.method)
         if head is None:
-            version = eras.MODERN_VERSION.encode()
+            method, version = request.method.encode(), eras.MODERN_VERSION.encode()
             head = b"%b%b: %b\r\n%b: %b\r\n" % (self._head, eras.H_VERSION, version, eras.H_METHOD, method)
             self._modern_heads[request.method] = head
-        length = _FRAME + len(request.id) + len(method) + len(request.params)
-        names, lines = request.name_lines, request.header_lines
-        return _MODERN % (head, names, lines, length, request.id, method, request.params)
+        return self._written(head, request.name_lines, request)
+
+    def _written(self, head: bytes, names: bytes, request: UpstreamRequest) -> bytes:
+        """The whole request, joined in one step: a format has to grow what it writes to."""
+        method = self._methods.get(request.method)
+        if method is None:
+            method = self._methods[request.method] = _METHOD % request.method.encode()
+        ident, params = request.id, request.params
+        length = str(_FRAME + len(ident) + len(method) + len(params)).encode()
+        return b"".join((head, names, request.header_lines, _LENGTH, length, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request that has to go to one pod, or whose answer does not end."""
@@ -203,9 +212,7 @@ class HttpUpstream(Upstream):
     def _send_in(self, call: HttpCall, session: ServerSession) -> None:
         """Send a request in a legacy session, at the level of log messages that its client wants."""
         request = call.request
-        method = request.method.encode()
-        length = _FRAME + len(request.id) + len(method) + len(request.params)
-        call.data = _LEGACY % (session.head, request.header_lines, length, request.id, method, request.params)
+        call.data = self._written(session.head, b"", request)
         call.session = session
         if session.client is not None:
             session.enter(call.sink)

@@ -151,15 +151,17 @@ class HttpCall(Call):
         where something has to be added to it.
         """
         framed = jsonrpc.framed_result(data, self.request.id)
-        if framed is None or not self._as_it_is(data):
+        if framed is None:
             return False
         try:
             if not data.isascii():
                 data.decode()
-            self._members = jsonrpc.decode_result(framed)
+            members = jsonrpc.decode_result(framed)
         except jsonrpc.UNREADABLE:  # perhaps more follows the result than the end of the response
             return False
-        self._result = Raw(framed)
+        if self.session is None and (self.request.tasks or members.state is not UNSET):
+            return False
+        self._result, self._members = Raw(framed), members
         return True
 
     def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:

@@ -17,7 +17,8 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.schemas import UnresolvedReference
 from fairlead_tools.refusal import INVALID_ARGUMENTS, Refusal
-from fairlead_tools.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
+from fairlead_tools.validation.checker import MAX_VALUE_BYTES, Checker
+from fairlead_tools.validation.schema_compiler import Compiled, compile_schema
 from fairlead_tools.validation.spelling import Spelling
 
 NO_ARGUMENTS: Final = b"{}"

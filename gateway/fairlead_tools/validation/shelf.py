@@ -16,7 +16,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.documents.catalog import definition_hash
-from fairlead_tools.validation.checker import Checker, Compiled, compile_schema
+from fairlead_tools.validation.checker import Checker
+from fairlead_tools.validation.schema_compiler import Compiled, compile_schema
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +50,8 @@ _decode_outcome = msgspec.json.Decoder(_Outcome).decode
 class ToolCheck:
     """The schemas of one definition; `name` is how its tool is called in logs."""
 
-    __slots__ = ("__weakref__", "_checks", "_compiled", "_input", "_output", "declares_output", "definition", "key",
-                 "name")  # fmt: skip
+    __slots__ = ("__weakref__", "_checks", "_compiled", "_output", "declares_output", "definition", "key", "name",
+                 "of_arguments")  # fmt: skip
 
     def __init__(self, checks: Checks, name: str, definition: bytes, key: str) -> None:
         self._checks = checks
@@ -60,7 +61,8 @@ class ToolCheck:
         self.declares_output = b'"outputSchema"' in definition
         """Where this is False, `result` has nothing to say."""
         self._compiled = False
-        self._input: Checker | None = None
+        self.of_arguments: Checker | None = None
+        """Checks arguments that are given and not `null`, without another look; None: ask `arguments`."""
         self._output: Checker | None = None
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
@@ -69,7 +71,7 @@ class ToolCheck:
         """
         if not self._compiled:
             self._checks.compile(self)
-        checker = self._input
+        checker = self.of_arguments
         if checker is None:
             return None
         if arguments is None or (len(arguments) == 4 and bytes(arguments) == b"null"):
@@ -102,17 +104,17 @@ class ToolCheck:
     # For the shelf
 
     def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
-        self._compiled, self._input, self._output = True, of_input, of_output
+        self._compiled, self.of_arguments, self._output = True, of_input, of_output
 
     def give_back(self) -> int:
         """Let the compiled schemas go; how many values they left unchecked."""
         unchecked = self.unchecked
-        self._compiled, self._input, self._output = False, None, None
+        self._compiled, self.of_arguments, self._output = False, None, None
         return unchecked
 
     @property
     def unchecked(self) -> int:
-        return sum(checker.unchecked for checker in (self._input, self._output) if checker is not None)
+        return sum(checker.unchecked for checker in (self.of_arguments, self._output) if checker is not None)
 
 
 class Checks:

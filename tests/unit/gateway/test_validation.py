@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from fairlead_tools.validation.checker import (
+from fairlead_tools.validation.checker import MAX_VALUE_BYTES, PATTERN_BYTES
+from fairlead_tools.validation.schema_compiler import (
     MAX_SCHEMA_BYTES,
-    MAX_VALUE_BYTES,
     NOT_A_SCHEMA,
     PATTERN,
-    PATTERN_BYTES,
     REMOTE_REFERENCE,
     TOO_INTRICATE,
     TOO_LARGE,

@@ -1,0 +1,53 @@
+"""Checks that a message may use the session that it names.
+
+Pure module: sessions are read from their signed ids.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID, SessionIds
+from fairlead_gateway.core.client_message import (
+    NOT_YOURS,
+    SESSION_ENDED,
+    ClientResponse,
+    Notification,
+    Rejection,
+)
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.session import SessionClaims
+
+
+def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
+    """The request, with the claims of its session where `owner` opened it. An id that our key did not sign may be
+    anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
+    """
+    session = sessions.read(ident)
+    if session is None:
+        return request if _may_be_foreign(owner, ident) else request.sessionless()
+    refused = _not_claimed(sessions, owner, session, ident)
+    if refused is not None:
+        return refused
+    request.opened = session
+    return request
+
+
+def claim_session_of(
+    sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
+) -> Notification | ClientResponse | Rejection:
+    """The same for a message that is not answered."""
+    session = sessions.read(ident)
+    if session is None:
+        return message if _may_be_foreign(owner, ident) else msgspec.structs.replace(message, session=None)
+    return _not_claimed(sessions, owner, session, ident) or message
+
+
+def _may_be_foreign(owner: str, ident: bytes) -> bool:
+    return not owner and len(ident) <= MAX_FOREIGN_ID
+
+
+def _not_claimed(sessions: SessionIds, owner: str, session: SessionClaims, ident: bytes) -> Rejection | None:
+    if session.owner != owner:
+        return NOT_YOURS
+    return SESSION_ENDED if sessions.ended(ident) else None
