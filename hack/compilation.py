@@ -46,7 +46,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/targets.py",
     "fairlead_gateway/calls/translate.py",
     "fairlead_gateway/core/ports.py",
-    "fairlead_gateway/endpoint/claims.py",
+    "fairlead_gateway/endpoint/session_claims.py",
     "fairlead_gateway/endpoint/event_store.py",
     "fairlead_gateway/endpoint/exchange.py",
     "fairlead_gateway/endpoint/head_cache.py",

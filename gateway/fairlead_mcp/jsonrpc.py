@@ -29,8 +29,8 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that decoding foreign bytes can raise, for any content."""
 
-_ID_FIRST: Final = b'{"jsonrpc":"2.0","id":'
-_RESULT_LAST: Final = b',"result":'
+BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
+BEFORE_RESULT: Final = b',"result":'
 _RESULT_FIRST: Final = b'{"result":'
 _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
@@ -78,7 +78,7 @@ def framed_result(data: bytes, ident: bytes) -> bytes | None:
     if data.startswith(_RESULT_FIRST):  # as the TypeScript SDK has it
         after = _ID_LAST + ident + b"}"
         return data[len(_RESULT_FIRST) : -len(after)] if data.endswith(after) else None
-    before = _ID_FIRST + ident + _RESULT_LAST
+    before = BEFORE_ID + ident + BEFORE_RESULT
     return data[len(before) : -1] if data.startswith(before) and data.endswith(b"}") else None
 
 
@@ -100,7 +100,7 @@ def excerpt(data: bytes) -> str:
 
 def request(ident: bytes, method: str, params: bytes | Raw | None = None) -> bytes:
     """An encoded request. `ident` (the id) and `params` are raw JSON and embedded as they are."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"method":', encode(method), *_params(params), b"}"))
+    return b"".join((BEFORE_ID, ident, b',"method":', encode(method), *_params(params), b"}"))
 
 
 def notification(method: str, params: bytes | Raw | None = None) -> bytes:
@@ -110,14 +110,14 @@ def notification(method: str, params: bytes | Raw | None = None) -> bytes:
 
 def result(ident: bytes | Raw, value: bytes | Raw) -> bytes:
     """An encoded success; both parts are raw JSON."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"result":', value, b"}"))
+    return b"".join((BEFORE_ID, ident, BEFORE_RESULT, value, b"}"))
 
 
 def error(ident: bytes | Raw, code: int, message: str, data: bytes | Raw | None = None) -> bytes:
     """An encoded error; `ident` (b"null" when unknown) and `data` are raw JSON."""
     said = b'{"code":%d,"message":%b' % (code, encode(message))
     more = () if data is None else (b',"data":', data)
-    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"error":', said, *more, b"}}"))
+    return b"".join((BEFORE_ID, ident, b',"error":', said, *more, b"}}"))
 
 
 def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:

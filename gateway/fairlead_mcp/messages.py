@@ -31,7 +31,7 @@ class ResultMembers(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = msgspec.field(name="isError", default=False)
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
     meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
-    state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
+    request_state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

@@ -44,7 +44,7 @@ TOKENS = (
 IDENTITY = (
     Guard(
         "a session of somebody else",
-        f"{GATEWAY}.endpoint.claims",
+        f"{GATEWAY}.endpoint.session_claims",
         (("if session.owner != owner:", "if False:"),),
         f"{AT}/test_who_asks.py::test_a_session_is_of_use_to_nobody_but_who_opened_it",
         "assert",
@@ -348,7 +348,7 @@ SMUGGLING = (
     Guard(
         "a name in the header that is not that of the body, also in base64",
         f"{GATEWAY}.endpoint.inbound",
-        (("if named is None or _named(named) != _text(params[member]):", "if False:"),),
+        (("if named is None or _named(named) != request.name:", "if False:"),),
         "tests/unit/gateway/test_inbound.py",
         "assert",
     ),

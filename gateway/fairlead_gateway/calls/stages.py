@@ -18,7 +18,7 @@ from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 if TYPE_CHECKING:
     from fairlead_gateway.calls.call import ToolCall
 
-_NULL: Final = len(b"null")
+_NULL_BYTES: Final = len(b"null")
 Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
 
 
@@ -37,7 +37,7 @@ def arguments(call: ToolCall) -> Refusal | None:
     if given is None and request.continued:
         return None
     # straight to the compiled checker, where those are not null
-    checker = None if given is None or len(given) == _NULL else check.of_arguments
+    checker = None if given is None or len(given) == _NULL_BYTES else check.of_arguments
     wrong = check.arguments(given) if checker is None or given is None else checker.wrong(given)
     return None if wrong is None else refusals.invalid_arguments(wrong)
 

@@ -86,7 +86,7 @@ class McpRequest:
         self.token = token
         """None where it asks for no progress."""
         self.name: str | None = None
-        """Name or URI in `params` where it was read already, to be compared with `Mcp-Name`."""
+        """Name or URI that `Mcp-Name` repeats, where it was read already to be compared with that."""
         self.opened: SessionClaims | None = None
         """Claims in `session`, where it was signed with our key for this principal."""
         self.recording: str | None = None
@@ -102,8 +102,8 @@ class McpRequest:
         return "inputResponses" in self.params or "requestState" in self.params
 
     def named(self, member: str) -> str:
-        """The name or URI in that member. Raises KeyError where there is none, msgspec.DecodeError or
-        UnicodeDecodeError where it is no string.
+        """The name or URI in `member`, which is the one that `Mcp-Name` repeats for this method. Raises KeyError where
+        there is none, msgspec.DecodeError or UnicodeDecodeError where it is no string.
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 

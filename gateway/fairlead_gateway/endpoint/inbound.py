@@ -81,7 +81,7 @@ _REMEMBERED: Final = 256
 _REMEMBERED_BYTES: Final = 1024
 """Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
 _known_metas: Final[dict[bytes, RequestMeta]] = {}
-"""A token in them is _ANY_TOKEN, where its place could be told."""
+"""Cache by raw `_meta`, in which a progress token whose place could be told is _ANY_TOKEN."""
 
 
 def classify(
@@ -192,7 +192,7 @@ def _misread_meta(raw: bytes, said: RawObject) -> str:
 
 def _learn_meta(raw: bytes) -> RequestMeta:
     meta = _read_meta(raw)
-    if len(raw) <= _REMEMBERED_BYTES:
+    if len(raw) <= _REMEMBERED_BYTES and not meta.traced:  # a trace is another with each request
         if len(_known_metas) >= _REMEMBERED:
             _known_metas.clear()
         _known_metas[raw] = meta

@@ -25,7 +25,6 @@ from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
-from fairlead_gateway.endpoint.claims import claim_session, claim_session_of
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
@@ -35,6 +34,7 @@ from fairlead_gateway.endpoint.held_requests import HeldRequests
 from fairlead_gateway.endpoint.inbound import SESSION, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
+from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
@@ -244,13 +244,14 @@ class McpEndpoint:
         elif isinstance(message, Rejection):
             self.reject(exchange, message)
         else:
-            self._take(exchange, message)
+            self._take_unanswered(exchange, message)
 
-    def _take(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
+    def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
         """Take a message that is not answered."""
         exchange.vetted = True
         if message.session is not None:
-            owned = claim_session_of(self.server_requests.sessions, exchange.identity.owner, message, message.session)
+            sessions, owner = self.server_requests.sessions, exchange.identity.owner
+            owned = claim_session_of_unanswered(sessions, owner, message, message.session)
             if isinstance(owned, Rejection):
                 self.reject(exchange, owned)
                 return

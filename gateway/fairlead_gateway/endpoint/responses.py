@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.jsonrpc import BEFORE_ID, BEFORE_RESULT
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE: Final = b"connection: close\r\n"
@@ -23,9 +24,7 @@ NO_EXTRA: Final = b""
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
 )
-_BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
-_BEFORE_RESULT: Final = b',"result":'
-_FRAME: Final = len(_BEFORE_ID + _BEFORE_RESULT + b"}")
+_FRAME: Final = len(BEFORE_ID + BEFORE_RESULT + b"}")
 _LF: Final = 10
 _CR: Final = 13
 _EVENT_FRAME: Final = len(b"event: message\ndata: \n\n")
@@ -35,7 +34,7 @@ _WHOLE_STREAM: Final = (
     b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\nevent: message\ndata: %b\n\n"
 )
 _SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
-_START: Final = b"\r\n\r\n" + _BEFORE_ID
+_START: Final = b"\r\n\r\n" + BEFORE_ID
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
@@ -87,7 +86,7 @@ END_OF_STREAM: Final = b"0\r\n\r\n"
 
 def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
     """Body of a success, in parts; `result` is raw JSON, also in parts."""
-    return (_BEFORE_ID + ident + _BEFORE_RESULT, *result, b"}")
+    return (BEFORE_ID + ident + BEFORE_RESULT, *result, b"}")
 
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
@@ -95,7 +94,7 @@ def success(ident: bytes, result: bytes | Raw) -> bytes:
     grow what it writes to.
     """
     length = str(_FRAME + len(ident) + len(result)).encode()
-    return b"".join((_SUCCESS, length, _START, ident, _BEFORE_RESULT, result, b"}"))
+    return b"".join((_SUCCESS, length, _START, ident, BEFORE_RESULT, result, b"}"))
 
 
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:

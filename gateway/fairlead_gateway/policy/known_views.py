@@ -25,10 +25,10 @@ class KnownViews:
         self._targets = targets
         self._enforced = enforced
         self.of_subject: dict[Identity, SubjectViews] = {}
-        """Of subjects whose rule set is known. Another thread may look here too."""
+        """Views by subject, for those whose rule set is known. Another thread may look here too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target. None says nothing: see `Selection.ready`."""
+        """The view of a target; None where it was not put together before or does not exist: see `Selection.ready`."""
         if not self._enforced:
             return self._targets.get(target)
         found = self.of_subject.get(identity)

@@ -74,7 +74,7 @@ class Selection:
         """The views of subjects of whom no policy speaks."""
         self.policies = catalog.policies
         self.known = KnownViews(catalog.views, enforced=catalog.policies.enforced)
-        """Those that were put together before."""
+        """Views that were put together before, for the look-up of each request."""
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
@@ -92,7 +92,9 @@ class Selection:
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """The views of a subject, also where policies leave nothing out."""
-        found = self.known.of_subject.get(identity) or self._find(identity)
+        found = self.known.of_subject.get(identity)
+        if found is None:  # not by its truth, which is that of its length: that would work its rules out at once
+            found = self._find(identity)
         found.asked = True
         return found
 
@@ -117,7 +119,9 @@ class Selection:
         for identity, known in [*before.known.of_subject.items()]:
             if not known.asked or not self.policies.enforced:
                 continue
-            mine = self.known.of_subject.get(identity) or self._find(identity)
+            mine = self.known.of_subject.get(identity)
+            if mine is None:
+                mine = self._find(identity)
             yield
             for target in [*known.views]:
                 if not mine.ready(target):

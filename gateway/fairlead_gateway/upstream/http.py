@@ -31,15 +31,15 @@ from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.jsonrpc import BEFORE_ID
 from fairlead_mcp.masking import Mask
 
 LISTEN: Final = "subscriptions/listen"
 _LENGTH: Final = b"Content-Length: "
-_BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
-_START: Final = b"\r\n\r\n" + _BEFORE_ID
+_START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
-_FRAME: Final = len(_BEFORE_ID) + len(_END)
+_FRAME: Final = len(BEFORE_ID) + len(_END)
 
 
 class HttpUpstream(Upstream):

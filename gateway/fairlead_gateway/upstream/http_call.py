@@ -150,7 +150,8 @@ class HttpCall(Call):
         """Keep the result of a response in the usual form, read in one pass with its members; False for any other, and
         where something has to be added to it.
         """
-        framed = jsonrpc.framed_result(data, self.request.id)
+        modern = self.session is None
+        framed = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id)
         if framed is None:
             return False
         try:
@@ -159,7 +160,7 @@ class HttpCall(Call):
             members = jsonrpc.decode_result(framed)
         except jsonrpc.UNREADABLE:  # perhaps more follows the result than the end of the response
             return False
-        if self.session is None and (self.request.tasks or members.state is not UNSET):
+        if modern and members.request_state is not UNSET:
             return False
         self._result, self._members = Raw(framed), members
         return True

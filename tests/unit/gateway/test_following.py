@@ -53,6 +53,13 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     assert second.known.find(ONE, MERGED) is None
 
 
+def test_looking_whose_views_they_are_works_out_no_rules() -> None:
+    made = select(build(world("get")))
+    assert made.views_of(ONE) is made.views_of(ONE)
+    assert not made.views_of(ONE).rules.ready, "that takes milliseconds: it is done in slices"
+    assert not made.ready(ONE, MERGED)
+
+
 def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:
     before = select(build(world("get")))
     assert before.targets[b"/mcp/deep"].listing

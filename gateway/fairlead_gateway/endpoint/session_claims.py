@@ -33,10 +33,10 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
     return request
 
 
-def claim_session_of(
+def claim_session_of_unanswered(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
-    """The same for a message that is not answered."""
+    """As `claim_session`, of a message that is not answered and has no use for the claims."""
     session = sessions.read(ident)
     if session is None:
         return message if _may_be_foreign(owner, ident) else msgspec.structs.replace(message, session=None)
