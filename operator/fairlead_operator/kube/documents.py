@@ -8,6 +8,7 @@ replaced is named by its resourceVersion, so that a late write of an operator th
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import contextlib
@@ -118,6 +119,8 @@ class KubeDocuments:
         self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._changed)
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
+        self._being_tidied: dict[str, asyncio.Event] = {}
+        """Parts whose deletion by `tidy` is under way; set once it is over."""
 
     def __repr__(self) -> str:
         return f"<KubeDocuments namespace={self._namespace} blobs={len(self.store)}>"
@@ -160,14 +163,27 @@ class KubeDocuments:
             await self._delete(each)
 
     async def tidy(self) -> None:
+        for name in self._orphans():
+            if name not in self._orphans():
+                continue  # its document was published while another part was deleted
+            logger.info("part %s deleted: its document was never completed, or is gone", name)
+            over = self._being_tidied[name] = asyncio.Event()
+            try:
+                await self._delete(name)
+            finally:
+                del self._being_tidied[name]
+                over.set()
+
+    def _orphans(self) -> list[str]:
+        """Parts that no head names and that are not being written."""
         blobs = self.store.values()
         named = {part for blob in blobs for part in blob.parts}
-        for name in [blob.name for blob in blobs if blob.is_part and blob.name not in named]:
-            if self._being_written[name] == 0:
-                logger.info("part %s deleted: its document was never completed, or is gone", name)
-                await self._delete(name)
+        parts = [blob.name for blob in blobs if blob.is_part]
+        return [part for part in parts if part not in named and self._being_written[part] == 0]
 
     async def _store(self, blob: Blob) -> None:
+        if (tidied := self._being_tidied.get(blob.name)) is not None:
+            await tidied.wait()  # what the store still has of it will be gone, and no event of ours tells of that
         stored = self._blob(blob.name)
         if stored is not None and holds(stored, blob):
             return

@@ -6,14 +6,16 @@ after it left a server `Deploying` for good, for no event would ever tell of its
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Callable
+import random
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.documents.store import Blob
+from fairlead_api.documents.store import VALUES_LIMIT, Blob, pack
 from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Kube
 from fairlead_kube.resources import DEPLOYMENTS
@@ -88,6 +90,79 @@ async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_writ
     assert disturbed == ["doc"]
     await documents.publish([wanted])
     assert api.writes == 2
+
+
+class Cluster:
+    """Keeps ConfigMaps. Each deletion first awaits `meanwhile`, and takes place after that."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self.items: dict[str, Json] = {}
+        self.deleted: list[str] = []
+        self._meanwhile = meanwhile
+        self._version = 0
+        self.kube = cast("Kube", self)
+        """As far as it is used here."""
+
+    async def apply(self, _kind: object, _namespace: str, manifest: Json) -> Json:
+        self._version += 1
+        item: Json = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": str(self._version)}}
+        self.items[manifest["metadata"]["name"]] = item
+        return item
+
+    async def delete(self, _kind: object, _namespace: str, name: str) -> None:
+        await self._meanwhile()
+        del self.items[name]
+        self.deleted.append(name)
+
+
+def in_parts(name: str) -> list[Blob]:
+    """A document of two parts; the head is the last."""
+    chance = random.Random(name)
+    blobs = pack(name, "catalog", chance.randbytes(VALUES_LIMIT).hex().encode())
+    assert len(blobs) == 3
+    return blobs
+
+
+def without_heads(documents: KubeDocuments, cluster: Cluster, *names: str) -> None:
+    """Delete heads by hand; the watch tells of it."""
+    for name in names:
+        documents.store.deleted(cluster.items.pop(name))
+
+
+async def test_a_document_that_is_published_while_its_parts_are_tidied_away_has_them_in_the_end() -> None:
+    blobs = in_parts("doc")
+    published: list[asyncio.Task[None]] = []
+
+    async def publish() -> None:
+        if not published:
+            published.append(asyncio.create_task(documents.publish(blobs)))
+            await asyncio.sleep(0)  # one turn, in which it goes as far as it can: nothing else here waits
+
+    cluster = Cluster(publish)
+    documents = KubeDocuments(cluster.kube, "release", lambda name, labels: None)
+    await documents.publish(blobs)
+    without_heads(documents, cluster, "doc")
+    await documents.tidy()
+    await published[0]
+    assert cluster.deleted, "the parts had no head"
+    assert cluster.items.keys() == {blob.name for blob in blobs}
+
+
+async def test_parts_whose_document_was_published_while_others_were_tidied_away_stay() -> None:
+    one, other = in_parts("one"), in_parts("other")
+
+    async def publish() -> None:
+        if not cluster.deleted:
+            await documents.publish(other)
+
+    cluster = Cluster(publish)
+    documents = KubeDocuments(cluster.kube, "release", lambda name, labels: None)
+    await documents.publish(one)
+    await documents.publish(other)
+    without_heads(documents, cluster, "one", "other")
+    await documents.tidy()
+    assert cluster.deleted == [blob.name for blob in one[:-1]]
+    assert cluster.items.keys() == {blob.name for blob in other}
 
 
 async def test_a_credential_that_a_later_write_has_stored_is_not_forgotten_by_an_older_answer() -> None:
