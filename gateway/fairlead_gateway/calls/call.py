@@ -16,6 +16,7 @@ from fairlead_gateway.calls import legacy_subscriptions, round_trips, task_wait,
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.errors import ANSWER_ERRORS
 from fairlead_gateway.calls.input_required import BridgedCall, features_of
 from fairlead_gateway.calls.message_relay import MessageRelay
 from fairlead_gateway.calls.outgoing import upstream_request
@@ -32,7 +33,7 @@ from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_mcp import jsonrpc, methods, server_tasks
-from fairlead_mcp.errors import McpError, NotMcp, RpcError
+from fairlead_mcp.errors import NotMcp, RpcError
 from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools.refusal import CANCELLED, Refusal
 
@@ -120,8 +121,8 @@ class ToolCall(ClientRequest):
             outcome = presented(route, self.request.method, outcome)
             result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
-        except McpError as error:
-            self.gave_up(error)
+        except ANSWER_ERRORS as error:
+            self.answer_failed(error)
 
     def become_leader(self, key: bytes) -> None:
         self._key = key
@@ -201,12 +202,11 @@ class ToolCall(ClientRequest):
                     self._ask_client(asking)
                     return
             self.finish(result, members, from_modern=self._modern)
-        except McpError as error:
-            self.measure(NEUTRAL)
-            self.gave_up(error)
+        except ANSWER_ERRORS as error:
+            self.answer_failed(error)
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result; `members`: read already. Raises McpError for what is no result."""
+        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for what is no result."""
         if self.answered_at < 0:  # of a bridged call
             self.answered_at = self.context.clock()
         route, request = self.route, self.request

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Raw
 
 from fairlead_api.logs import SPAN_ID, TRACE_ID
+from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.errors import is_for_the_client, rejection_for, rejection_of
+from fairlead_gateway.calls.errors import TOO_DEEP, is_for_the_client, rejection_for, rejection_of
 from fairlead_gateway.calls.input_required import features_of
 from fairlead_gateway.calls.recent import remember
 from fairlead_gateway.core.client_message import Rejection
@@ -22,7 +23,7 @@ from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.errors import McpError, NotMcp, Timeout
 from fairlead_mcp.escaping import escaped
 from fairlead_tools import refusals
 from fairlead_tools.refusal import Refusal
@@ -103,6 +104,14 @@ class ClientRequest(GuardedRequest):
             self.limit = refusals.limit_of(error)
             self.refuse(refusals.refusal_for(error))
 
+    def answer_failed(self, error: Exception) -> None:
+        """Give up because of what the server answered."""
+        self.measure(NEUTRAL)
+        # the context, as mypyc drops the cause of a `raise … from`
+        if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
+            error = NotMcp(TOO_DEEP)
+        self.gave_up(error)
+
     def refuse(self, refusal: Refusal) -> None:
         """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
         request, self.refusal = self.request, refusal.message
@@ -161,7 +170,7 @@ class ClientRequest(GuardedRequest):
             self.cancel()
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
-            self.gave_up(error)
+            self.answer_failed(error)
 
     @property
     def _trace(self) -> dict[str, str]:

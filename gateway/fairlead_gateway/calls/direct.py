@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.errors import TOO_DEEP
 from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
@@ -141,7 +142,10 @@ class Caller:
             allowed = route.server.catalog.limits.retries
             route = route.retried(retries if allowed is None else min(retries, allowed))
         await self._dispatcher.run(captured, route, request)
-        response = jsonrpc.decode_response(captured.body)
+        try:
+            response = jsonrpc.decode_response(captured.body)
+        except RecursionError:  # around the result is an object more than its server had, and a coroutine has frames
+            return Raw(refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
         if response.result is not UNSET:
             return self._held(response.result, holding)
         message = response.error.message if response.error is not None else "Internal error"

@@ -11,6 +11,11 @@ from fairlead_mcp.errors import McpError, RpcError
 from fairlead_tools import refusals
 from fairlead_tools.refusal import META_ERROR, Refusal
 
+ANSWER_ERRORS: Final = (McpError, RecursionError)
+"""Exceptions that a server's answer can lead to. Decoding takes of the interpreter's stack: an answer that one step
+could read may be nested too deeply for another that is called from further down.
+"""
+TOO_DEEP: Final = "the server's answer is nested too deeply"
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on."""
 

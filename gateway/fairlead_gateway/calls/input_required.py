@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.client_capabilities import normalized
+from fairlead_gateway.calls.errors import ANSWER_ERRORS
 from fairlead_gateway.calls.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
 from fairlead_gateway.calls.outgoing import upstream_request
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
@@ -29,7 +30,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import says_success
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import McpError, RpcError, Timeout
+from fairlead_mcp.errors import RpcError, Timeout
 from fairlead_mcp.messages import Message, ResultMembers
 
 if TYPE_CHECKING:
@@ -207,7 +208,11 @@ class BridgedCall(GuardedRequest):
         if call is None or self.done or not self.questions:
             return
         self._call = self._relay = None
-        call.asked(self._bridge.park(self))
+        try:
+            call.asked(self._bridge.park(self))
+        except ANSWER_ERRORS as error:
+            call.answer_failed(error)
+            self.cancel()  # its client does not know its state
 
     def _over(self) -> None:
         if self.done:
@@ -228,8 +233,8 @@ class BridgedCall(GuardedRequest):
         elif self.result is not None:
             try:
                 call.finish(self.result, from_modern=False)
-            except McpError as error:
-                call.gave_up(error)
+            except ANSWER_ERRORS as error:
+                call.answer_failed(error)
         else:
             call.gave_up(Timeout("the call was given up while its client had its question", sent=True))
 

@@ -33,5 +33,5 @@ def says_success(result: Raw) -> bool:
     """Whether a raw `tools/call` result does not say that the tool failed."""
     try:
         return not _decode(result).is_error
-    except msgspec.MsgspecError:
+    except jsonrpc.UNREADABLE:
         return False
