@@ -123,7 +123,9 @@ class Catalogs:
             if labels.get(LABEL_DOCUMENT) not in (CATALOG, PINS):
                 continue
             owner = {label: labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)}
-            if tuple(sorted(owner.items())) not in identities:
+            if tuple(sorted(owner.items())) in identities:
+                continue
+            if (await self._documents.listing()).get(name) == labels:  # not replaced while others were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server is gone", name)
                 gone.append(name)

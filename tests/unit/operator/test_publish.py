@@ -224,3 +224,20 @@ async def test_the_sweep_takes_what_belongs_to_nobody_and_leaves_other_kinds_alo
     assert await catalogs.sweep([(KEY, "u")]) == []
     assert await catalogs.sweep([(KEY, "of the successor")]) == [catalog_name(KEY)]
     assert set(documents.blobs) == {"fairlead-rules"}
+
+
+async def test_the_sweep_leaves_a_catalog_alone_that_was_replaced_while_it_withdrew_others() -> None:
+    class Slow(MemoryDocuments):
+        async def withdraw(self, name: str) -> None:
+            """During the requests of the first withdrawal the successor of another server is published."""
+            await super().withdraw(name)
+            await catalogs.publish(replaced, None)
+
+    documents = Slow()
+    catalogs = Catalogs(documents, Clock())
+    before = catalog("a")
+    replaced = msgspec.structs.replace(before, name="other", uid="of the successor")
+    await catalogs.publish(before, None)
+    await catalogs.publish(msgspec.structs.replace(replaced, uid="u"), None)
+    assert await catalogs.sweep([(replaced.key, replaced.uid)]) == [catalog_name(before.key)]
+    assert set(documents.blobs) == {catalog_name(replaced.key)}
