@@ -6,9 +6,14 @@ tests have ended) and dies with the process that started it, where `setpriv` exi
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
+
+GARBAGE: Final = {"GOGC": "400"}
+"""Go collects when the heap has grown fivefold, not twofold: a fifth less processor time for 100 MB more."""
 
 
 class Program:
@@ -26,7 +31,12 @@ class Program:
         guard = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*guard, *self._command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [*guard, *self._command],
+                env={**GARBAGE, **os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     @property
