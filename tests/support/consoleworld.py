@@ -1,6 +1,6 @@
 """The console as a browser or a bare HTTP client sees it.
 
-async with running(tmp_path, *shops(14)) as gateway, browser() as chromium:
+async with running(tmp_path, *shops(14)) as gateway, emptied(chromium):
     page = await opened(chromium, gateway, "/console/servers")
 """
 
@@ -37,6 +37,8 @@ BROKEN: Final = Servers(
     )
 )  # fmt: skip
 """A server that never answered."""
+beside_the_browser: Final = pytest.mark.asyncio(loop_scope="session")
+"""Mark of a test with the browser of the fixture `chromium`: it lives in the loop of the whole run."""
 
 
 def shops(many: int, each: int = 93, url: str = "http://127.0.0.1:9/mcp") -> list[Catalog]:
@@ -86,6 +88,16 @@ async def browser() -> AsyncIterator[Browser]:
             yield chromium
         finally:
             await chromium.close()
+
+
+@contextlib.asynccontextmanager
+async def emptied(chromium: Browser) -> AsyncIterator[None]:
+    """Close all profiles in the end: before what serves their pages goes away, and before the next test."""
+    try:
+        yield
+    finally:
+        for profile in chromium.contexts:
+            await profile.close()
 
 
 async def opened(

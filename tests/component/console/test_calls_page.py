@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Browser
 
-from consoleworld import browser, complaints, opened, signed_in, too_wide, violations, visited
+from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.timeline import TimelinePhase, timeline_picture
 from fairlead_console.trace_url import checked_trace_url, trace_link
@@ -45,8 +46,9 @@ async def newest(gateway: Gateway, **headers: str) -> str:
     return f"{LIST}/{calls[0]['id']}"
 
 
-async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: Path) -> None:
-    async with shop(tmp_path) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: Path, chromium: Browser) -> None:
+    async with shop(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, LIST)
         said = complaints(page)
         empty = await page.locator("main").inner_text()
@@ -70,9 +72,10 @@ async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: P
     assert said == []
 
 
-async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_path: Path, chromium: Browser) -> None:
     url = "https://traces.example.com/trace/{trace_id}?from=now-1h"
-    async with shop(tmp_path, console_trace_url=url) as gateway, browser() as chromium:
+    async with shop(tmp_path, console_trace_url=url) as gateway, emptied(chromium):
         await ask(gateway, calling("demo__add", {}).with_headers(traceparent=PARENT))
         page = await opened(chromium, gateway, LIST)
         said = complaints(page)
@@ -90,9 +93,10 @@ async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_p
     assert said == []
 
 
+@beside_the_browser
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
-async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool) -> None:
-    async with shop(tmp_path) as gateway, browser() as chromium:
+async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
+    async with shop(tmp_path) as gateway, emptied(chromium):
         empty = await opened(chromium, gateway, LIST, width=width, dark=dark)
         broken, wide = [*await violations(empty)], [await too_wide(empty)]
         for name in ("demo__add", "away__x", "demo__none"):
@@ -106,8 +110,9 @@ async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark
     assert not any(wide)
 
 
-async def test_the_pages_work_without_scripts(tmp_path: Path) -> None:
-    async with shop(tmp_path) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_the_pages_work_without_scripts(tmp_path: Path, chromium: Browser) -> None:
+    async with shop(tmp_path) as gateway, emptied(chromium):
         for name in ("demo__add", "away__x"):
             await ask(gateway, calling(name, {}))
         page = await opened(chromium, gateway, LIST, java_script_enabled=False)
@@ -118,9 +123,10 @@ async def test_the_pages_work_without_scripts(tmp_path: Path) -> None:
         assert await page.locator("svg.timeline rect").count() == 3
 
 
-async def test_names_and_arguments_of_clients_are_text(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium: Browser) -> None:
     log = {"audit": "all", "audit_arguments": "full", "audit_file": tmp_path / "audit.log"}
-    async with shop(tmp_path, **log) as gateway, browser() as chromium:
+    async with shop(tmp_path, **log) as gateway, emptied(chromium):
         await ask(gateway, legacy("tools/call", {"name": HOSTILE, "arguments": {}}))
         await ask(gateway, legacy("tools/call", {"name": "demo__add", "arguments": {HOSTILE: HOSTILE}}))
         page = await opened(chromium, gateway, LIST)

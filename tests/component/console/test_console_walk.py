@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Browser
 
 from consoleshowcase import showcase
 from consolewalk import Look, walked
-from consoleworld import BROKEN, browser, visited
+from consoleworld import BROKEN, beside_the_browser, emptied, visited
 from fairlead_api.documents.servers import Servers
 from fairlead_gateway.app import Gateway
 from gatewayworld import running
@@ -40,9 +41,9 @@ def pictures(name: str) -> Path | None:
     return folder
 
 
-async def problems_of(name: str, folder: Path, look: Look) -> list[str]:
+async def problems_of(chromium: Browser, name: str, folder: Path, look: Look) -> list[str]:
     """Faults of all pages of one world, and that every page was found."""
-    async with world(name, folder) as gateway, browser() as chromium:
+    async with world(name, folder) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/servers")).body.decode()
         pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=pictures(name))
     entries = first.partition("</nav>")[0].count("<li>")
@@ -50,17 +51,23 @@ async def problems_of(name: str, folder: Path, look: Look) -> list[str]:
     return [f"{page.path}: {problem}" for page in pages for problem in page.problems]
 
 
+@beside_the_browser
 @pytest.mark.heavy
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("look", [DAY, NIGHT], ids=str)
 @pytest.mark.parametrize("name", ["large", "broken", "none"])
-async def test_every_page_is_sound_at_both_widths_and_in_both_colors(tmp_path: Path, name: str, look: Look) -> None:
-    assert await problems_of(name, tmp_path, look) == []
+async def test_every_page_is_sound_at_both_widths_and_in_both_colors(
+    chromium: Browser, tmp_path: Path, name: str, look: Look
+) -> None:
+    assert await problems_of(chromium, name, tmp_path, look) == []
 
 
+@beside_the_browser
 @pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("look", OTHERS, ids=str)
 @pytest.mark.parametrize("name", ["large", "broken", "none"])
-async def test_every_page_is_sound_in_the_other_colors_too(tmp_path: Path, name: str, look: Look) -> None:
-    assert await problems_of(name, tmp_path, look) == []
+async def test_every_page_is_sound_in_the_other_colors_too(
+    chromium: Browser, tmp_path: Path, name: str, look: Look
+) -> None:
+    assert await problems_of(chromium, name, tmp_path, look) == []

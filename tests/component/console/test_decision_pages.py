@@ -8,8 +8,21 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Browser
 
-from consoleworld import browser, complaints, csrf_of, opened, posted, shops, signed_in, too_wide, violations, visited
+from consoleworld import (
+    beside_the_browser,
+    complaints,
+    csrf_of,
+    emptied,
+    opened,
+    posted,
+    shops,
+    signed_in,
+    too_wide,
+    violations,
+    visited,
+)
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
@@ -61,9 +74,10 @@ PAGES = (
 )
 
 
+@beside_the_browser
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
-async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool) -> None:
-    async with running(tmp_path, SHOP, TIERS, STATE) as gateway, browser() as chromium:
+async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
+    async with running(tmp_path, SHOP, TIERS, STATE) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
         said = complaints(page)
         broken, wide = [], []

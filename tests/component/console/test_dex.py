@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
-from consoleworld import browser, complaints, opened
+from consoleworld import beside_the_browser, complaints, emptied, opened
 from dexprovider import CLIENT, EMAIL, PASSWORD, PERSON, SECRET, dex
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_console.session_cookie import CookieSealer
@@ -73,9 +73,10 @@ async def let_end(page: Page) -> None:
     await page.context.add_cookies([cookie])  # type: ignore[list-item]  # Playwright's two types of a cookie
 
 
+@beside_the_browser
 @pytest.mark.heavy
-async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path) -> None:
-    async with signing_in_by_dex(tmp_path) as gateway, browser() as chromium:
+async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, chromium: Browser) -> None:
+    async with signing_in_by_dex(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/tools")
         said = complaints(page)
         await signed_in(page)
@@ -101,9 +102,10 @@ async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path) ->
     assert said == []
 
 
+@beside_the_browser
 @pytest.mark.heavy
-async def test_a_person_whose_session_at_dex_is_gone_signs_in_again(tmp_path: Path) -> None:
-    async with signing_in_by_dex(tmp_path) as gateway, browser() as chromium:
+async def test_a_person_whose_session_at_dex_is_gone_signs_in_again(tmp_path: Path, chromium: Browser) -> None:
+    async with signing_in_by_dex(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/tools")
         await signed_in(page)
         await let_end(page)

@@ -9,8 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
+from playwright.async_api import Browser
 
-from consoleworld import browser, complaints, csrf_of, opened, posted, signed_in, too_wide, violations, visited
+from consoleworld import (
+    beside_the_browser,
+    complaints,
+    csrf_of,
+    emptied,
+    opened,
+    posted,
+    signed_in,
+    too_wide,
+    violations,
+    visited,
+)
 from fairlead_api.documents.pins import GivenApproval, Pinned, Pins
 from fairlead_api.reports import AskedApproval
 from fairlead_gateway.app import Gateway
@@ -52,8 +64,11 @@ def asked(gateway: Gateway) -> tuple[AskedApproval, ...]:
     return gateway.outbox.report("").approvals
 
 
-async def test_what_has_changed_is_shown_with_signs_and_one_of_it_is_approved(tmp_path: Path) -> None:
-    async with gateway_with(tmp_path, HELD) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_what_has_changed_is_shown_with_signs_and_one_of_it_is_approved(
+    tmp_path: Path, chromium: Browser
+) -> None:
+    async with gateway_with(tmp_path, HELD) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         said = complaints(page)
         await page.get_by_role("link", name="2 changes held back").click()
@@ -77,8 +92,9 @@ async def test_what_has_changed_is_shown_with_signs_and_one_of_it_is_approved(tm
         assert said == []
 
 
-async def test_the_page_fits_a_phone_and_the_dark(tmp_path: Path) -> None:
-    async with gateway_with(tmp_path, HELD) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_the_page_fits_a_phone_and_the_dark(tmp_path: Path, chromium: Browser) -> None:
+    async with gateway_with(tmp_path, HELD) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, PAGE, width=375, dark=True)
 
         assert not await too_wide(page)
@@ -107,9 +123,10 @@ async def test_an_approval_in_force_says_so_and_the_past_ones_are_listed(tmp_pat
     assert "key:ann" in page
 
 
-async def test_texts_of_definitions_are_text(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_texts_of_definitions_are_text(tmp_path: Path, chromium: Browser) -> None:
     evil = pins(pinned(HOSTILE, HOSTILE), approved=(pinned("buy", HOSTILE + "!"),))
-    async with gateway_with(tmp_path, evil) as gateway, browser() as chromium:
+    async with gateway_with(tmp_path, evil) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, PAGE)
         said = complaints(page)
         await page.reload()

@@ -10,7 +10,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from consoleworld import browser, complaints, csrf_of, opened, posted, signed_in, too_wide, violations, visited
+from playwright.async_api import Browser
+
+from consoleworld import (
+    beside_the_browser,
+    complaints,
+    csrf_of,
+    emptied,
+    opened,
+    posted,
+    signed_in,
+    too_wide,
+    violations,
+    visited,
+)
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.keys import new_key, written
 from fairlead_gateway.identity.setup import trusted
@@ -63,8 +76,9 @@ async def revoked(gateway: Gateway, ident: str, key: str) -> int:
     return answer.status
 
 
-async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path) -> None:
-    async with gateway_with(tmp_path) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chromium: Browser) -> None:
+    async with gateway_with(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, PAGE, width=375)
         said = complaints(page)
         await page.get_by_label("API key or bearer token").fill(ANN)

@@ -6,16 +6,20 @@ import time
 from pathlib import Path
 
 import msgspec
+from playwright.async_api import Browser
 
-from consoleworld import browser, complaints, opened, too_wide, violations
+from consoleworld import beside_the_browser, complaints, emptied, opened, too_wide, violations
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from oidcprovider import console_of, providing
 
 
-async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites(
+    tmp_path: Path, chromium: Browser
+) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
-    async with providing() as provider, browser() as chromium:
+    async with providing() as provider, emptied(chromium):
         provider.asks = True
         provider.url = provider.url.replace("127.0.0.1", "localhost")  # another site than the console's
         async with running(tmp_path, shop, **console_of(tmp_path, provider)) as gateway:
@@ -41,10 +45,11 @@ async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites
     assert said == []
 
 
-async def test_a_person_whose_token_ended_goes_on_without_a_word(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_a_person_whose_token_ended_goes_on_without_a_word(tmp_path: Path, chromium: Browser) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
     sealer = CookieSealer(b"key")
-    async with providing() as provider, browser() as chromium:
+    async with providing() as provider, emptied(chromium):
         provider.url = provider.url.replace("127.0.0.1", "localhost")
         async with running(tmp_path, shop, **console_of(tmp_path, provider, session_key="key")) as gateway:
             page = await opened(chromium, gateway, "/console/sign-in")

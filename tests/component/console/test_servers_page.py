@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consoleworld import BROKEN, browser, complaints, opened, shops, signed_in, too_wide, violations, visited
+from playwright.async_api import Browser
+
+from consoleworld import (
+    BROKEN,
+    beside_the_browser,
+    complaints,
+    emptied,
+    opened,
+    shops,
+    signed_in,
+    too_wide,
+    violations,
+    visited,
+)
 from fairlead_api.documents.servers import Servers
 from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
@@ -15,8 +28,9 @@ MOST_BYTES = 100_000
 HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
 
 
-async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Path) -> None:
-    async with running(tmp_path, *shops(14), BROKEN) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Path, chromium: Browser) -> None:
+    async with running(tmp_path, *shops(14), BROKEN) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         said = complaints(page)
         card = page.locator("section.problem")
@@ -37,8 +51,9 @@ async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Pat
         assert said == []
 
 
-async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path) -> None:
-    async with running(tmp_path, *shops(2, 5), BROKEN) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path, chromium: Browser) -> None:
+    async with running(tmp_path, *shops(2, 5), BROKEN) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers", width=375, dark=True)
         wide = [await too_wide(page)]
         broken = [*await violations(page)]
@@ -53,17 +68,19 @@ async def test_the_pages_fit_a_phone_and_the_dark(tmp_path: Path) -> None:
         assert await page.locator("html").get_attribute("data-theme") == "dark"
 
 
-async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path) -> None:
-    async with running(tmp_path, Servers()) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path, chromium: Browser) -> None:
+    async with running(tmp_path, Servers()) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/")
 
         assert "fairlead up mcp.json" in await page.locator("main").inner_text()
         assert await violations(page) == []
 
 
-async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path, chromium: Browser) -> None:
     one, two = shops(2, 2)
-    async with running(tmp_path, one) as gateway, browser() as chromium:
+    async with running(tmp_path, one) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         await page.locator("#live:not([hidden])").wait_for()
         publish(tmp_path / "documents", two)
@@ -72,13 +89,14 @@ async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path) -> None:
         await page.get_by_role("link", name="default/shop01").wait_for(state="detached")
 
 
-async def test_texts_of_servers_are_text(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_texts_of_servers_are_text(tmp_path: Path, chromium: Browser) -> None:
     hostile = BROKEN.servers[0]
     entry = type(hostile)(
         namespace="default", name="evil", state="failed", cause=HOSTILE, reason=HOSTILE, message=HOSTILE
     )
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"], version=HOSTILE)
-    async with running(tmp_path, shop, Servers(servers=(entry,))) as gateway, browser() as chromium:
+    async with running(tmp_path, shop, Servers(servers=(entry,))) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         said = complaints(page)
         title = await page.title()

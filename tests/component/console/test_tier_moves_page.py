@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from consoleworld import browser, complaints, opened, signed_in, too_wide, violations, visited
+from playwright.async_api import Browser
+
+from consoleworld import beside_the_browser, complaints, emptied, opened, signed_in, too_wide, violations, visited
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
@@ -49,9 +51,10 @@ async def moved(gateway: Gateway, folder: Path, state: State, total: int) -> Non
     await until_async("the move", seen)
 
 
-async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path: Path, chromium: Browser) -> None:
     everywhere = decided("fast", "standard", "deep", why="fits p95=212ms tier=500ms late=0/5")
-    async with running(tmp_path, shop(), Rules(tiers=TIERS), everywhere) as gateway, browser() as chromium:
+    async with running(tmp_path, shop(), Rules(tiers=TIERS), everywhere) as gateway, emptied(chromium):
         before = (await visited(gateway, PAGE)).body.decode()
         await moved(gateway, tmp_path, decided("standard", "deep"), 1)
         await moved(gateway, tmp_path, everywhere, 2)
@@ -78,11 +81,12 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
         assert said == []
 
 
-async def test_texts_of_decisions_and_names_are_text(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_texts_of_decisions_and_names_are_text(tmp_path: Path, chromium: Browser) -> None:
     rules, names = Rules(tiers=TIERS), (HOSTILE,)
     async with (
         running(tmp_path, shop(HOSTILE), rules, decided("fast", "standard", "deep", names=names)) as gateway,
-        browser() as chromium,
+        emptied(chromium),
     ):
         await moved(gateway, tmp_path, decided("deep", why=HOSTILE, names=names), 1)
         page = await opened(chromium, gateway, PAGE)

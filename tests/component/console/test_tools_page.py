@@ -7,8 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Browser
 
-from consoleworld import browser, complaints, csrf_of, opened, posted, shops, signed_in, too_wide, violations, visited
+from consoleworld import (
+    beside_the_browser,
+    complaints,
+    csrf_of,
+    emptied,
+    opened,
+    posted,
+    shops,
+    signed_in,
+    too_wide,
+    violations,
+    visited,
+)
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_console.histogram import histogram
@@ -56,8 +69,9 @@ def selling(seen: list[Any], text: str = "sold") -> Any:
     return call
 
 
-async def test_tools_are_found_while_one_types(tmp_path: Path) -> None:
-    async with running(tmp_path, *shops(14)) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_tools_are_found_while_one_types(tmp_path: Path, chromium: Browser) -> None:
+    async with running(tmp_path, *shops(14)) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/tools")
         said = complaints(page)
         broken = await violations(page)
@@ -74,9 +88,10 @@ async def test_tools_are_found_while_one_types(tmp_path: Path) -> None:
         assert said == []
 
 
-async def test_a_tools_page_says_why_it_is_hidden_and_what_it_costs(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_a_tools_page_says_why_it_is_hidden_and_what_it_costs(tmp_path: Path, chromium: Browser) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", [tool("buy", description="Buy it", inputSchema=SCHEMA)])
-    async with running(tmp_path, shop, TIERS, STATE) as gateway, browser() as chromium:
+    async with running(tmp_path, shop, TIERS, STATE) as gateway, emptied(chromium):
         listed = await visited(gateway, "/console/tools")
         page = await opened(chromium, gateway, "/console/tools/shop__buy", width=375, dark=True)
         text = await page.locator("main").inner_text()
@@ -89,11 +104,12 @@ async def test_a_tools_page_says_why_it_is_hidden_and_what_it_costs(tmp_path: Pa
         assert not await too_wide(page)
 
 
-async def test_a_tool_is_tried_as_oneself(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_a_tool_is_tried_as_oneself(tmp_path: Path, chromium: Browser) -> None:
     called: list[Any] = []
     async with modern_server(call=selling(called)) as server:
         shop = catalog("shop", server.url, [tool("buy", inputSchema=SCHEMA)])
-        async with running(tmp_path, shop) as gateway, browser() as chromium:
+        async with running(tmp_path, shop) as gateway, emptied(chromium):
             page = await opened(chromium, gateway, "/console/tools/shop__buy")
             await page.get_by_label("item").fill("rope")
             await page.get_by_label("many").fill("3")
@@ -112,8 +128,9 @@ async def test_a_tool_is_tried_as_oneself(tmp_path: Path) -> None:
             assert await violations(page) == []
 
 
-async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path: Path) -> None:
-    async with running(tmp_path, *shops(1, 2), rest_processes=1) as gateway, browser() as chromium:
+@beside_the_browser
+async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path: Path, chromium: Browser) -> None:
+    async with running(tmp_path, *shops(1, 2), rest_processes=1) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/tools/shop00__item_000")).body.decode()
         page = await opened(chromium, gateway, "/console/tools/shop00__item_000")
         said = complaints(page)
@@ -126,7 +143,8 @@ async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path:
         assert said == []
 
 
-async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path) -> None:
+@beside_the_browser
+async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, chromium: Browser) -> None:
     async with modern_server(call=selling([], HOSTILE)) as server:
         schema = {
             "type": "object",
@@ -134,7 +152,7 @@ async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path) -
         }
         definition = tool("buy", description=HOSTILE, title=HOSTILE, inputSchema=schema)
         shop = catalog("shop", server.url, [definition])
-        async with running(tmp_path, shop) as gateway, browser() as chromium:
+        async with running(tmp_path, shop) as gateway, emptied(chromium):
             page = await opened(chromium, gateway, "/console/tools")
             said = complaints(page)
             assert HOSTILE in await page.locator("main").inner_text()
