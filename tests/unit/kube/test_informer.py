@@ -14,8 +14,9 @@ from fairlead_kube.client import Kube, WatchEvent
 from fairlead_kube.errors import Forbidden, Gone, Unavailable
 from fairlead_kube.informer import Informer
 from fairlead_kube.resources import PODS, Json, Scope
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 Script = list[WatchEvent[Json] | Exception | None]
 """Told by the watches: an event, an error that ends one, None where the API server ends one."""

@@ -10,8 +10,9 @@ import pytest
 
 from fairlead_operator.local.installers import PackageVersion, Step, Tools
 from fairlead_operator.local.packages import Failed, Installed, Installing, PackageStore, Run
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node")
 NO_NETWORK = "error: error sending request for url"

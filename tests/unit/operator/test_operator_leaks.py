@@ -6,8 +6,6 @@ import asyncio
 import gc
 from collections import Counter
 
-import pytest
-
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -16,8 +14,9 @@ from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryState
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 
 def refused() -> ConnectFailed:

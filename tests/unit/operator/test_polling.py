@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from fairlead_api.meta import ServerKey
 from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import World
@@ -25,8 +23,9 @@ from operatorfakes import (
     mcp_server,
     tool_named,
 )
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 
 class Polled:

@@ -33,8 +33,9 @@ from operatorfakes import (
     mcp_server,
     tool_named,
 )
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 KEY = ServerKey("team", "demo")
 REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
 STARTS = Workload(ConditionVerdict(None, Cause.DEPLOYING, "its process is starting"), None)

@@ -13,8 +13,9 @@ from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 KEY = ServerKey("team", "demo")
 SUBJECT = DiscoveryTarget("uid", HttpEndpoint(url="http://demo.example/mcp"), "", "")

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
-
 from fairlead_api.v1alpha1.common import ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
 from fairlead_operator.compose import InstallationOptions, composed
@@ -23,8 +21,9 @@ from operatorfakes import (
     mcp_server,
     tool_named,
 )
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 
 @dataclass

@@ -10,8 +10,9 @@ import pytest
 
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.workqueue import ItemBackoff, WorkQueue
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 Work = Callable[[str], Awaitable[Outcome]]
 

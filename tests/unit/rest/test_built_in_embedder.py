@@ -10,8 +10,9 @@ from fairlead_rest.throttle import Throttle
 from fairlead_rest.tool_vectors import CROWDED, CROWDED_COST, PIECE, TOOL_SECONDS, BuiltInEmbedder
 from fairlead_rest.worker import WorkerThread
 from fairlead_search.embedding import Embedded, VectorText
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 
 class Encoded(WorkerThread):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_rest.process_facts import running
 from fakeprocesses import FakeLauncher, host_of, modern, mute, now
+from virtualtime import in_virtual_time
 
-pytestmark = [pytest.mark.looptime(start=0)]
+pytestmark = in_virtual_time
 KEY = ServerKey("default", "a")
 WORDS = "Error: KEY is missing"
 

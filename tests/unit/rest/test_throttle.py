@@ -8,8 +8,9 @@ import pytest
 
 from fairlead_rest.process import Overloaded
 from fairlead_rest.throttle import HOLD, LOOK, MAX_WAIT, Throttle
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 COST, SHARE = 0.001, 0.01
 APART = COST / SHARE
 

@@ -23,8 +23,9 @@ from fairlead_operator.calibration.prober import Prober, ProbeSet
 from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import Heard
+from virtualtime import in_virtual_time
 
-pytestmark = pytest.mark.looptime(start=0)
+pytestmark = in_virtual_time
 
 KEY = ServerKey("team", "demo")
 OK = Raw(b'{"resultType":"complete","content":[]}')
