@@ -81,8 +81,12 @@ async def found(client: Client, **asked: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("proxy_of", WHEREVER_IT_IS, indirect=True)
-async def test_tools_behind_a_proxy_are_found_called_and_read_again(proxy_of: MakeProxy, tmp_path: Path) -> None:
-    async with proxy_of(shops()) as proxy, served(proxy, tmp_path) as up:
+async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_are_found_by_the_next_poll(
+    proxy_of: MakeProxy, tmp_path: Path
+) -> None:
+    """One world for both: a real proxy takes ten seconds of processor time to start."""
+    behind = shops()
+    async with proxy_of(behind) as proxy, served(proxy, tmp_path) as up:
         await until_listed(up.url, "litellm")
         async with Client(router(up)) as client:
             assert "litellm__stock-count" in await found(client)
@@ -94,6 +98,22 @@ async def test_tools_behind_a_proxy_are_found_called_and_read_again(proxy_of: Ma
             kept = said(await client.call_tool("retrieve_context", {"session_id": session, "query": "rope in stock"}))
             assert "42 of rope" in kept["passages"][0]["text"]
         assert proxy.key not in json.dumps(up.events)
+
+        behind["stock"].append(item_tool("recount", "Recount an item."))
+        del behind["other_shop"][0]
+        async with Client(router(up)) as client:
+
+            async def changed() -> bool:
+                return set(await found(client, query="count order recount item stock elsewhere")) == {
+                    "litellm__stock-count",
+                    "litellm__stock-order",
+                    "litellm__stock-recount",
+                }
+
+            await until_async("the change to be found", changed, seconds=60)
+        counts = (await asyncio.to_thread(scraped, up.metrics)).splitlines()
+        for change, number in (("added", 4.0), ("removed", 1.0), ("modified", 0.0)):
+            assert f'fairlead_operator_tool_changes_total{{change="{change}"}} {number}' in counts
 
 
 async def test_tools_of_one_server_behind_a_proxy_are_searched_by_its_tag(proxy_of: MakeProxy, tmp_path: Path) -> None:
@@ -159,30 +179,6 @@ async def test_the_gateways_own_address_is_refused_as_that_of_a_proxy(tmp_path: 
     async with started_up("--litellm", "http://localhost:8080", cwd=tmp_path) as up:
         assert await up.ended() == 2
         assert "--litellm: this is the gateway's own address" in await up.errors()
-
-
-@pytest.mark.parametrize("proxy_of", WHEREVER_IT_IS, indirect=True)
-async def test_tools_that_come_and_go_behind_a_proxy_are_found_by_the_next_poll(
-    proxy_of: MakeProxy, tmp_path: Path
-) -> None:
-    behind = shops()
-    async with proxy_of(behind) as proxy, served(proxy, tmp_path) as up:
-        await until_listed(up.url, "litellm")
-        behind["stock"].append(item_tool("recount", "Recount an item."))
-        del behind["other_shop"][0]
-        async with Client(router(up)) as client:
-
-            async def changed() -> bool:
-                return set(await found(client, query="count order recount item stock elsewhere")) == {
-                    "litellm__stock-count",
-                    "litellm__stock-order",
-                    "litellm__stock-recount",
-                }
-
-            await until_async("the change to be found", changed, seconds=60)
-        counts = (await asyncio.to_thread(scraped, up.metrics)).splitlines()
-        for change, number in (("added", 4.0), ("removed", 1.0), ("modified", 0.0)):
-            assert f'fairlead_operator_tool_changes_total{{change="{change}"}} {number}' in counts
 
 
 async def test_a_wrong_key_fails_the_server_and_is_not_shown(proxy_of: MakeProxy, tmp_path: Path) -> None:
