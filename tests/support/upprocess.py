@@ -26,6 +26,9 @@ from waiting import until_async
 Event = dict[str, Any]
 WAIT_SECONDS: Final = 30.0
 DEMO: Final = [sys.executable, "-m", "fairlead_cli.demo"]
+PLAIN: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "legacy_stdio.py")]
+"""A server without the SDK, whose import is most of what the demo's start takes: where any server will do."""
+PLAIN_TOOLS: Final = ["ask", "changed", "die", "echo", "later", "seen"]
 MARKING: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "marking_stdio.py")]
 """One tool, `mark(file, seconds)`."""
 DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_orders"]

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from toolservers import ODD_STDIO
-from upprocess import DEMO, MARKING, Up, all_dead, children_of, fairlead_up, manifest, started_up
+from upprocess import MARKING, PLAIN, Up, all_dead, children_of, fairlead_up, manifest, started_up
 from waiting import until_async
 
 
@@ -87,9 +87,9 @@ async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> No
 async def test_a_signal_ends_it_and_everything_that_it_started(number: signal.Signals, tmp_path: Path) -> None:
     runtime = tmp_path / "runtime"
     runtime.mkdir()
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(manifest("any", *PLAIN))
     async with fairlead_up(tmp_path, cwd=tmp_path, env={"XDG_RUNTIME_DIR": str(runtime)}) as up:
-        await up.ready("default/demo")
+        await up.ready("default/any")
         children = children_of(up.pid)
         assert children
         assert len(list(runtime.iterdir())) == 1
@@ -151,14 +151,14 @@ async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
 
 async def test_after_kill_9_no_child_lives_on(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    shell = ["/bin/sh", "-c", f"{' '.join(DEMO)}; true"]
+    shell = ["/bin/sh", "-c", f"{' '.join(PLAIN)}; true"]
     (tmp_path / "a.yaml").write_text(
-        manifest("demo", *DEMO)
+        manifest("any", *PLAIN)
         + manifest("shell", *shell)
         + manifest("stubborn", sys.executable, ODD_STDIO, "parent", str(pids))
     )
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-        ready = {"default/demo", "default/shell"}
+        ready = {"default/any", "default/shell"}
         while ready:
             event = await up.event(lambda event: event.get("state") == "ready")
             ready.discard(event["server"])

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from mcp import Client
@@ -15,12 +15,14 @@ from mcp_types import TextContent
 
 from ports import free_port
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
-from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
+from upprocess import DEMO, DEMO_TOOLS, PLAIN, PLAIN_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
 UNPROBED: dict[str, Any] = {"calibration": {"probe": "Never"}}
 STEADY = manifest("demo", *DEMO, **UNPROBED)
 """The demo, which no probe measures while a test looks at it."""
+ANY: Final = manifest("any", *PLAIN, **UNPROBED)
+"""A server of which a test wants nothing but its list."""
 
 
 async def tools_of(url: str, mode: str = "auto") -> list[str]:
@@ -82,50 +84,50 @@ async def test_servers_of_every_kind_are_served_side_by_side(tmp_path: Path) -> 
 
 
 async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(STEADY)
+    (tmp_path / "a.yaml").write_text(ANY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-        await up.ready("default/demo")
-        await served(up, prefixed("demo", DEMO_TOOLS))
-        own = up.url.replace("/mcp", "/servers/default/demo/mcp")
-        assert await tools_of(own) == DEMO_TOOLS
+        await up.ready("default/any")
+        await served(up, prefixed("any", PLAIN_TOOLS))
+        own = up.url.replace("/mcp", "/servers/default/any/mcp")
+        assert await tools_of(own) == PLAIN_TOOLS
 
 
 async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(STEADY)
+    (tmp_path / "a.yaml").write_text(ANY)
     other = tmp_path / "b.yaml"
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-        await up.ready("default/demo")
+        await up.ready("default/any")
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO))
         await up.ready("default/sdk")
-        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        await served(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("sdk", SDK_TOOLS)])
 
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
-        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("other", SDK_TOOLS)])
+        await served(up, [*prefixed("any", PLAIN_TOOLS), *prefixed("other", SDK_TOOLS)])
 
         started = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         assert started
         other.unlink()
         await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
-        await served(up, prefixed("demo", DEMO_TOOLS))
+        await served(up, prefixed("any", PLAIN_TOOLS))
         assert await all_dead(started, within=20) == []
 
 
 async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_path: Path) -> None:
     file = tmp_path / "servers.yaml"
-    file.write_text(STEADY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
+    file.write_text(ANY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
                     "  name: bad\nspec:\n  comand: [x]\n")  # fmt: skip
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         problem = await up.event(lambda event: event.get("field") == "spec.comand")
         assert (problem["file"], problem["line"]) == (str(file), 9)
         assert problem["message"] == "unknown field; did you mean command?"
-        await up.ready("default/demo")
-        await served(up, prefixed("demo", DEMO_TOOLS))
+        await up.ready("default/any")
+        await served(up, prefixed("any", PLAIN_TOOLS))
 
-        file.write_text(STEADY + "foo: [\n")
+        file.write_text(ANY + "foo: [\n")
         # the file is seen empty where it is read between its truncation and its new words
         await up.event(lambda event: event.get("message", "").startswith("not valid YAML"))
-        await served(up, prefixed("demo", DEMO_TOOLS))
+        await served(up, prefixed("any", PLAIN_TOOLS))
 
 
 SHOW = "import os, sys; print('token', os.environ['TOKEN'], sorted(os.environ), file=sys.stderr); sys.exit(7)"
