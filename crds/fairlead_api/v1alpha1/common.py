@@ -27,7 +27,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.attributedocs import attribute_docs
 from fairlead_api.v1alpha1.lists import MAP_TYPE
 from fairlead_api.v1alpha1.moved import MovedField
 from fairlead_api.v1alpha1.rules import VALIDATIONS, ValidationRule, enforce
@@ -94,6 +93,7 @@ class Model(BaseModel):
         extra="ignore",
         frozen=True,
         populate_by_name=True,
+        use_attribute_docstrings=True,
         validate_default=False,
     )
 
@@ -122,20 +122,15 @@ class Model(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         described = handler(schema)
-        own = handler.resolve_ref_schema(described)
-        properties = own.get("properties", {})
-        for name, text in attribute_docs(cls).items():
-            field = cls.model_fields[name]
-            if field.description is None:
-                properties[field.alias or name]["description"] = text
-        if cls.guards:
-            own[VALIDATIONS] = [rule.as_validation() for rule in cls.guards]
-        if cls.atomic:
-            own[MAP_TYPE] = "atomic"
-        if cls.moved:
-            own["properties"] = {**properties, **{field.name: field.schema() for field in cls.moved}}
-        for name in cls.removable:
-            own["properties"][name]["nullable"] = True
+        if cls.guards or cls.moved or cls.atomic or cls.removable:
+            own = handler.resolve_ref_schema(described)
+            if cls.guards:
+                own[VALIDATIONS] = [rule.as_validation() for rule in cls.guards]
+            if cls.atomic:
+                own[MAP_TYPE] = "atomic"
+            own["properties"] = {**own.get("properties", {}), **{field.name: field.schema() for field in cls.moved}}
+            for name in cls.removable:
+                own["properties"][name]["nullable"] = True
         return described
 
     def to_wire(self) -> dict[str, Any]:
