@@ -31,6 +31,7 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
 BEFORE_RESULT: Final = b',"result":'
+"""Text around the id of a success, as everything here writes it."""
 _RESULT_FIRST: Final = b'{"result":'
 _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 

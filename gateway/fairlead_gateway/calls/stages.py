@@ -18,7 +18,6 @@ from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 if TYPE_CHECKING:
     from fairlead_gateway.calls.call import ToolCall
 
-_NULL_BYTES: Final = len(b"null")
 Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
 
 
@@ -36,9 +35,8 @@ def arguments(call: ToolCall) -> Refusal | None:
     given = request.params.get("arguments")
     if given is None and request.continued:
         return None
-    # straight to the compiled checker, where those are not null
-    checker = None if given is None or len(given) == _NULL_BYTES else check.of_arguments
-    wrong = check.arguments(given) if checker is None or given is None else checker.wrong(given)
+    checker = check.of_arguments
+    wrong = check.arguments(given) if checker is None else checker.wrong_arguments(given)
     return None if wrong is None else refusals.invalid_arguments(wrong)
 
 

@@ -128,7 +128,7 @@ class SchemaCheck(Protocol):
     """Where this is False, `result` has nothing to say."""
 
     of_arguments: Checker | None
-    """Checks arguments that are given and not `null`, without another look; None: ask `arguments`."""
+    """Checker that `arguments` asks, for callers that are compiled as it is; None: ask `arguments`."""
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
         """Errors of a call's raw arguments, one a line; None where nothing is known to be wrong."""

@@ -78,6 +78,7 @@ META: Final = members.Known(
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _REMEMBERED: Final = 256
+"""Values of `_meta` that are cached."""
 _REMEMBERED_BYTES: Final = 1024
 """Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
 _known_metas: Final[dict[bytes, RequestMeta]] = {}

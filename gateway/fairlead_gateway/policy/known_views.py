@@ -1,6 +1,6 @@
 """The views that were put together before, in one look: that of every request.
 
-Pure module, apart from `selection`, which is held weakly: classes of compiled modules cannot be.
+Pure module, and compiled; that of `selection` is not, as selections are held weakly and compiled objects cannot be.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ _START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
 _FRAME: Final = len(BEFORE_ID) + len(_END)
+"""Bytes of a body beside id, method and params."""
 
 
 class HttpUpstream(Upstream):

@@ -26,6 +26,7 @@ PATTERN_BYTES: Final = 64 << 10
 PATTERN_WORK: Final = 8_000_000
 """Bytes of a value times the states of all patterns; the most hostile then take some tens of milliseconds."""
 
+_NULL: Final = b"null"
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -65,6 +66,12 @@ class Checker:
         except jsonrpc.UNREADABLE:
             pass
         return self._wrong(value)
+
+    def wrong_arguments(self, value: bytes | Raw | None) -> str | None:
+        """As `wrong`, of the arguments of a call: those that are left out or `null` are an empty object."""
+        if value is None or (len(value) == len(_NULL) and bytes(value) == _NULL):
+            return self.wrong(b"{}")
+        return self.wrong(value)
 
     def _wrong(self, value: bytes | Raw) -> str | None:
         if len(value) > MAX_VALUE_BYTES:

@@ -62,7 +62,7 @@ class ToolCheck:
         """Where this is False, `result` has nothing to say."""
         self._compiled = False
         self.of_arguments: Checker | None = None
-        """Checks arguments that are given and not `null`, without another look; None: ask `arguments`."""
+        """Checker that `arguments` asks; None where there is nothing to check, or it is not compiled now."""
         self._output: Checker | None = None
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
@@ -71,12 +71,7 @@ class ToolCheck:
         """
         if not self._compiled:
             self._checks.compile(self)
-        checker = self.of_arguments
-        if checker is None:
-            return None
-        if arguments is None or (len(arguments) == 4 and bytes(arguments) == b"null"):
-            arguments = b"{}"
-        return checker.wrong(arguments)
+        return None if self.of_arguments is None else self.of_arguments.wrong_arguments(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
         """Errors in the `structuredContent` of a raw result that is no error, in either era: one a line; None for
