@@ -240,7 +240,11 @@ class ToolCall(ClientRequest):
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
-            self._later(work, lambda shown: self.end(error_type, result=shown), "keep a result")
+            self._later(work, partial(self._show, error_type), "keep a result")
+
+    def _show(self, error_type: str, shown: bytes | Raw) -> None:
+        # a method, as a function within `_present` would cost each call an object for what it holds on to
+        self.end(error_type, result=shown)
 
     def gave_up(self, error: Exception) -> None:
         if isinstance(error, RpcError) and not self.done:

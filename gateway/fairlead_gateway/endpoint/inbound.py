@@ -102,7 +102,8 @@ def classify(
         return _classify_response(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
-    ident = None if envelope.id is UNSET else bytes(envelope.id)
+    raw_id = envelope.id  # read once, as an attribute of a Struct costs compiled code a look-up
+    ident = None if raw_id is UNSET else bytes(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
     return _classify_by_era(headers, envelope.method, ident, envelope.params or {})

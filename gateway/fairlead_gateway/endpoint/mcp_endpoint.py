@@ -94,6 +94,7 @@ class McpEndpoint:
         self.dispatcher = dispatcher
         self.context = dispatcher.context
         self.server_requests = dispatcher.context.server_requests
+        self.sessions = self.server_requests.sessions
         self.builtin_methods = builtin_methods
         self.metrics = metrics
         self.bounds = bounds
@@ -191,7 +192,7 @@ class McpEndpoint:
         elif (
             exchange.method not in (b"GET", b"DELETE")
             or view is None
-            or not self.server_requests.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
+            or not self.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
         ):
             self.reject(exchange, client_message.NO_STREAM)
         elif exchange.method == b"DELETE":
@@ -211,7 +212,7 @@ class McpEndpoint:
         return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
 
     def _end_session(self, exchange: HttpExchange) -> None:
-        if self.server_requests.sessions.end(exchange.headers[SESSION]):
+        if self.sessions.end(exchange.headers[SESSION]):
             self.context.end_session(exchange.headers[SESSION])
             exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
@@ -250,7 +251,7 @@ class McpEndpoint:
         """Take a message that is not answered."""
         exchange.vetted = True
         if message.session is not None:
-            sessions, owner = self.server_requests.sessions, exchange.identity.owner
+            sessions, owner = self.sessions, exchange.identity.owner
             owned = claim_session_of_unanswered(sessions, owner, message, message.session)
             if isinstance(owned, Rejection):
                 self.reject(exchange, owned)
@@ -268,7 +269,7 @@ class McpEndpoint:
         if self.buffers.pressed and self._shed(exchange, request.id):
             return
         if request.session is not None:
-            sessions, owner = self.server_requests.sessions, exchange.identity.owner
+            sessions, owner = self.sessions, exchange.identity.owner
             owned = claim_session(sessions, owner, request, request.session)
             if not isinstance(owned, McpRequest):
                 self.reject(exchange, owned)
@@ -301,10 +302,11 @@ class McpEndpoint:
         if view.behind is not None:
             request.default_tokens = self.router_tokens
         route = self.dispatcher.resolve(view, request, exchange.identity)
-        again = self._call_again if may_wait else None
         if isinstance(route, Route):
             self.start_call(exchange, route, request)
-        elif request.method == CALL:
+            return
+        again = self._call_again if may_wait else None
+        if request.method == CALL:
             self.meta_calls.call(exchange, view, request, route, again)
         elif not self.meta_calls.read(exchange, request):
             self.refuse_call(exchange, view, request, route, again)
