@@ -8,7 +8,7 @@ task, passes of the loop are part of both. In front of a kernel the same work co
 as it finds the caches cold.
 
 --long adds which functions the time goes to, as the profiler sees it, which favors few long functions over many short
-ones.
+ones; and the bytecodes and calls of each case, which no other work on the machine changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.settings import Settings as GatewaySettings
-from fairlead_mcp import jsonrpc
+from gateway.bytecodes import count_work
 from gateway.gateways import STRICT, TOOLS, VERSIONS, contents, world, write_documents
 from gateway.workloads import CAPABLE, DECLARED, STREAMED, STREAMS_FIRST, STRICT_ARGUMENTS, TOKEN
 from rig.harness import Report, Sample, Settings, Unmeasurable, in_rounds
@@ -186,7 +186,7 @@ def answer_to(data: bytes) -> bytes:
     extra, result = b"", _RESULT % (b',"resultType":"complete"' if b"Mcp-Name: " in data else b"")
     if b'"initialize"' in body:
         extra, result = b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\n", _INITIALIZED
-    answer = jsonrpc.result(ident, result)
+    answer = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, result)
     host = data.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0]
     if extra or host.endswith(b":%d" % PORTS["plain"]):
         return _HEAD % (len(answer), extra) + answer
@@ -274,6 +274,7 @@ async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
         report.notes.append("µs a call; `median` and its neighbors include the garbage collector and other work")
         if settings.long:
             report.notes += [await _profile(place, case, requests) for case, requests in found.items()]
+            report.notes += [await _bytecodes(place, case, requests) for case, requests in found.items()]
     return report
 
 
@@ -306,6 +307,20 @@ async def _profile(place: World, case: tuple[str, str], requests: list[bytes]) -
         found.append((own * 1e6 / 200 / CONNECTIONS, calls / 200 / CONNECTIONS, f"{where} {name}"))
     lines = [f"    {own:6.2f} µs {calls:5.1f} × {name}" for own, calls, name in sorted(found, reverse=True)[:40]]
     return "\n".join([f"{', '.join(case)}, by function, under the profiler:", "", *lines, ""])
+
+
+async def _bytecodes(place: World, case: tuple[str, str], requests: list[bytes]) -> str:
+    """The interpreter's work for one call, as a table in a note: all but what stands in for clients and servers."""
+    await place.settle(requests)
+    work = await count_work(lambda: place.once(requests), __file__)
+    place.check(requests)
+    each = {name: number / CONNECTIONS for name, number in work.bytecodes.items()}
+    lines = [f"    {each[name]:6.1f}  {name}" for name in sorted(each, key=lambda name: -each[name])[:40]]
+    head = (
+        f"{', '.join(case)}: {sum(each.values()):,.0f} bytecodes, {work.calls / CONNECTIONS:.0f} calls of functions in "
+        f"Python, {work.c_calls / CONNECTIONS:.0f} in C; bytecodes by function:"
+    )
+    return "\n".join([head, "", *lines, ""])
 
 
 def run(settings: Settings) -> Report:

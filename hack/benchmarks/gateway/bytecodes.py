@@ -1,0 +1,68 @@
+"""Counts of the interpreter's work: bytecodes, and calls of functions in Python and in C.
+
+Compiled code runs no bytecode of its own. Numbers of one release of Python alone compare with each other: 3.11 has two
+bytecodes for a call where later ones have one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class InterpreterWork:
+    """`calls` are entries of frames, also of coroutines that go on; `c_calls` are calls from Python, without those of
+    constructors; `bytecodes` are by function, as `folder/file function`, without those that set up a frame.
+    """
+
+    calls: int
+    c_calls: int
+    bytecodes: dict[str, int]
+
+
+async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> InterpreterWork:
+    """Count what `run` does in this thread, but for functions of the file `harness`. It is run twice: calls are counted
+    first, then bytecodes.
+    """
+    counts = {"call": 0, "c_call": 0}
+
+    def note_call(frame: FrameType, event: str, arg: Any) -> None:
+        # of a call into C the frame is that of the caller
+        if event in counts and frame.f_code.co_filename not in (harness, __file__):
+            counts[event] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note_call)
+    try:
+        await run()
+    finally:
+        sys.setprofile(before)
+    by_code: dict[CodeType, int] = {}
+
+    def note_bytecode(frame: FrameType, event: str, arg: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            by_code[frame.f_code] = by_code.get(frame.f_code, 0) + 1
+        return note_bytecode
+
+    traced = sys.gettrace()
+    here = inspect.currentframe()
+    assert here is not None
+    here.f_trace_opcodes = True  # else Python 3.12 does not look for them yet
+    sys.settrace(note_bytecode)
+    try:
+        await run()
+    finally:
+        sys.settrace(traced)
+    bytecodes: dict[str, int] = {}
+    for code, number in by_code.items():
+        if code.co_filename not in (harness, __file__):
+            name = f"{'/'.join(Path(code.co_filename).parts[-2:])} {code.co_qualname}"
+            bytecodes[name] = bytecodes.get(name, 0) + number
+    return InterpreterWork(counts["call"], counts["c_call"], bytecodes)
