@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,21 +120,49 @@ def compile_into(folder: Path) -> None:
     subprocess.run(command, check=True, cwd=SOURCES, stdout=sys.stderr)
 
 
-def compile_tree(folder: Path) -> None:
-    """Both packages with their extensions in `folder`, to be put in front of the sources on Python's path."""
-    state = _state()
-    shutil.rmtree(folder, ignore_errors=True)
-    compile_into(folder)
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(SOURCES / package, folder / package, dirs_exist_ok=True, ignore=ignored)
-    (folder / _STAMP).write_text(state)
+def compile_tree(
+    folder: Path, compiler: Callable[[Path], None] = compile_into, waits: Callable[[], None] = lambda: None
+) -> None:
+    """All packages with their extensions in `folder`, to be put in front of the sources on Python's path. While another
+    process makes it, wait, and take that; `waits` is called before.
+    """
+    with _alone_in(folder, waits):
+        if is_current(folder):
+            return
+        state = _state()
+        # beside it, so that nobody finds half of one, also where this process is ended in the middle
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as place:
+            made = Path(place) / "made"
+            compiler(made)
+            for package in PACKAGES:
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(SOURCES / package, made / package, dirs_exist_ok=True, ignore=ignored)
+            (made / _STAMP).write_text(state)
+            (folder / _STAMP).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
+
+
+@contextmanager
+def _alone_in(folder: Path, waits: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a folder: a file beside it, which stays."""
+    import fcntl  # not on every platform that a wheel may be built on
+
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def is_current(folder: Path) -> bool:
     """Whether `compile_tree` has been there, and nothing has changed since."""
-    stamp = folder / _STAMP
-    return stamp.exists() and stamp.read_text() == _state()
+    try:
+        return (folder / _STAMP).read_text() == _state()
+    except FileNotFoundError:
+        return False
 
 
 def _state() -> str:
@@ -198,4 +228,5 @@ if __name__ == "__main__":
     elif command == "--current":
         sys.exit(not is_current(Path(where)))
     else:
-        compile_tree(Path(where).resolve())
+        tree = Path(where).resolve()
+        compile_tree(tree, waits=lambda: print(f"waiting for another process: it makes {tree}", file=sys.stderr))

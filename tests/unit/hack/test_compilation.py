@@ -1,0 +1,59 @@
+"""Concurrent compilations into one folder."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from compilation import compile_tree, is_current
+
+
+class Compiler:
+    """Stands in for mypyc: blocks until it is released."""
+
+    def __init__(self) -> None:
+        self.begun, self.release = threading.Event(), threading.Event()
+        self.times = 0
+
+    def __call__(self, folder: Path) -> None:
+        self.times += 1
+        self.begun.set()
+        assert self.release.wait(30)
+        folder.mkdir()
+        (folder / "path.so").write_bytes(b"")
+
+
+def test_who_comes_while_it_is_compiled_waits_and_takes_that(tmp_path: Path) -> None:
+    folder, compiler, waits = tmp_path / "compiled", Compiler(), threading.Event()
+    first = threading.Thread(target=compile_tree, args=(folder, compiler))
+    second = threading.Thread(target=compile_tree, args=(folder, compiler, waits.set))
+    first.start()
+    assert compiler.begun.wait(30)
+    second.start()
+    assert waits.wait(30)
+    assert not folder.exists()
+    compiler.release.set()
+    first.join(60)
+    second.join(60)
+    assert is_current(folder)
+    assert (folder / "path.so").exists()
+    assert compiler.times == 1
+
+
+def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_path: Path) -> None:
+    def broken(folder: Path) -> None:
+        raise OSError("no compiler")
+
+    folder, compiler = tmp_path / "compiled", Compiler()
+    folder.mkdir()
+    (folder / "kept").touch()
+    with pytest.raises(OSError, match="no compiler"):
+        compile_tree(folder, broken)
+    assert [one.name for one in folder.iterdir()] == ["kept"]
+    compiler.release.set()
+    compile_tree(folder, compiler)
+    assert is_current(folder)
+    assert not (folder / "kept").exists()
+    assert {one.name for one in tmp_path.iterdir()} == {"compiled", "compiled.lock"}
