@@ -186,6 +186,7 @@ def answer_to(data: bytes) -> bytes:
     extra, result = b"", _RESULT % (b',"resultType":"complete"' if b"Mcp-Name: " in data else b"")
     if b'"initialize"' in body:
         extra, result = b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\n", _INITIALIZED
+    # its own words, as a server's: what the gateway's functions do here would count as the gateway's
     answer = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, result)
     host = data.partition(b"\r\nHost: ")[2].partition(b"\r\n")[0]
     if extra or host.endswith(b":%d" % PORTS["plain"]):
