@@ -129,6 +129,10 @@ def compile_tree(
     with _alone_in(folder, waits):
         if is_current(folder):
             return
+        for left in folder.parent.glob(
+            f"{folder.name}-*"
+        ):  # by processes that were ended, as nobody else makes one now
+            shutil.rmtree(left, ignore_errors=True)
         state = _state()
         # beside it, so that nobody finds half of one, also where this process is ended in the middle
         with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as place:

@@ -53,6 +53,7 @@ def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_pa
         compile_tree(folder, broken)
     assert [one.name for one in folder.iterdir()] == ["kept"]
     compiler.release.set()
+    (tmp_path / "compiled-of-one-that-was-ended" / "made").mkdir(parents=True)
     compile_tree(folder, compiler)
     assert is_current(folder)
     assert not (folder / "kept").exists()
