@@ -35,6 +35,15 @@ def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
     return "" if status == 201 else str(answer["message"])
 
 
+def refusing(plane: ControlPlane) -> list[bool]:
+    """Which of both policies, of templates and of approvals, refuses now what it is for."""
+    template, approval = pod(hostPID=True), {"hash": "sha256:1", "by": "somebody-else"}
+    return [
+        "servers.podTemplates" in admitted(plane, mcp_server("x", template)),
+        "spec.approval.by" in admitted(plane, mcp_server("x", approval=approval)),
+    ]
+
+
 @pytest.fixture
 def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     """Namespace `exempt` may set any field."""
@@ -42,12 +51,11 @@ def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     text = yaml.safe_dump_all([item for kind in KINDS for item in of_kind(made, kind)])
     knowing.kubectl("create", "namespace", "exempt", check=False)
     knowing.kubectl("apply", "-f", "-", stdin=text)
-    until(
-        "in force", lambda: "servers.podTemplates" in admitted(knowing, mcp_server("x", pod(hostPID=True))), seconds=30
-    )
+    # An API server takes up each policy and each binding in its own time.
+    until("both in force", lambda: all(refusing(knowing)), seconds=30)
     yield knowing
     knowing.kubectl("delete", "-f", "-", stdin=text)
-    until("out of force", lambda: admitted(knowing, mcp_server("x", pod(hostPID=True))) == "", seconds=30)
+    until("both out of force", lambda: not any(refusing(knowing)), seconds=30)
 
 
 def test_it_refuses_any_unrestricted_template_with_the_words_of_the_operator(guarded: ControlPlane) -> None:
