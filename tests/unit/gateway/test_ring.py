@@ -7,23 +7,33 @@ import tracemalloc
 import pytest
 
 from fairlead_api.reports import BAD, NEUTRAL, OK
-from fairlead_gateway.reports.ring import Ring
+from fairlead_gateway.reports.ring import FEW, Ring
 
 
-@pytest.mark.parametrize("ended", [0, 1, 4, 5, 6, 10, 13])
-def test_the_last_that_ended_are_told_in_order_and_exactly(ended: int) -> None:
-    ring = Ring(5)
+@pytest.mark.parametrize("kept", [5, FEW, FEW + 1, 20])
+@pytest.mark.parametrize("ended", [0, 1, 4, 5, 6, 8, 9, 10, 13, 19, 20, 21, 47])
+def test_the_last_that_ended_are_told_in_order_and_exactly(kept: int, ended: int) -> None:
+    ring = Ring(kept)
     attempts = [
-        (number, number, 0.1 + number, 1e-6 * number, (OK, BAD, NEUTRAL)[number % 3]) for number in range(1, 14)
+        (number, number, 0.1 + number, 0.25 * number, (OK, BAD, NEUTRAL)[number % 3]) for number in range(1, ended + 1)
     ]
-    for attempt in attempts[:ended]:
+    for attempt in attempts:
         ring.add(*attempt)
-    assert list(ring.since(0)) == [attempt[1:] for attempt in attempts[:ended][-5:]]
-    assert list(ring.since(4)) == [attempt[1:] for attempt in attempts[:ended][-5:] if attempt[0] > 4]
+    assert list(ring.since(0)) == [attempt[1:] for attempt in attempts[-kept:]]
+    assert list(ring.since(4)) == [attempt[1:] for attempt in attempts[-kept:] if attempt[0] > 4]
     assert ring.last == ended
 
 
-def test_a_hundred_attempts_of_a_tool_take_less_than_four_kilobytes() -> None:
+def test_large_numbers_and_times_are_told_with_seven_digits() -> None:
+    ring = Ring(4)
+    for took in (0.0, 1.5e-4, 123456.7, 8.64e7, float("inf")):
+        ring.add(1 << 60, (1 << 61) + 1, 1.7e9 + 0.001, took, BAD)
+        [*_, (number, ended, told, outcome)] = ring.since(0)
+        assert (number, ended, outcome) == ((1 << 61) + 1, 1.7e9 + 0.001, BAD)
+        assert told == pytest.approx(took, rel=1e-7)
+
+
+def test_a_hundred_attempts_of_a_tool_take_less_than_three_kilobytes_and_a_half() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -31,6 +41,6 @@ def test_a_hundred_attempts_of_a_tool_take_less_than_four_kilobytes() -> None:
         for ring in rings:
             for number in range(200):
                 ring.add(1 << 40, number, 1e9 + number, 0.5, OK)
-        assert (tracemalloc.get_traced_memory()[0] - before) / len(rings) < 4_000
+        assert (tracemalloc.get_traced_memory()[0] - before) / len(rings) < 3_500
     finally:
         tracemalloc.stop()
