@@ -308,8 +308,8 @@ def ask_for_rest(gateway: Target) -> None:
 
 START_S = 120
 """Seconds that a gateway may take to be ready, under a program that slows it down too."""
-ABSENT = ("watchfiles",)
-"""Packages that the image has not, and that a part of it imports where they are there."""
+ABSENT = ("email_validator", "orjson", "python_multipart", "sniffio", "watchfiles")
+"""Packages that the image has not, and that libraries of it import where they are there."""
 
 
 def as_installed(folder: Path) -> dict[str, str]:
@@ -321,7 +321,7 @@ def as_installed(folder: Path) -> dict[str, str]:
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
     absent.mkdir(exist_ok=True)
     for name in ABSENT:
-        (absent / f"{name}.py").write_text('raise ImportError("it is not in the image")\n')
+        (absent / f"{name}.py").write_text('raise ModuleNotFoundError("it is not in the image")\n')
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(absent))))
     if not bytecode.exists():
         subprocess.run([sys.executable, "-c", "import fairlead_gateway.__main__"], env=environment, check=True)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gateway.gateways import OWN, PROMPT, SERVERS, TOOLS, VERSIONS, Target, world
+from gateway.gateways import OWN, PROMPT, SERVERS, TOOLS, VERSIONS, Target, as_installed, world
 from gateway.peers.peer import Peer
 from gateway.tables import BARE_CLIENT, Outcomes, goals, peer_goals, rows
 from gateway.workloads import BRIEF, CLIENTS, KINDS, OF_PEERS, PLAIN, SATURATED, WORKLOADS, Workload
 from rig.loadtools import Outcome
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 GATEWAY = Target("fairlead", 1, 1, prefixed=True)
 WINDOW = (1.0, 0.1)
 OUTCOME = Outcome(
@@ -55,6 +61,22 @@ def test_what_a_row_calls_is_in_the_catalog(workload: Workload) -> None:
     shown = prompts if workload.kind == "prompt" else tools
 
     assert {workload.called(era) for era in workload.eras} <= shown
+
+
+def test_the_measured_gateway_imports_no_package_that_the_image_has_not(tmp_path: Path) -> None:
+    import_all = "import fairlead_gateway.__main__, fairlead_rest.application, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", import_all]
+    printed = subprocess.run(command, env=as_installed(tmp_path), check=True, capture_output=True, text=True).stdout
+
+    def name_of(distribution: str) -> str:
+        return re.sub(r"[-_.]+", "-", distribution).lower()
+
+    locked = re.findall(r"^([\w.-]+)==", (REPOSITORY / "requirements/image.txt").read_text(), re.MULTILINE)
+    in_image = {name_of(one) for one in (*locked, "fairlead")}
+    sources = importlib.metadata.packages_distributions()
+    packages = {module.partition(".")[0] for module in printed.split()}
+    foreign = {one for one in packages if one in sources and in_image.isdisjoint(map(name_of, sources[one]))}
+    assert foreign - {"_distutils_hack"} == set(), "setuptools' own hook of each environment apart"
 
 
 def test_the_catalog_has_as_many_servers_and_tools_as_the_goals_speak_of() -> None:
