@@ -70,17 +70,22 @@ def read_response(data: bytes) -> Response:
     return response
 
 
-def framed_result(data: bytes, ident: bytes) -> bytes | None:
+def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
     """The text at the result's place in a response to `ident` that is written as most SDKs do; None for any other one.
+    The response begins at `start`.
 
     It is the result if it is one JSON value, which is for the caller to check: it reads the result's members anyway,
     and the pass through the whole response is spared. White space around it stays.
     """
-    if data.startswith(_RESULT_FIRST):  # as the TypeScript SDK has it
-        after = _ID_LAST + ident + b"}"
-        return data[len(_RESULT_FIRST) : -len(after)] if data.endswith(after) else None
     before = BEFORE_ID + ident + BEFORE_RESULT
-    return data[len(before) : -1] if data.startswith(before) and data.endswith(b"}") else None
+    begin = start + len(before)
+    if data[start:begin] == before:  # compiled, a third of what `startswith` with a place takes
+        return data[begin:-1] if data.endswith(b"}") else None
+    begin = start + len(_RESULT_FIRST)
+    if data[start:begin] == _RESULT_FIRST:  # as the TypeScript SDK has it
+        after = _ID_LAST + ident + b"}"
+        return data[begin : -len(after)] if data.endswith(after) else None
+    return None
 
 
 def bad_json(data: bytes, error: Exception) -> BadJson:

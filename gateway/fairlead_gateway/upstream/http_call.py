@@ -60,9 +60,11 @@ class HttpCall(Call):
         self._members: ResultMembers | None = None
         """Members of that, where they were read with it."""
 
-    def accept(self, body: bytes) -> bool:
-        if not self._take_result(body) and self._as_it_is(body):
-            self._result = result_in(body, self.request.id)
+    def accept(self, data: bytes, start: int) -> bool:
+        if not self._take_result(data, start):
+            body = data[start:]
+            if self._as_it_is(body):
+                self._result = result_in(body, self.request.id)
         if self._result is None:
             return False
         self._succeed(self._result, self._members)
@@ -146,17 +148,17 @@ class HttpCall(Call):
         """Whether a result of this body goes to the client as it is: nothing in it has to lead back to the server."""
         return self.session is not None or not (self.request.tasks or b'"requestState"' in body)
 
-    def _take_result(self, data: bytes) -> bool:
-        """Keep the result of a response in the usual form, read in one pass with its members; False for any other, and
-        where something has to be added to it.
+    def _take_result(self, data: bytes, start: int = 0) -> bool:
+        """Keep the result of a response in the usual form, which begins at `start`, read in one pass with its members;
+        False for any other, and where something has to be added to it.
         """
         modern = self.session is None
-        framed = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id)
+        framed = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id, start)
         if framed is None:
             return False
         try:
-            if not data.isascii():
-                data.decode()
+            if not framed.isascii():
+                framed.decode()
             members = jsonrpc.decode_result(framed)
         except jsonrpc.UNREADABLE:  # perhaps more follows the result than the end of the response
             return False

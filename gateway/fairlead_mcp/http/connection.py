@@ -188,9 +188,9 @@ class Connection(asyncio.Protocol):
         if whole and self._known is not None and call is not None:
             start = self._known.body_start(data)
             if start and len(data) - start <= call.max_bytes:
-                body = data[start:] if self._events is None else only_answer(data[start:])
-                if body is not None:
-                    self._hand_over(call, body, known=True)
+                answer, start = (data, start) if self._events is None else (only_answer(data[start:]), 0)
+                if answer is not None:
+                    self._hand_over(call, answer, start, known=True)
                     return
         self._received = True
         self._known = None
@@ -350,14 +350,16 @@ class Connection(asyncio.Protocol):
         else:
             self._hand_back(self._owner.clock())
 
-    def _hand_over(self, call: Call, body: bytes, *, known: bool = False) -> None:
-        """Pass the connection on, then the answer. Of one with a known head nothing but the body is new."""
+    def _hand_over(self, call: Call, data: bytes, start: int = 0, *, known: bool = False) -> None:
+        """Pass the connection on, then the answer, whose body begins at `start`. Of one with a known head nothing but
+        the body is new.
+        """
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
         arrival, self._arrival = self._arrival, None
         self._hand_back(now)
-        if not (known and call.accept(body)):
-            call.answered(self._answer(body, sent_at, now, reused=reused))
+        if not (known and call.accept(data, start)):
+            call.answered(self._answer(data[start:], sent_at, now, reused=reused))
         if arrival is not None:
             arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it
 

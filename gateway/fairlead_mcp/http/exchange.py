@@ -81,9 +81,9 @@ class Call:
         if self._on_open is not None:
             self._on_open(connection)
 
-    def accept(self, body: bytes) -> bool:
-        """Take the body of an answer whose head is that of an earlier one; False where `answered` has to be called
-        with the whole answer.
+    def accept(self, data: bytes, start: int) -> bool:
+        """Take the body, `data` from `start` on, of an answer whose head is that of an earlier one; False where
+        `answered` has to be called with the whole answer.
         """
         return False
 

@@ -14,6 +14,7 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import ResultMembers
 
 IDENT = b"7"
+HEAD = "HTTP/1.1 200 OK\r\nserver: é\r\n\r\n".encode("latin-1")
 RESULT = '{"content":[{"type":"text","text":"a \\"}],\\" ü"}],"isError":true,"_meta":{"a":[1,{"id":7}]}}'.encode()
 AS_PYTHON = b'{"jsonrpc":"2.0","id":7,"result":' + RESULT + b"}"
 AS_TYPESCRIPT = b'{"result":' + RESULT + b',"jsonrpc":"2.0","id":7}'
@@ -36,15 +37,15 @@ def call_to(sink: ResponseSink) -> HttpCall:
     return HttpCall(upstream, UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20), sink)
 
 
-def accepted(body: bytes) -> Kept | None:
-    """Sink with the result of an accepted body; None if `accept` refuses it."""
+def accepted(body: bytes, head: bytes = HEAD) -> Kept | None:
+    """Sink with the result of an accepted body behind that head; None if `accept` refuses it."""
     sink = Kept()
-    return sink if call_to(sink).accept(body) else None
+    return sink if call_to(sink).accept(head + body, len(head)) else None
 
 
 def test_a_result_that_was_handed_on_is_not_kept() -> None:
     call = call_to(Kept())
-    assert call.accept(AS_PYTHON)
+    assert call.accept(AS_PYTHON, 0)
     assert call._result is None
     assert call._members is None
 
