@@ -61,6 +61,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/stream_starts.py",
     "fairlead_gateway/core/request.py",
     "fairlead_gateway/core/route.py",
+    "fairlead_gateway/core/session.py",
     "fairlead_gateway/identity/identities.py",
     "fairlead_gateway/recent/ring.py",
     "fairlead_gateway/reports/ring.py",

@@ -314,8 +314,8 @@ class ToolCall(ClientRequest):
         else:
             self.level = None if request.session is None else self.context.levels.get(request.session)
             opened = request.opened
-            if opened is not None and request.session is not None and opened.features is not None:
-                self.client = ClientPeer(request.session, opened.features.encode())
+            if opened is not None:
+                self.client = opened.peer
         if self.route.tool is None and request.method in SUBSCRIPTIONS and self.client is None:
             if request.session is None or request.opened is None:
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)

@@ -83,8 +83,8 @@ class ClientRequest(GuardedRequest):
         request = self.request
         if request.modern:
             return features_of(request)
-        features = None if request.opened is None else request.opened.features
-        return None if features is None else features.encode()
+        peer = None if request.opened is None else request.opened.peer
+        return None if peer is None else peer.features
 
     def gave_up(self, error: Exception) -> None:
         request, route = self.request, self.route

@@ -20,14 +20,15 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.client_capabilities import normalized
-from fairlead_gateway.core.session import SessionClaims
+from fairlead_gateway.calls.session_id import SessionClaims
+from fairlead_gateway.core.session import LegacySession
 
 _MAC_BYTES: Final = 16
 _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
 MAX_FOREIGN_ID: Final = 256
 """Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
-_decode_session: Final = msgspec.json.Decoder(SessionClaims).decode
+_decode_claims: Final = msgspec.json.Decoder(SessionClaims).decode
 
 
 class SessionIds:
@@ -36,16 +37,16 @@ class SessionIds:
     def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
         self._nonce = nonce
-        self._known: dict[bytes, SessionClaims | None] = {}
+        self._known: dict[bytes, LegacySession | None] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        session = SessionClaims(version, self._nonce(), normalized(capabilities), owner)
-        payload = base64.urlsafe_b64encode(msgspec.json.encode(session)).rstrip(b"=")
+        claims = SessionClaims(version, self._nonce(), normalized(capabilities), owner)
+        payload = base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=")
         return payload + b"." + self._mac(payload)
 
-    def read(self, ident: bytes) -> SessionClaims | None:
+    def read(self, ident: bytes) -> LegacySession | None:
         """The session of an id; None where it was not signed here."""
         try:
             return self._known[ident]
@@ -75,14 +76,15 @@ class SessionIds:
     def ended(self, ident: bytes | None) -> bool:
         return bool(self._ended) and ident in self._ended
 
-    def _verified(self, ident: bytes) -> SessionClaims | None:
+    def _verified(self, ident: bytes) -> LegacySession | None:
         payload, _, mac = ident.rpartition(b".")
         if not hmac.compare_digest(mac, self._mac(payload)):
             return None
         try:
-            return _decode_session(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+            claims = _decode_claims(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
         except (binascii.Error, ValueError, msgspec.DecodeError):
             return None
+        return LegacySession(ident, claims.version, claims.features, claims.owner)
 
     def _mac(self, payload: bytes) -> bytes:
         mac = hashlib.blake2b(payload, key=self._key, digest_size=_MAC_BYTES).digest()

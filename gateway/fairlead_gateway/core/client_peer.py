@@ -14,7 +14,7 @@ AnswerServer: TypeAlias = Callable[[bytes], None]
 """Sends a whole JSON-RPC response to the server. Never blocks."""
 
 
-class ClientPeer(msgspec.Struct, frozen=True):
+class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     """A client with a session of its own at legacy servers, in which the client's capabilities were declared."""
 
     session: bytes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.core.session import SessionClaims
+from fairlead_gateway.core.session import LegacySession
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.progress_token import ProgressToken
@@ -87,7 +87,7 @@ class McpRequest:
         """None where it asks for no progress."""
         self.name: str | None = None
         """Name or URI that `Mcp-Name` repeats, where it was read already to be compared with that."""
-        self.opened: SessionClaims | None = None
+        self.opened: LegacySession | None = None
         """Claims in `session`, where it was signed with our key for this principal."""
         self.recording: str | None = None
         """Session of kept results that its own is added to (`execute_tool`)."""

@@ -1,21 +1,22 @@
-"""Session of a legacy client, as its signed id carries it; `calls.sessions` signs and reads ids."""
+"""Session of a legacy client, as `calls.sessions` reads it from its signed id. Compiled."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Final
+
+from fairlead_gateway.core.client_peer import ClientPeer
 
 
-class SessionClaims(
-    msgspec.Struct,
-    frozen=True,
-    rename={"version": "v", "features": "f", "nonce": "n", "owner": "o"},
-    omit_defaults=True,
-):
-    """Session that a client opened by `initialize`. `features` are the client's normalized capabilities, None where it
-    has none; `owner` is `Identity.owner` of the client.
-    """
+class LegacySession:
+    """Session that a client opened by `initialize`."""
 
-    version: str
-    nonce: str
-    features: str | None = None
-    owner: str = ""
+    __slots__ = ("owner", "peer", "version")
+
+    def __init__(self, ident: bytes, version: str, features: str | None = None, owner: str = "") -> None:
+        """`features` are the client's normalized capabilities, as JSON; None for none."""
+        self.version: Final = version
+        """Version of MCP that was negotiated."""
+        self.owner: Final = owner
+        """`Identity.owner` of the client."""
+        self.peer: Final = None if features is None else ClientPeer(ident, features.encode())
+        """The client as servers know it, with these capabilities; None where it has none."""

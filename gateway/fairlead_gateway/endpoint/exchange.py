@@ -19,6 +19,7 @@ from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, Resum
 from fairlead_gateway.endpoint.stream_starts import DeferredStream, StreamStarts
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
@@ -261,6 +262,8 @@ class HttpExchange(core.Exchange):
         plain = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
         if plain and len(result) <= COPIED:
             self._finish(responses.success(ident, result))
+        elif self.streams_first and not self._streaming:
+            self._answer_in_stream(jsonrpc.result(ident, result), self._extra())
         else:
             self.answer(200, *responses.result_parts(ident, result))
 

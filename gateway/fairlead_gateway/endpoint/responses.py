@@ -31,7 +31,7 @@ _EVENT_FRAME: Final = len(b"event: message\ndata: \n\n")
 _IDENT_FRAME: Final = _EVENT_FRAME + len(b"id: \n")
 _WHOLE_STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
-    b"x-accel-buffering: no\r\ncontent-length: %d\r\n%b\r\nevent: message\ndata: %b\n\n"
+    b"x-accel-buffering: no\r\ncontent-length: "
 )
 _SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
 _START: Final = b"\r\n\r\n" + BEFORE_ID
@@ -100,7 +100,8 @@ def success(ident: bytes, result: bytes | Raw) -> bytes:
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:
     """A whole answer that is an event stream of one message, without an id."""
     message = one_line(message)
-    return _WHOLE_STREAM % (_EVENT_FRAME + len(message), extra, message)
+    length = str(_EVENT_FRAME + len(message)).encode()
+    return b"".join((_WHOLE_STREAM, length, b"\r\n", extra, b"\r\nevent: message\ndata: ", message, b"\n\n"))
 
 
 def error_body(rejection: Rejection) -> bytes:

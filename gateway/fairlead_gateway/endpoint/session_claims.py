@@ -16,7 +16,7 @@ from fairlead_gateway.core.client_message import (
     Rejection,
 )
 from fairlead_gateway.core.request import McpRequest
-from fairlead_gateway.core.session import SessionClaims
+from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
@@ -47,7 +47,7 @@ def _may_be_foreign(owner: str, ident: bytes) -> bool:
     return not owner and len(ident) <= MAX_FOREIGN_ID
 
 
-def _not_claimed(sessions: SessionIds, owner: str, session: SessionClaims, ident: bytes) -> Rejection | None:
+def _not_claimed(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
     if session.owner != owner:
         return NOT_YOURS
     return SESSION_ENDED if sessions.ended(ident) else None

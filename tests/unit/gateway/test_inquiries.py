@@ -11,6 +11,7 @@ from msgspec import Raw
 from fairlead_gateway.calls import param_headers
 from fairlead_gateway.calls.client_capabilities import normalized
 from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.policy.uri_templates import MAX_URI, UriTemplate, uri_template
 from fairlead_gateway.upstream import affinity
 
@@ -46,7 +47,7 @@ def test_a_session_id_carries_what_the_client_offers_and_nobody_else_can_make_on
     ident = sessions.issue("2025-11-25", b'{"sampling":{},"experimental":{"x":{}}}')
     found = SessionIds(b"key").read(ident)
     assert found is not None
-    assert (found.version, found.features) == ("2025-11-25", '{"sampling":{}}')
+    assert (found.version, found.peer) == ("2025-11-25", ClientPeer(ident, b'{"sampling":{}}'))
     assert SessionIds(b"other").read(ident) is None
     assert sessions.read(ident[:-1] + b"!") is None
 

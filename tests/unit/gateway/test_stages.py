@@ -24,7 +24,7 @@ from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.quota import Caps, Quota
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.core.session import SessionClaims
+from fairlead_gateway.core.session import LegacySession
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.limiter import NO_LEASE, Limiter
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -46,7 +46,7 @@ ROUTE: Final = select(
 ).targets[b"/mcp"].everything["web__get"]  # fmt: skip
 """Route of a tool that needs a client capability; each case replaces what its stage looks at."""
 OPEN: Final = replace(ROUTE, unavailable=None)
-ASKING: Final = SessionClaims("2025-11-25", "n", '{"elicitation":{}}')
+ASKING: Final = LegacySession(b"s", "2025-11-25", '{"elicitation":{}}')
 CHECK: Final = Checks().of("default/web", "get", DEFINITION)
 
 
@@ -56,7 +56,7 @@ def call(
     *,
     limiter: Limiter | None = None,
     cache: ResultCache | None = None,
-    opened: SessionClaims | None = None,
+    opened: LegacySession | None = None,
     **params: str,
 ) -> ToolCall:
     """A call that nothing was done with."""
