@@ -36,7 +36,7 @@ from gateway.goals import Goals
 from gateway.heaps import collections_of
 from gateway.peers.peer import Door, Peer, environment
 from gateway.peers.proxies import peers
-from gateway.tables import BARE_CLIENT, Outcomes, drawn, goals, peer_goals, rows
+from gateway.tables import BARE_CLIENT, Outcomes, beside_peer, drawn, goals, peer_goals, rows
 from gateway.workloads import BRIEF, KINDS, OF_PEERS, PLAIN, REST, SATURATED, WORKLOADS, Workload, slug
 from ports import free_port
 from rig.harness import Report, Settings, Unmeasurable, interleaved
@@ -151,12 +151,16 @@ class Bench:
         self, peer: Peer, target: Target, door: Door, sizes: tuple[int, ...], workloads: list[Workload]
     ) -> None:
         window = (1.5, 0.5) if self.settings.quick and not peer.slow else (2.5, 0.7) if peer.every_row else (8.0, 4.0)
+        ours = replace(self.gateway, name=beside_peer(peer.name))
+        targets = [target] if peer.slow else [target, ours]
+        rounds = self.settings.rounds if peer.every_row else min(self.settings.rounds, PEER_ROUNDS)
         for workload, connections in itertools.product(workloads, sizes):
-            for number in range(min(self.settings.rounds, PEER_ROUNDS)):
-                load = workload.load(target, "legacy", connections, window)
-                tool = peer.tool.replace(PLAIN.tool, workload.tool)
-                load = replace(load, path=door.path, tool=tool, header=door.header)
-                self.run(workload.name, "legacy", connections, target, load, number)
+            for number, its in interleaved(targets, rounds):
+                load = workload.load(its, "legacy", connections, window)
+                if its is target:
+                    tool = peer.tool.replace(PLAIN.tool, workload.tool)
+                    load = replace(load, path=door.path, tool=tool, header=door.header)
+                self.run(workload.name, "legacy", connections, its, load, number)
 
     def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
         """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
@@ -201,7 +205,8 @@ def run(settings: Settings) -> Report:
         if settings.long or (settings.wants("million") and settings.only):
             attempt("million", more.many_calls)
         if settings.peers or any(word.startswith("peers") for word in settings.only):
-            there = {f"peers/{slug(peer.name)}": peer for peer in peers(bench.notes)}
+            found = peers(bench.notes, lambda name: settings.wants(_part_of(name)))
+            there = {_part_of(peer.name): peer for peer in found}
             for part, peer in there.items():
                 attempt(part, partial(bench.measure_peer, peer))
             for word in settings.missed("peers", there):
@@ -210,6 +215,11 @@ def run(settings: Settings) -> Report:
     if settings.svg is not None:
         settings.svg.write_text(drawn(bench.outcomes))
     return report
+
+
+def _part_of(peer: str) -> str:
+    """Name for --only of a peer's part."""
+    return f"peers/{slug(peer)}"
 
 
 def reported(bench: Bench, more: Goals) -> Report:

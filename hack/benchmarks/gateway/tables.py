@@ -20,6 +20,13 @@ MINE = "fairlead"
 BARE_CLIENT = "fairlead, bare client"
 """The gateway as its plain client finds it, in the rounds of another row."""
 
+
+
+def beside_peer(peer: str) -> str:
+    """Name of the gateway in the rounds of another proxy."""
+    return f"{MINE}, beside {peer}"
+
+
 Row = dict[str, str | int | float | Sample | None]
 
 
@@ -100,15 +107,18 @@ def _alone(outcomes: Outcomes, era: str) -> list[Goal]:
 
 
 def peer_goals(outcomes: Outcomes, peer: Peer) -> list[Goal]:
-    """How many of its calls a second ours are, at the most connections, on each row that it serves."""
+    """How many of its calls a second ours are, at the most connections, on each row that it serves: in the same rounds,
+    or by the medians of both where it is slow and was measured alone.
+    """
     if peer.at_least is None:
         return []
     served = [key[0] for key in outcomes if key[1:] == ("legacy", SATURATED, peer.name)]
     found = []
     for workload in served or [PLAIN.name]:
-        mine, theirs = (_of(outcomes, (workload, "legacy", SATURATED), name) for name in (MINE, peer.name))
-        value = None
-        if mine and theirs:
+        row = (workload, "legacy", SATURATED)
+        mine, theirs = (_of(outcomes, row, name) for name in (MINE, peer.name))
+        value = _median(_over(_of(outcomes, row, beside_peer(peer.name)), theirs, _speed))
+        if value is None and mine and theirs:
             value = Sample.of(map(_speed, mine.values())).median / Sample.of(map(_speed, theirs.values())).median
         found.append(Goal(f"calls/s against {peer.name}, {workload}", value, "× its", at_least=peer.at_least))
     return found

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.gateways import OWN, PROMPT, SERVERS, TOOLS, VERSIONS, Target, as_installed, world
 from gateway.peers.peer import Peer
-from gateway.tables import BARE_CLIENT, Outcomes, goals, peer_goals, rows
+from gateway.tables import BARE_CLIENT, Outcomes, beside_peer, goals, peer_goals, rows
 from gateway.workloads import BRIEF, CLIENTS, KINDS, OF_PEERS, PLAIN, SATURATED, WORKLOADS, Workload
 from rig.loadtools import Outcome
 
@@ -140,3 +140,16 @@ def test_another_proxy_is_compared_on_every_row_that_it_served() -> None:
         (f"calls/s against other, {PLAIN.name}", 5.0, True),
         (f"calls/s against other, {OF_PEERS[0].name}", 5.0, True),
     ]
+
+
+def test_another_proxy_is_compared_with_the_gateway_in_its_own_rounds() -> None:
+    peer = Peer("other", lambda stage, port, url: [], "echo", at_least=4)
+    slower, faster = replace(OUTCOME, calls_per_second=8_000), replace(OUTCOME, calls_per_second=12_000)
+    outcomes = row(PLAIN, "legacy", fairlead=OUTCOME) | {
+        (PLAIN.name, "legacy", SATURATED, "other"): {0: replace(OUTCOME, calls_per_second=2_000), 1: slower},
+        (PLAIN.name, "legacy", SATURATED, beside_peer("other")): {0: slower, 1: faster},
+    }
+
+    (found,) = peer_goals(outcomes, peer)
+
+    assert found.value == (4.0 + 1.5) / 2

@@ -64,22 +64,23 @@ aggregation:
 """
 
 
-def peers(notes: list[str]) -> list[Peer]:
-    """Those that can be had here; a note says why for the others."""
+def peers(notes: list[str], wanted: Callable[[str], bool]) -> list[Peer]:
+    """Those wanted, by name, that can be had here; a note says why for the others. Nothing else is installed."""
     found = []
-    for name, make in (
-        ("FastMCP", _fastmcp),
-        ("mcp-proxy (PyPI)", _mcp_proxy),
-        ("mcp-proxy (crates.io)", _rust_proxy),
-        ("ToolHive vMCP", _vmcp),
-        ("mcp-proxy (npm)", _npm_proxy),
-        ("LiteLLM", litellm),
-        ("ContextForge", contextforge),
+    for names, make in (
+        (("FastMCP proxy, as documented", "FastMCP proxy, one client"), _fastmcp),
+        (("mcp-proxy (PyPI)",), _mcp_proxy),
+        (("mcp-proxy (Rust)",), _rust_proxy),
+        (("ToolHive vMCP",), _vmcp),
+        (("mcp-proxy (npm)",), _npm_proxy),
+        (("LiteLLM",), litellm),
+        (("ContextForge", "ContextForge, stateful sessions"), contextforge),
     ):
-        try:
-            found += make()
-        except Unmeasurable as error:
-            notes.append(f"{name}: not measured, {error}")
+        if any(wanted(name) for name in names):
+            try:
+                found += make()
+            except Unmeasurable as error:
+                notes.append(f"{names[0]}: not measured, {error}")
     return found
 
 
