@@ -21,7 +21,6 @@ BARE_CLIENT = "fairlead, bare client"
 """The gateway as its plain client finds it, in the rounds of another row."""
 
 
-
 def beside_peer(peer: str) -> str:
     """Name of the gateway in the rounds of another proxy."""
     return f"{MINE}, beside {peer}"
