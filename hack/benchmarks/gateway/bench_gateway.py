@@ -35,7 +35,7 @@ from gateway.gateways import (
 from gateway.goals import Goals
 from gateway.heaps import collections_of
 from gateway.peers.peer import Door, Peer, environment
-from gateway.peers.proxies import peers
+from gateway.peers.proxies import MAKERS, peers
 from gateway.tables import BARE_CLIENT, Outcomes, beside_peer, drawn, goals, peer_goals, rows
 from gateway.workloads import BRIEF, KINDS, OF_PEERS, PLAIN, REST, SATURATED, WORKLOADS, Workload, slug
 from ports import free_port
@@ -209,8 +209,9 @@ def run(settings: Settings) -> Report:
             there = {_part_of(peer.name): peer for peer in found}
             for part, peer in there.items():
                 attempt(part, partial(bench.measure_peer, peer))
+            known = [_part_of(name) for names, _ in MAKERS for name in names]
             for word in settings.missed("peers", there):
-                bench.failures.append(f"{word}: none of the peers that can be had here: {', '.join(there) or 'none'}")
+                bench.failures.append(f"{word}: not measured; of peers there are {', '.join(known)}")
     report = reported(bench, more)
     if settings.svg is not None:
         settings.svg.write_text(drawn(bench.outcomes))

@@ -17,23 +17,28 @@ Key = tuple[str, str, int, str]
 Outcomes = dict[Key, dict[int, Outcome]]
 """By round."""
 MINE = "fairlead"
+_IN_OTHERS_ROUNDS = f"{MINE}, beside "
 BARE_CLIENT = "fairlead, bare client"
 """The gateway as its plain client finds it, in the rounds of another row."""
 
 
 def beside_peer(peer: str) -> str:
     """Name of the gateway in the rounds of another proxy."""
-    return f"{MINE}, beside {peer}"
+    return f"{_IN_OTHERS_ROUNDS}{peer}"
 
 
 Row = dict[str, str | int | float | Sample | None]
 
 
 def rows(outcomes: Outcomes) -> list[Row]:
-    """One per target and cell, with ratios to nginx and to the plain client in the same round."""
+    """One per target and cell, with ratios to nginx and to the plain client in the same round; of another proxy to what
+    nginx was in a round before.
+    """
     found: list[Row] = []
     for key, rounds in outcomes.items():
         nginx, bare = _beside(outcomes, key, "nginx"), _beside(outcomes, key, BARE_CLIENT)
+        if key[3].startswith(_IN_OTHERS_ROUNDS):
+            nginx = {}  # it was measured minutes before
         found.append(
             {
                 "target": key[3],
@@ -166,11 +171,12 @@ def _median(sample: Sample | None) -> float | None:
 
 
 def drawn(outcomes: Outcomes) -> str:
-    """The saturated rows of the legacy era, which every peer speaks, as SVG."""
+    """The saturated rows of the legacy era, which every peer speaks, as SVG; of the gateway that of its own rounds."""
     nginx = outcomes.get((PLAIN.name, "legacy", SATURATED, "nginx"), {})
     found = []
     for (workload, era, connections, target), rounds in outcomes.items():
-        if (workload, era, connections) == (PLAIN.name, "legacy", SATURATED) and target != "direct":
+        shown = target != "direct" and not target.startswith(_IN_OTHERS_ROUNDS)
+        if (workload, era, connections) == (PLAIN.name, "legacy", SATURATED) and shown:
             sample = Sample.of(map(_speed, rounds.values()))
             found.append(Bar(target, sample, _median(_over(rounds, nginx, _speed))))
     title = f"tools/call per second through one core, {SATURATED} connections"

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.gateways import OWN, PROMPT, SERVERS, TOOLS, VERSIONS, Target, as_installed, world
 from gateway.peers.peer import Peer
-from gateway.tables import BARE_CLIENT, Outcomes, beside_peer, goals, peer_goals, rows
+from gateway.tables import BARE_CLIENT, Outcomes, beside_peer, drawn, goals, peer_goals, rows
 from gateway.workloads import BRIEF, CLIENTS, KINDS, OF_PEERS, PLAIN, SATURATED, WORKLOADS, Workload
 from rig.loadtools import Outcome
 
@@ -153,3 +153,4 @@ def test_another_proxy_is_compared_with_the_gateway_in_its_own_rounds() -> None:
     (found,) = peer_goals(outcomes, peer)
 
     assert found.value == (4.0 + 1.5) / 2
+    assert [word in drawn(outcomes) for word in (">other<", beside_peer("other"))] == [True, False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from gateway.peers.peer import HOME, Door, Peer, run, venv
 from gateway.peers.platforms import contextforge, litellm
@@ -62,26 +63,6 @@ aggregation:
   conflictResolution: prefix
   conflictResolutionConfig: {prefixFormat: "{workload}_"}
 """
-
-
-def peers(notes: list[str], wanted: Callable[[str], bool]) -> list[Peer]:
-    """Those wanted, by name, that can be had here; a note says why for the others. Nothing else is installed."""
-    found = []
-    for names, make in (
-        (("FastMCP proxy, as documented", "FastMCP proxy, one client"), _fastmcp),
-        (("mcp-proxy (PyPI)",), _mcp_proxy),
-        (("mcp-proxy (Rust)",), _rust_proxy),
-        (("ToolHive vMCP",), _vmcp),
-        (("mcp-proxy (npm)",), _npm_proxy),
-        (("LiteLLM",), litellm),
-        (("ContextForge", "ContextForge, stateful sessions"), contextforge),
-    ):
-        if any(wanted(name) for name in names):
-            try:
-                found += make()
-            except Unmeasurable as error:
-                notes.append(f"{names[0]}: not measured, {error}")
-    return found
 
 
 def _fastmcp() -> list[Peer]:
@@ -181,3 +162,30 @@ def _npm_proxy() -> list[Peer]:
         return [*words, "--server", "stream", "--", *inner]
 
     return [Peer("mcp-proxy (npm)", command, "echo")]
+
+
+MAKERS: Final = (
+    (("FastMCP proxy, as documented", "FastMCP proxy, one client"), _fastmcp),
+    (("mcp-proxy (PyPI)",), _mcp_proxy),
+    (("mcp-proxy (Rust)",), _rust_proxy),
+    (("ToolHive vMCP",), _vmcp),
+    (("mcp-proxy (npm)",), _npm_proxy),
+    (("LiteLLM",), litellm),
+    (("ContextForge", "ContextForge, stateful sessions"), contextforge),
+)
+"""Names of peers, and what installs these."""
+
+
+def peers(notes: list[str], wanted: Callable[[str], bool]) -> list[Peer]:
+    """Those wanted, by name, that can be had here; a note says why for the others. Nothing else is installed."""
+    found: list[Peer] = []
+    for names, make in MAKERS:
+        if any(map(wanted, names)):
+            try:
+                made = make()
+            except Unmeasurable as error:
+                notes.append(f"{' and '.join(names)}: not measured, {error}")
+                continue
+            assert tuple(peer.name for peer in made) == names
+            found += made
+    return found
