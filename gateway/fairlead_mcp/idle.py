@@ -13,8 +13,8 @@ Thing = TypeVar("Thing")
 
 
 class IdleTimes(Generic[Thing]):
-    """Calls `ended` with each thing that has been idle for so many seconds, and forgets it. Things are told apart by
-    their hash. Belongs to the loop that runs when the first of them becomes idle.
+    """Calls `ended` with each thing that has been idle for so many seconds, and forgets it. Things are keys of a
+    dictionary. Belongs to the loop that runs when the first of them becomes idle, until it is closed.
     """
 
     __slots__ = ("_ended", "_loop", "_seconds", "_since", "_timer")
@@ -27,23 +27,24 @@ class IdleTimes(Generic[Thing]):
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def begin(self, thing: Thing) -> None:
+    def mark_idle(self, thing: Thing) -> None:
         """It is idle from now on."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        self.end(thing)
+        self.mark_used(thing)
         self._since[thing] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(self._seconds, self._look)
 
-    def end(self, thing: Thing) -> None:
+    def mark_used(self, thing: Thing) -> None:
         """It is used again, or gone."""
         if thing in self._since:  # compiled, half of what `pop` takes
             del self._since[thing]
 
     def close(self) -> None:
         """Forget everything; nothing is ended."""
+        self._loop = None
         self._since.clear()
         if self._timer is not None:
             self._timer.cancel()

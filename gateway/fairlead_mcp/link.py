@@ -249,7 +249,7 @@ class Link:
     def _drop(self, error: McpError) -> None:
         """Close the connection on our own account: nothing to wait for before the next."""
         life, self._life = self._life, None
-        self._idle_times.end(None)
+        self._idle_times.mark_used(None)
         if life is not None:
             life.on_end(error)
             self._bury(life)
@@ -260,12 +260,12 @@ class Link:
 
     def _enter(self) -> None:
         self._busy += 1
-        self._idle_times.end(None)
+        self._idle_times.mark_used(None)
 
     def _leave(self, count: int = 1) -> None:
         self._busy -= count
         if self._busy == 0 and self._idle < NEVER and self._life is not None:
-            self._idle_times.begin(None)
+            self._idle_times.mark_idle(None)
 
     def _expire(self, _: None) -> None:
         if self._busy == 0:

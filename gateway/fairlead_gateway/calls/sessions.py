@@ -20,15 +20,16 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.client_capabilities import normalized
-from fairlead_gateway.calls.session_id import SessionClaims
+from fairlead_gateway.calls.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
 
 _MAC_BYTES: Final = 16
 _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
+"""Bytes of the longest id that is looked at."""
 MAX_FOREIGN_ID: Final = 256
 """Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
-_decode_claims: Final = msgspec.json.Decoder(SessionClaims).decode
+_decode_signed: Final = msgspec.json.Decoder(SignedSession).decode
 
 
 class SessionIds:
@@ -42,8 +43,8 @@ class SessionIds:
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        claims = SessionClaims(version, self._nonce(), normalized(capabilities), owner)
-        payload = base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=")
+        signed = SignedSession(version, self._nonce(), normalized(capabilities), owner)
+        payload = base64.urlsafe_b64encode(msgspec.json.encode(signed)).rstrip(b"=")
         return payload + b"." + self._mac(payload)
 
     def read(self, ident: bytes) -> LegacySession | None:
@@ -81,10 +82,10 @@ class SessionIds:
         if not hmac.compare_digest(mac, self._mac(payload)):
             return None
         try:
-            claims = _decode_claims(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+            signed = _decode_signed(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
         except (binascii.Error, ValueError, msgspec.DecodeError):
             return None
-        return LegacySession(ident, claims.version, claims.features, claims.owner)
+        return LegacySession(ident, signed.version, signed.features, signed.owner)
 
     def _mac(self, payload: bytes) -> bytes:
         mac = hashlib.blake2b(payload, key=self._key, digest_size=_MAC_BYTES).digest()

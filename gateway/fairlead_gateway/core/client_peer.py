@@ -18,7 +18,7 @@ class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     """A client with a session of its own at legacy servers, in which the client's capabilities were declared."""
 
     session: bytes
-    """Id of the client's session with the gateway."""
+    """Id of the client's session with the gateway, or one that the gateway made for requests of its own."""
     features: bytes
     """Normalized capabilities, raw JSON; `{}` for none."""
     passing: bool = False

@@ -88,7 +88,7 @@ class McpRequest:
         self.name: str | None = None
         """Name or URI that `Mcp-Name` repeats, where it was read already to be compared with that."""
         self.opened: LegacySession | None = None
-        """Claims in `session`, where it was signed with our key for this principal."""
+        """The session of that id, where it was signed with our key for this principal."""
         self.recording: str | None = None
         """Session of kept results that its own is added to (`execute_tool`)."""
         self.result_tokens: int | None = None

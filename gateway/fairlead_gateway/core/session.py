@@ -8,7 +8,7 @@ from fairlead_gateway.core.client_peer import ClientPeer
 
 
 class LegacySession:
-    """Session that a client opened by `initialize`."""
+    """Session that a client opened with the gateway by `initialize`; those with servers are `ServerSession`s."""
 
     __slots__ = ("owner", "peer", "version")
 

@@ -20,7 +20,7 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """The request, with the claims of its session where `owner` opened it. An id that our key did not sign may be
+    """The request, with its session where `owner` opened that. An id that our key did not sign may be
     anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
     """
     session = sessions.read(ident)
@@ -36,7 +36,7 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
 def claim_session_of_unanswered(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
-    """As `claim_session`, of a message that is not answered and has no use for the claims."""
+    """As `claim_session`, of a message that is not answered and has no use for its session."""
     session = sessions.read(ident)
     if session is None:
         return message if _may_be_foreign(owner, ident) else msgspec.structs.replace(message, session=None)

@@ -11,15 +11,15 @@ from typing import Final
 
 from fairlead_api.reports import BAD, NEUTRAL, OK
 
-_END: Final = struct.Struct("<QQdf")
-"""Sequence, number and outcome together, end, and milliseconds, of which seven digits are kept."""
-_SIZE: Final = _END.size
-_pack_into: Final = _END.pack_into
+_RECORD: Final = struct.Struct("<QQdf")
+"""Sequence; number and outcome in one; end; and milliseconds, of which seven digits are kept."""
+_SIZE: Final = _RECORD.size
+_pack_into: Final = _RECORD.pack_into
 _OUTCOMES: Final = (OK, BAD, NEUTRAL)
 _OUTCOME_BITS: Final = 2
 _OUTCOME_MASK: Final = (1 << _OUTCOME_BITS) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
-FEW: Final = 8
+FIRST_ROOM: Final = 8
 """Attempts that a ring has room for at first."""
 
 
@@ -31,6 +31,7 @@ class Ring:
     def __init__(self, kept: int) -> None:
         self._kept = kept
         self._count = 0
+        """Attempts that were ever added."""
         self._data = bytearray()
         self._room = 0
         """Attempts that `_data` has bytes for."""
@@ -54,12 +55,12 @@ class Ring:
             ordered = self._data[oldest:] + self._data[:oldest]
         else:
             ordered = self._data[: self._count * _SIZE]
-        for sequence, numbered, ended, took in _END.iter_unpack(ordered):
+        for sequence, numbered, ended, took in _RECORD.iter_unpack(ordered):
             if sequence > cursor:
                 yield numbered >> _OUTCOME_BITS, ended, took, _OUTCOMES[numbered & _OUTCOME_MASK]
 
     def _grow(self) -> None:
         # In two steps: of many thousand tools most are called a few times, and buffers that grow with each attempt,
         # a thousand of them in turn, leave a third as much again between them that nothing fits into.
-        self._room = self._kept if self._room else min(FEW, self._kept)
+        self._room = self._kept if self._room else min(FIRST_ROOM, self._kept)
         self._data += bytes(self._room * _SIZE - len(self._data))

@@ -149,7 +149,7 @@ class HttpUpstream(Upstream):
     def left(self, session: ServerSession, sink: ResponseSink) -> None:
         """A request in a client's own session is over."""
         if session.leave(sink):
-            self._idle.begin(session)
+            self._idle.mark_idle(session)
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
         """Send a JSON-RPC response to a legacy server, beside the calls: one of them may wait for it."""
@@ -217,7 +217,7 @@ class HttpUpstream(Upstream):
         call.session = session
         if session.client is not None:
             session.enter(call.sink)
-            self._idle.end(session)
+            self._idle.mark_used(session)
             session.subscribe(request.method, call.sink)
         if request.level is not None:
             due = self.sessions.level_due(session, request.session, request.level)

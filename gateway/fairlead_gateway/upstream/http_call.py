@@ -61,7 +61,7 @@ class HttpCall(Call):
         """Members of that, where they were read with it."""
 
     def accept(self, data: bytes, start: int) -> bool:
-        if not self._take_result(data, start):
+        if not self._take_result(data, start) and (self.session is not None or not self.request.tasks):
             body = data[start:]
             if self._as_it_is(body):
                 self._result = result_in(body, self.request.id)

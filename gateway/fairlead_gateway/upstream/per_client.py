@@ -122,7 +122,7 @@ class PerClientUpstream(Upstream):
             self._alone -= 1
             self._retire(session)
         elif session.busy == 0 and not session.ended:
-            self._idle.begin(session)
+            self._idle.mark_idle(session)
 
     # Inside
 
@@ -142,7 +142,7 @@ class PerClientUpstream(Upstream):
                 self._sessions[client] = session
         if client is not None:
             self._sessions.move_to_end(client)
-        self._idle.end(session)
+        self._idle.mark_used(session)
         session.busy += 1
         return session
 
@@ -158,7 +158,7 @@ class PerClientUpstream(Upstream):
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
-        self._idle.end(session)
+        self._idle.mark_used(session)
         grace = CLOSE_SECONDS if session.busy else 0.0
         self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
 

@@ -134,7 +134,7 @@ class ServerSessions:
             self._background.run(self._end(session), "end session")
 
     def _close(self, session: ServerSession) -> None:
-        self.idle.end(session)
+        self.idle.mark_used(session)
         session.close()
 
     def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[ServerSession]) -> None:
@@ -142,7 +142,7 @@ class ServerSessions:
         if not task.cancelled() and task.exception() is None:
             session = self.open[client] = task.result()
             if client is not None:
-                self.idle.begin(session)  # the caller that asked for it may have given up
+                self.idle.mark_idle(session)  # the caller that asked for it may have given up
             if len(self.open) > MAX_SESSIONS:
                 self._make_room(client)
 

@@ -45,7 +45,7 @@ class Counter(Protocol):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Call:
     """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once, unless
-    `took` has taken the answer.
+    `accept` has taken the answer.
 
     Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
     `deadline` is in seconds of the pool's clock; `counter` counts a large answer while it arrives. `cursor` is set

@@ -37,10 +37,10 @@ def call_to(sink: ResponseSink) -> HttpCall:
     return HttpCall(upstream, UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20), sink)
 
 
-def accepted(body: bytes, head: bytes = HEAD) -> Kept | None:
-    """Sink with the result of an accepted body behind that head; None if `accept` refuses it."""
+def accepted(body: bytes) -> Kept | None:
+    """Sink with the result of an accepted body behind a head; None if `accept` refuses it."""
     sink = Kept()
-    return sink if call_to(sink).accept(head + body, len(head)) else None
+    return sink if call_to(sink).accept(HEAD + body, len(HEAD)) else None
 
 
 def test_a_result_that_was_handed_on_is_not_kept() -> None:

@@ -16,12 +16,12 @@ async def test_each_ends_when_nobody_has_used_it_for_so_long() -> None:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     times: IdleTimes[str] = IdleTimes(60.0, lambda name: ended.append((name, round(loop.time() - begun))))
-    times.begin("first")
+    times.mark_idle("first")
     await asyncio.sleep(20)
-    times.begin("second")
+    times.mark_idle("second")
     await asyncio.sleep(20)
-    times.end("first")
-    times.begin("first")
+    times.mark_used("first")
+    times.mark_idle("first")
     await asyncio.sleep(200)
     assert ended == [("second", 80), ("first", 100)]
 
@@ -29,11 +29,11 @@ async def test_each_ends_when_nobody_has_used_it_for_so_long() -> None:
 async def test_what_is_in_use_does_not_end() -> None:
     ended: list[str] = []
     times: IdleTimes[str] = IdleTimes(60.0, ended.append)
-    times.begin("busy")
-    times.end("busy")
+    times.mark_idle("busy")
+    times.mark_used("busy")
     await asyncio.sleep(200)
     assert ended == []
-    times.begin("busy")
+    times.mark_idle("busy")
     await asyncio.sleep(61)
     assert ended == ["busy"]
 
@@ -44,10 +44,10 @@ async def test_one_that_ends_may_begin_others() -> None:
     def note(name: str) -> None:
         ended.append(name)
         if name == "first":
-            times.begin("second")
+            times.mark_idle("second")
 
     times: IdleTimes[str] = IdleTimes(60.0, note)
-    times.begin("first")
+    times.mark_idle("first")
     await asyncio.sleep(90)
     assert ended == ["first"]
     await asyncio.sleep(40)
@@ -66,7 +66,18 @@ async def test_uses_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "call_later", counted)
     times: IdleTimes[int] = IdleTimes(60.0, lambda _: None)
     for number in range(1000):
-        times.begin(number % 7)
-        times.end(number % 7)
+        times.mark_idle(number % 7)
+        times.mark_used(number % 7)
     assert made == 1
     times.close()
+
+
+async def test_one_that_was_closed_may_be_used_in_another_loop() -> None:
+    times: IdleTimes[str] = IdleTimes(60.0, lambda _: None)
+
+    async def use() -> None:
+        times.mark_idle("thing")
+        times.close()
+
+    await use()
+    await asyncio.to_thread(asyncio.run, use())
