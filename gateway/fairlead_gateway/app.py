@@ -12,13 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 
 from fairlead_api.documents.rules import Rules
-from fairlead_api.reports import PATH
 from fairlead_gateway.activation import Activation
-from fairlead_gateway.admin_server import AdminServer, guarded
+from fairlead_gateway.admin_server import AdminServer
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.context_recorder import ContextRecorder
@@ -47,6 +44,7 @@ from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
+from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
@@ -58,7 +56,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.metrics.exposition import GatewayCollector, exposed, registry_of
+from fairlead_gateway.metrics.exposition import GatewayCollector, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.models import ModelCollector
@@ -66,8 +64,8 @@ from fairlead_gateway.metrics.reloads import ReloadCollector
 from fairlead_gateway.metrics.servers import ServerCollector
 from fairlead_gateway.metrics.speech import SpeechCollector
 from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
+from fairlead_gateway.operations_pages import operations_pages
 from fairlead_gateway.policy.view import MERGED
-from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.served_console import ConsoleEntry, served_console
 from fairlead_gateway.served_rest import served_rest
@@ -131,7 +129,8 @@ class Gateway:
         console = served_console(settings, rest, api, entry, book.console, heap)
         models_api = () if llm is None else (llm.api,)
         served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
-        self._listener = Listener(endpoint, served, settings.host, settings.port, certificates(settings), speech)
+        fallbacks = FallbackServer(served, heap, speech)
+        self._listener = Listener(endpoint, fallbacks, settings.host, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
@@ -153,20 +152,7 @@ class Gateway:
         own = (collector, guards, latencies, servers, custom_tools)
         self.metrics = registry_of(*own, governance, used, spoken, reloads)
         """Everything that is told at /metrics."""
-
-        async def metrics_page(request: Request) -> Response:
-            body, media_type = await exposed(self.metrics, request.headers.get("accept", ""))
-            return Response(body, headers={"content-type": media_type})
-
-        async def alive_page(request: Request) -> Response:
-            return PlainTextResponse("ok\n")
-
-        async def ready_page(request: Request) -> Response:
-            state = self.readiness()
-            return PlainTextResponse(f"{state.reason}\n", 200 if state.ready else 503)
-
-        reports = guarded(settings.pull_token, reports_page(outbox))
-        pages = {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
+        pages = operations_pages(self.metrics, self.readiness, outbox, settings.pull_token)
         allow = AllowList.for_operations(settings.host, settings.allowed_hosts, settings.allowed_origins)
         self._admin = AdminServer(pages, allow, settings.host, settings.metrics_port)
 

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels
-from fairlead_gateway.endpoint.fallback import UvicornProtocols
+from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 from fairlead_llm.scripted_assistant import ScriptedAssistant
 from fairlead_models.providers import ROUTE_PREFIX, Provider
 

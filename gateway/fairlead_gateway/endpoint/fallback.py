@@ -1,64 +1,78 @@
 """Requests for the ASGI application (REST, probes, metadata), each given to a stock uvicorn protocol.
 
 The connection has read and checked the request; it is written out once more, with one framing header, for a uvicorn
-protocol of its own whose transport is the `FallbackRequest`. Only uvicorn's public surface is used: its protocol's
-constructor, the methods of `asyncio.Protocol`, and `shutdown`. The end of an answer is seen in its ASGI messages.
+protocol of its own whose transport is the `FallbackRequest`. The end of an answer is seen in its ASGI messages. uvicorn
+is imported with the first request (`uvicorn_protocols`): clients of MCP alone have none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from uvicorn.config import Config
-from uvicorn.server import ServerState
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairlead_gateway.deferred import Deferred
 from fairlead_gateway.endpoint import framing
 from fairlead_gateway.endpoint.exchange import HttpConnection
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import UpgradeHandler
+from fairlead_gateway.heap import Heap
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
+if TYPE_CHECKING:
+    from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
+
+log = logging.getLogger(__name__)
 
 _REQUEST: Final = "fairlead_request"
-_NEVER: Final = 1 << 30
-"""Seconds after which uvicorn would close an idle connection: the gateway's own deadlines come first."""
-
-
-class UvicornProtocols:
-    """Makes uvicorn protocols for one ASGI application, whose answers all have the header fields `fields`."""
-
-    def __init__(self, app: Application, fields: Sequence[Field] = ()) -> None:
-        self._config = Config(
-            app, http="httptools", ws="none", lifespan="off", interface="asgi3", loop="none", log_config=None,
-            access_log=False, date_header=False, server_header=False, proxy_headers=False, timeout_keep_alive=_NEVER,
-        )  # fmt: skip
-        self._config.load()
-        self._state = ServerState()
-        self._state.default_headers.extend(fields)
-        self.tasks: set[asyncio.Task[None]] = self._state.tasks
-        """Requests in progress in the application."""
-
-    def new(self, **state: object) -> Any:
-        """A protocol for one connection, whose requests have `state` in their scope."""
-        made: Any = self._config.http_protocol_class  # a name of a class, or a class, by its type
-        return made(config=self._config, server_state=self._state, app_state=state)
 
 
 class FallbackServer:
     """Serves the requests of an ASGI application."""
 
-    def __init__(self, app: Application, upgrades: UpgradeHandler | None = None) -> None:
+    def __init__(self, app: ASGIApp, heap: Heap, upgrades: UpgradeHandler | None = None) -> None:
         self._app = app
         self.upgrades = upgrades
         """Handler of requests for another protocol; None: there are none."""
-        self.protocols = UvicornProtocols(self._serve)
+        self._protocols = Deferred(self._import, heap)
+        self._starts: set[asyncio.Task[None]] = set()
 
-    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Requests in progress."""
+        made = self._protocols.made
+        return [*self._starts, *(() if made is None else made.tasks)]
+
+    def protocol(self, request: FallbackRequest) -> Any:
+        """A uvicorn protocol for the request. None while uvicorn is imported: the request begins after that."""
+        made = self._protocols.made
+        if made is not None:
+            return made.new(**{_REQUEST: request})
+        task = asyncio.get_running_loop().create_task(self._start(request), name="first request of the application")
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
+        return None
+
+    def _import(self) -> UvicornProtocols:
+        from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
+
+        return UvicornProtocols(self._serve)
+
+    async def _start(self, request: FallbackRequest) -> None:
+        try:
+            made = await self._protocols.get()
+        except asyncio.CancelledError:
+            request.close()
+            raise
+        except Exception:
+            log.exception("The server of the application cannot be made")
+            request.close()
+            return
+        request.begin(made.new(**{_REQUEST: request}))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request: FallbackRequest = scope["state"].pop(_REQUEST)
         request.scope = scope
 
@@ -118,11 +132,21 @@ class FallbackRequest(asyncio.Transport):
 
     def start(self) -> None:
         """Have the application serve it."""
+        protocol = self._server.protocol(self)
+        if protocol is not None:
+            self.begin(protocol)
+
+    def begin(self, protocol: Any) -> None:
+        """Give it to its protocol, unless the client is gone."""
+        if self.response_complete:
+            return
+        if self._full:
+            self.resume_reading()
         waiting, self._waiting = self._waiting, []
         if not self.keep_alive or self._connection.ending:
             waiting[0] = waiting[0][:-2] + b"connection: close\r\n\r\n"
-        self._protocol = self._server.protocols.new(**{_REQUEST: self})
-        self._protocol.connection_made(self)
+        self._protocol = protocol
+        protocol.connection_made(self)
         for data in waiting:
             self._receive(data)
 
@@ -164,6 +188,7 @@ class FallbackRequest(asyncio.Transport):
             self._protocol.data_received(data)
         elif not self.response_complete:
             self._waiting.append(data)
+            self.pause_reading()
 
     # Called by uvicorn
 

@@ -9,10 +9,9 @@ import socket
 from typing import Final
 
 from fairlead_gateway.endpoint.connection import ClientConnection
-from fairlead_gateway.endpoint.fallback import Application, FallbackServer
+from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
-from fairlead_gateway.endpoint.upgrades import UpgradeHandler
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +37,14 @@ class Listener:
     def __init__(
         self,
         endpoint: McpEndpoint,
-        app: Application,
+        fallbacks: FallbackServer,
         host: str,
         port: int,
         certificates: Certificates | None = None,
-        upgrades: UpgradeHandler | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._certificates = certificates
-        self._fallbacks = FallbackServer(app, upgrades)
+        self._fallbacks = fallbacks
         self.connections: set[ClientConnection] = set()
         """Open connections."""
         self.host = host
@@ -95,7 +93,7 @@ class Listener:
             log.warning("%d calls did not end within %g s and are cancelled", len(calls), grace)
             for call in [*calls]:
                 call.cancel()
-            for task in [*self._endpoint.pending_tasks, *self._fallbacks.protocols.tasks]:
+            for task in [*self._endpoint.pending_tasks, *self._fallbacks.tasks]:
                 task.cancel()
             await self._quiet(CLOSING_SECONDS)
         if self._sweeper is not None:
@@ -106,9 +104,9 @@ class Listener:
         """Wait until no request is in progress. Half-read connections may add requests meanwhile."""
         try:
             async with asyncio.timeout(seconds):
-                while self._endpoint.context.calls or self._endpoint.pending_tasks or self._fallbacks.protocols.tasks:
+                while self._endpoint.context.calls or self._endpoint.pending_tasks or self._fallbacks.tasks:
                     await self._endpoint.context.quiet()
-                    if tasks := [*self._endpoint.pending_tasks, *self._fallbacks.protocols.tasks]:
+                    if tasks := [*self._endpoint.pending_tasks, *self._fallbacks.tasks]:
                         await asyncio.wait(tasks)
         except TimeoutError:
             return False

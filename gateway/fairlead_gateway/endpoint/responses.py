@@ -46,6 +46,17 @@ def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
     )
 
 
+def last_head(status: int, media_type: str, length: int, extra: bytes = NO_EXTRA) -> bytes:
+    """Head of the last answer of a connection, of `length` bytes. `extra` are whole header lines."""
+    return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n" % (
+        _STATUS_LINES[status],
+        media_type.encode(),
+        length,
+        extra,
+        CLOSE,
+    )
+
+
 def empty(status: int, extra: bytes = NO_EXTRA) -> bytes:
     """An answer without a body."""
     return b"%bcontent-length: 0\r\n%b\r\n" % (_STATUS_LINES[status], extra)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from fairlead_api.reports import LONGEST_WAIT_S
+from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse
 from fairlead_gateway.reports.outbox import Outbox
 
 
-def reports_page(outbox: Outbox) -> Callable[[Request], Awaitable[Response]]:
+def reports_page(outbox: Outbox) -> Page:
     """The page for an outbox."""
 
-    async def page(request: Request) -> Response:
-        query = request.query_params
+    async def page(request: PageRequest) -> PageResponse:
+        query = request.query
         report = await outbox.wait(query.get("since", ""), _seconds(query.get("wait", "0")))
-        return Response(msgspec.json.encode(report), media_type="application/json")
+        return PageResponse(msgspec.json.encode(report), media_type="application/json")
 
     return page
 

@@ -107,7 +107,7 @@ class World:
 
     def __init__(self, gateway: Gateway, loop: Loop) -> None:
         self.gateway, self.loop = gateway, loop
-        fallbacks = FallbackServer(_nowhere)
+        fallbacks = FallbackServer(_nowhere, Heap(owner=False))
         self.clients = [Transport(_keep) for _ in range(CONNECTIONS)]
         for client in self.clients:
             client.protocol = ClientConnection(gateway.endpoint, fallbacks, set(), loop)

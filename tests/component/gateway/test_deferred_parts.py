@@ -26,6 +26,8 @@ HEAVY = (
     "fairlead_rest.application", "fairlead_speech.front", "fastapi", "jinja2", "kubernetes", "numpy",
     "opentelemetry.sdk", "pydantic", "pydantic_core", "re2", "redis", "tiktoken",
 )  # fmt: skip
+SERVER = ("click", "multiprocessing", "uvicorn")
+"""What serves REST, the probes of the clients' port and the metadata there, and comes with it."""
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
@@ -61,7 +63,7 @@ def page(target: str) -> Ask:
 async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_path: Path) -> None:
     async with modern_server() as server:
         publish(tmp_path, catalog("demo", server.url, ["add"]))
-        words = [sys.executable, "-c", GATEWAY, str(tmp_path), *HEAVY]
+        words = [sys.executable, "-c", GATEWAY, str(tmp_path), *HEAVY, *SERVER]
         child = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE)
         said, wanted = child.stdout, child.stdin
         assert said is not None
@@ -75,11 +77,12 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         port, operations = map(Port, json.loads(await said.readline()))
         called = await ask(port, calling("demo__add", {"a": 1, "b": 2}))
         assert not called.message["result"]["isError"]
-        for probe in ("/healthz", "/readyz"):
-            assert [(await ask(at, page(probe))).status for at in (port, operations)] == [200, 200]
-        assert (await ask(port, page(WELL_KNOWN))).status == 404  # nobody issues tokens for it
-        assert (await ask(operations, page("/metrics"))).status == 200
+        for target in ("/healthz", "/readyz", "/metrics", "/samples"):
+            assert (await ask(operations, page(target))).status == 200
         assert await loaded() == []
+        assert [(await ask(port, page(target))).status for target in ("/healthz", "/readyz")] == [200, 200]
+        assert (await ask(port, page(WELL_KNOWN))).status == 404  # nobody issues tokens for it
+        assert set(await loaded()) == set(SERVER)
         assert (await ask(port, page("/v1/tools"))).status == 200
         assert {"fastapi", "pydantic", "fairlead_rest.application"} <= set(await loaded())
         wanted.close()
@@ -115,6 +118,8 @@ async def test_a_stranger_does_not_have_the_rest_api_made(tmp_path: Path) -> Non
 
     trust = Trust((Names("ann"),))
     async with running(tmp_path, trust=trust, heap=Counted(owner=False)) as gateway:
+        assert (await ask(gateway, page("/healthz"))).status == 200
+        assert made.pop() == 1  # what serves every page
         made.clear()
         assert (await ask(gateway, page("/v1/tools"))).status == 401
         assert not made

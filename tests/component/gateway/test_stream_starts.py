@@ -17,6 +17,7 @@ from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.exchange import COPIED
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
+from fairlead_gateway.heap import Heap
 from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, legacy, modern, reached, running
 from rawserver import RawServer, Reply, Request, raw_server
 from waiting import eventually
@@ -92,7 +93,7 @@ class Client:
 
     def __init__(self, gateway: Gateway) -> None:
         self.socket = Socket()
-        fallbacks = FallbackServer(_nowhere)
+        fallbacks = FallbackServer(_nowhere, Heap(owner=False))
         self.connection = ClientConnection(gateway.endpoint, fallbacks, set(), asyncio.get_running_loop())
         self.connection.connection_made(self.socket)
 

@@ -1,0 +1,54 @@
+"""The pages of the operations port: metrics, the report for the operator, and the probes."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Mapping
+
+from prometheus_client.registry import CollectorRegistry
+
+from fairlead_api.reports import PATH
+from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, refusal
+from fairlead_gateway.metrics.exposition import exposed
+from fairlead_gateway.reports.endpoint import reports_page
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_rest.public_pages import Readiness
+
+
+def operations_pages(
+    metrics: CollectorRegistry, readiness: Callable[[], Readiness], outbox: Outbox, token: str
+) -> Mapping[str, Page]:
+    """Pages by their paths. `token` guards the report."""
+
+    async def metrics_page(request: PageRequest) -> PageResponse:
+        accept = request.headers.get(b"accept", b"").decode("latin-1")
+        body, media_type = await exposed(metrics, accept)
+        return PageResponse(body, media_type=media_type)
+
+    async def alive_page(request: PageRequest) -> PageResponse:
+        return PageResponse(b"ok\n")
+
+    async def ready_page(request: PageRequest) -> PageResponse:
+        state = readiness()
+        return PageResponse(f"{state.reason}\n".encode(), 200 if state.ready else 503)
+
+    reports = guarded(token, reports_page(outbox))
+    return {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
+
+
+def guarded(token: str, page: Page) -> Page:
+    """A page for those who know the token; without one set, for callers of this machine."""
+
+    async def answer(request: PageRequest) -> PageResponse:
+        if token:
+            shown = request.headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            if hmac.compare_digest(shown, token.encode()):
+                return await page(request)
+            told = "the bearer token is not the one of FAIRLEAD_PULL_TOKEN"
+            return refusal(401, told, b"www-authenticate: Bearer\r\n")
+        if request.address and ipaddress.ip_address(request.address).is_loopback:
+            return await page(request)
+        return refusal(403, "without FAIRLEAD_PULL_TOKEN this is answered on the machine itself only")
+
+    return answer
