@@ -18,7 +18,8 @@ def test_the_clients_time_each_chunk_of_a_model_that_answers() -> None:
         whole = loaded(stage, model, Load(5, 0, 20, stream=False), 0)
         with pytest.raises(Unmeasurable, match="model alone"):
             loaded(stage, replace(model, port=9), Load(5, 0, 1), 0)
-    assert len(streams.delays) >= 5 * 20
+    # when the warm-up is over, the other connection is somewhere in its stream, of which the rest counts
+    assert 4 * 20 <= len(streams.delays) <= 5 * 20
     assert all(delay >= 0 for delay in streams.delays)
     assert streams.first > 0
     assert not whole.delays
