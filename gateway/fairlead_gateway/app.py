@@ -15,7 +15,6 @@ import msgspec
 
 from fairlead_api.documents.rules import Rules
 from fairlead_gateway.activation import Activation
-from fairlead_gateway.admin_server import AdminServer
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.context_recorder import ContextRecorder
@@ -65,6 +64,7 @@ from fairlead_gateway.metrics.servers import ServerCollector
 from fairlead_gateway.metrics.speech import SpeechCollector
 from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
 from fairlead_gateway.operations_pages import operations_pages
+from fairlead_gateway.operations_server import OperationsServer
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.served_console import ConsoleEntry, served_console
@@ -154,7 +154,7 @@ class Gateway:
         """Everything that is told at /metrics."""
         pages = operations_pages(self.metrics, self.readiness, outbox, settings.pull_token)
         allow = AllowList.for_operations(settings.host, settings.allowed_hosts, settings.allowed_origins)
-        self._admin = AdminServer(pages, allow, settings.host, settings.metrics_port)
+        self._operations = OperationsServer(pages, allow, settings.host, settings.metrics_port)
 
     @property
     def port(self) -> int:
@@ -162,7 +162,7 @@ class Gateway:
 
     @property
     def metrics_port(self) -> int:
-        return self._admin.port
+        return self._operations.port
 
     @property
     def snapshot(self) -> Snapshot:
@@ -189,7 +189,7 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
         await self._listener.bind()
         try:
-            await self._admin.start()
+            await self._operations.start()
         except PortTaken:
             await self._listener.stop(0)
             raise
@@ -231,7 +231,7 @@ class Gateway:
         await self.registry.aclose(0)
         await self.governance.stop()
         await self.rest.kept.recorder.aclose()
-        await self._admin.stop()
+        await self._operations.stop()
         await self._heap.stop()
 
 

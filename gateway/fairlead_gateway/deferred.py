@@ -1,8 +1,8 @@
 """Parts of a gateway that are made with the first request that needs them: they take memory and time that a gateway
 which nobody asks for them is spared.
 
-The module of such a part is imported by what makes it (`served_rest`, `served_console`) and by nothing else here. What
-its settings can be wrong about is found by the caller, at the start.
+The module of such a part is imported by what makes it (`served_rest`, `served_console`, `endpoint.fallback`) and by
+nothing else here. What its settings can be wrong about is found by the caller, at the start.
 """
 
 from __future__ import annotations

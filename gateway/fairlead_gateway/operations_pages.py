@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from prometheus_client.registry import CollectorRegistry
 
 from fairlead_api.reports import PATH
-from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, refusal
+from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
 from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -46,9 +46,9 @@ def guarded(token: str, page: Page) -> Page:
             if hmac.compare_digest(shown, token.encode()):
                 return await page(request)
             told = "the bearer token is not the one of FAIRLEAD_PULL_TOKEN"
-            return refusal(401, told, b"www-authenticate: Bearer\r\n")
+            return failure(401, told, b"www-authenticate: Bearer\r\n")
         if request.address and ipaddress.ip_address(request.address).is_loopback:
             return await page(request)
-        return refusal(403, "without FAIRLEAD_PULL_TOKEN this is answered on the machine itself only")
+        return failure(403, "without FAIRLEAD_PULL_TOKEN this is answered on the machine itself only")
 
     return answer

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
-from urllib.parse import parse_qsl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote
 
 import httptools
 
 from fairlead_api.reports import LONGEST_WAIT_S
-from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, refusal
+from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -26,32 +26,31 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 """Paths that a kubelet asks for under any host name; they tell nothing of anybody."""
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
-"""How long a connection may last: it is one request."""
+"""How long a connection may last, with the answer that is waited for longest."""
 MAX_REQUEST_BYTES: Final = 16 << 10
+"""Bytes that a connection may send."""
+
+Answerer: TypeAlias = Callable[[bytes, PageRequest], Awaitable[PageResponse]]
+"""Answers a request that was made with a method."""
 
 
-class AdminServer:
+class OperationsServer:
     """Answers one request per connection with the page of its path. `port` 0 takes a free one."""
 
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, host: str, port: int) -> None:
         self._pages = pages
         self._allow = allow
-        self._connections: set[_Connection] = set()
+        self._connections: set[PageConnection] = set()
         self.host = host
         self.port = port
         self._server: asyncio.Server | None = None
-
-    @property
-    def answering(self) -> int:
-        """Requests whose pages are being made."""
-        return sum(connection.task is not None for connection in self._connections)
 
     async def start(self) -> None:
         """Raises PortTaken."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _Connection(self._answer, self._connections), self.host, self.port
+                lambda: PageConnection(self._answer, self._connections), self.host, self.port
             )
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
@@ -61,10 +60,9 @@ class AdminServer:
         """Close the listener and what waits for an answer."""
         if self._server is not None:
             self._server.close()
-        connections = [*self._connections]
-        for connection in connections:
+        tasks = [connection.task for connection in self._connections if connection.task is not None]
+        for connection in [*self._connections]:
             connection.abort()
-        tasks = [connection.task for connection in connections if connection.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -72,38 +70,38 @@ class AdminServer:
     async def _answer(self, method: bytes, request: PageRequest) -> PageResponse:
         page = self._pages.get(request.path)
         if page is None:
-            return refusal(404, "there is nothing here")
+            return failure(404, "there is nothing here")
         if method not in METHODS:
-            return refusal(405, "pages of this port are read with GET", b"allow: GET, HEAD\r\n")
+            return failure(405, "pages of this port are read with GET", b"allow: GET, HEAD\r\n")
         misplaced = None if request.path in PROBES else self._misplaced(request)
         return misplaced or await page(request)
 
     def _misplaced(self, request: PageRequest) -> PageResponse | None:
         """The refusal of a request that a web page from elsewhere may have made a browser send (DNS rebinding)."""
-        if not self._allow.host(request.headers.get(b"host")):
-            return refusal(421, "Host is not one that this port answers for; FAIRLEAD_ALLOWED_HOSTS lists more")
-        if not self._allow.origin(request.headers.get(b"origin")):
-            return refusal(403, "Origin is not allowed; FAIRLEAD_ALLOWED_ORIGINS lists more")
+        if not self._allow.host(request.headers.get(b"host") or None):
+            return failure(421, "Host is not one that this port answers for; FAIRLEAD_ALLOWED_HOSTS lists more")
+        if not self._allow.origin(request.headers.get(b"origin") or None):
+            return failure(403, "Origin is not allowed; FAIRLEAD_ALLOWED_ORIGINS lists more")
         return None
 
 
-class _Connection(asyncio.Protocol):
+class PageConnection(asyncio.Protocol):
     """Connection that reads one request, answers it and closes, within bounds of bytes and time."""
 
-    def __init__(self, answer: Callable[..., Any], connections: set[_Connection]) -> None:
-        self._make = answer
+    def __init__(self, answer: Answerer, connections: set[PageConnection]) -> None:
+        self._answer = answer
         self._connections = connections
         self._parser: Any = httptools.HttpRequestParser(self)
         self._left = MAX_REQUEST_BYTES
+        self._method = b"GET"
         self._target = b""
         self._fields: list[Field] = []
         self._refused = False
         self.task: asyncio.Task[None] | None = None
-        """Its request, once it was read."""
+        """Makes and writes the answer, once the request was read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not derive from it
-        self.abort = self._transport.abort
         self._timer = asyncio.get_running_loop().call_later(LIFE_SECONDS, self.abort)
         self._connections.add(self)
 
@@ -117,9 +115,14 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         self._connections.discard(self)
-        self._parser = None  # it knows us: a cycle would wait for the garbage collector
-        if self.task is not None:
-            self.task.cancel()
+        self._parser = None  # it knows us, as the task does: cycles would wait for the garbage collector
+        task, self.task = self.task, None
+        if task is not None:
+            task.cancel()
+
+    def abort(self) -> None:
+        """Close without a word."""
+        self._transport.abort()
 
     # Called by the parser
 
@@ -132,10 +135,10 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         if self.task is not None:
-            return
-        method = self._parser.get_method()
+            return  # that of a second request
+        self._method = self._parser.get_method()
         fields = framing.settled(self._parser.get_http_version(), self._fields, self._target)
-        self.task = asyncio.get_running_loop().create_task(self._serve(method, self._request(fields)))
+        self.task = asyncio.get_running_loop().create_task(self._serve(self._request(fields)), name="operations page")
 
     # Inside
 
@@ -145,33 +148,33 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # what it offers to speak is not looked at, the request is answered
         except httptools.HttpParserError as error:
-            cause = error.__context__
             if self.task is None:
                 self._refused = True
-                refused = refusal(400, f"not HTTP/1.1: {error}")
-                if isinstance(cause, FramingError):
-                    refused = refusal(cause.status, str(cause))
-                self._write(b"GET", refused)
+                self._write(failure(*framing.refusal(error)))
+                self._transport.close()
 
     def _request(self, fields: list[Field]) -> PageRequest:
-        url = httptools.parse_url(self._target)
+        try:
+            url = httptools.parse_url(self._target)
+        except httptools.HttpParserInvalidURLError as error:
+            raise FramingError(400, "the request target is no URL") from error
         headers: dict[bytes, bytes] = {}
         for name, value in fields:
             headers[name] = value if name not in headers else headers[name] + b", " + value
-        query = dict(parse_qsl((url.query or b"").decode("latin-1"), keep_blank_values=True))
+        path, query = ((part or b"").decode("latin-1") for part in (url.path, url.query))
         peer = self._transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        return PageRequest((url.path or b"/").decode("latin-1"), query, headers, address)
+        return PageRequest(unquote(path) or "/", dict(parse_qsl(query, keep_blank_values=True)), headers, address)
 
-    async def _serve(self, method: bytes, request: PageRequest) -> None:
+    async def _serve(self, request: PageRequest) -> None:
         try:
-            response = await self._make(method, request)
+            self._write(await self._answer(self._method, request))
         except Exception:
             log.exception("The page %s cannot be made", request.path)
-            response = refusal(500, "the page cannot be made; the gateway's log says why")
-        self._write(method, response)
+            self._write(failure(500, "the page cannot be made; the gateway's log says why"))
+        finally:
+            self._transport.close()
 
-    def _write(self, method: bytes, response: PageResponse) -> None:
-        head = responses.last_head(response.status, response.media_type, len(response.body), response.extra)
-        self._transport.write(head if method == b"HEAD" else head + response.body)
-        self._transport.close()
+    def _write(self, response: PageResponse) -> None:
+        head = responses.last_head(response.status, response.media_type, len(response.body), response.header_lines)
+        self._transport.write(head if self._method == b"HEAD" else head + response.body)

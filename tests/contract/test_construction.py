@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fairlead_mcp", "fairlead_tools", "fairlead_gateway", "fairlead_rest", "fairlead_client", "fairlead_kube")
-COMPOSITION = ("__main__.py", "activation.py", "admin_server.py", "app.py", "configuration.py", "governance.py")
+COMPOSITION = ("__main__.py", "activation.py", "operations_server.py", "app.py", "configuration.py", "governance.py")
 FILES = sorted(file for package in PACKAGES for file in (ROOT / "gateway" / package).rglob("*.py"))
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -18,6 +18,7 @@ from typing import Final
 from gatewayworld import Ask, calling, legacy, modern
 
 WAYS: Final = ("asks", "calls", "listens", "listens to a session", "waits for a call", "says half of it")
+REFUSED: Final = "says no host"
 ANSWER_SECONDS: Final = 30.0
 
 
@@ -59,6 +60,10 @@ async def come(host: str, port: int, way: str, *, source: str | None = None) -> 
         await ask(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     elif way == "listens to a session":
         await _listen(ask, reader)
+    elif way == REFUSED:
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await reader.readuntil(b"\r\n\r\n")
     elif way == "waits for a call":
         writer.write(calling("demo__slow").data(authority))
     else:

@@ -14,7 +14,6 @@ import msgspec
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels
-from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 from fairlead_llm.scripted_assistant import ScriptedAssistant
 from fairlead_models.providers import ROUTE_PREFIX, Provider
 
@@ -89,6 +88,8 @@ def _chosen(name: str, provider: Provider, model: str) -> ChosenModel:
 @contextlib.asynccontextmanager
 async def _scripted() -> AsyncIterator[int]:
     """The scripted model, on a free port of this machine."""
+    from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
+
     protocols = UvicornProtocols(ScriptedAssistant())
     server = await asyncio.get_running_loop().create_server(protocols.new, "127.0.0.1", 0)
     try:

@@ -1,4 +1,4 @@
-"""Requests and responses of the pages of the operations port, which `admin_server` serves."""
+"""Requests and responses of the pages of the operations port, which `operations_server` serves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """A request for a page, of which the body does not count."""
+    """A request for a page; its body is ignored."""
 
     path: str
     query: Mapping[str, str]
@@ -19,7 +19,7 @@ class PageRequest(msgspec.Struct, frozen=True):
     headers: Mapping[bytes, bytes]
     """By name in lower case; values of one that came twice are joined by commas."""
     address: str
-    """IP address of the other side; empty where it has none."""
+    """IP address of the client; empty where it has none."""
 
 
 class PageResponse(msgspec.Struct, frozen=True):
@@ -28,13 +28,13 @@ class PageResponse(msgspec.Struct, frozen=True):
     body: bytes
     status: int = 200
     media_type: str = TEXT
-    extra: bytes = b""
-    """More header fields, whole lines."""
+    header_lines: bytes = b""
+    """More header fields, each with its line break."""
 
 
 Page: TypeAlias = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
-def refusal(status: int, sentence: str, extra: bytes = b"") -> PageResponse:
-    """A response that says no, in one sentence without its end."""
-    return PageResponse(f"{sentence}\n".encode(), status, extra=extra)
+def failure(status: int, sentence: str, header_lines: bytes = b"") -> PageResponse:
+    """A response that is no success, with a sentence that says why."""
+    return PageResponse(f"{sentence}\n".encode(), status, header_lines=header_lines)

@@ -1,8 +1,8 @@
 """Requests for the ASGI application (REST, probes, metadata), each given to a stock uvicorn protocol.
 
 The connection has read and checked the request; it is written out once more, with one framing header, for a uvicorn
-protocol of its own whose transport is the `FallbackRequest`. The end of an answer is seen in its ASGI messages. uvicorn
-is imported with the first request (`uvicorn_protocols`): clients of MCP alone have none.
+protocol of its own whose transport is the `FallbackRequest`. The end of an answer is seen in its ASGI messages. The
+first of these requests has uvicorn imported (`uvicorn_protocols`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead_gateway.deferred import Deferred
-from fairlead_gateway.endpoint import framing
+from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.exchange import HttpConnection
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import UpgradeHandler
@@ -45,22 +45,22 @@ class FallbackServer:
         made = self._protocols.made
         return [*self._starts, *(() if made is None else made.tasks)]
 
-    def protocol(self, request: FallbackRequest) -> Any:
-        """A uvicorn protocol for the request. None while uvicorn is imported: the request begins after that."""
+    def start(self, request: FallbackRequest) -> None:
+        """Give the request to a uvicorn protocol, now or once uvicorn is imported."""
         made = self._protocols.made
         if made is not None:
-            return made.new(**{_REQUEST: request})
-        task = asyncio.get_running_loop().create_task(self._start(request), name="first request of the application")
+            request.attach(made.new(**{_REQUEST: request}))
+            return
+        task = asyncio.get_running_loop().create_task(self._import_for(request), name="import of uvicorn")
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
-        return None
 
     def _import(self) -> UvicornProtocols:
         from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
         return UvicornProtocols(self._serve)
 
-    async def _start(self, request: FallbackRequest) -> None:
+    async def _import_for(self, request: FallbackRequest) -> None:
         try:
             made = await self._protocols.get()
         except asyncio.CancelledError:
@@ -68,9 +68,10 @@ class FallbackServer:
             raise
         except Exception:
             log.exception("The server of the application cannot be made")
-            request.close()
+            request.fail()
             return
-        request.begin(made.new(**{_REQUEST: request}))
+        if not request.response_complete:
+            request.attach(made.new(**{_REQUEST: request}))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request: FallbackRequest = scope["state"].pop(_REQUEST)
@@ -132,14 +133,10 @@ class FallbackRequest(asyncio.Transport):
 
     def start(self) -> None:
         """Have the application serve it."""
-        protocol = self._server.protocol(self)
-        if protocol is not None:
-            self.begin(protocol)
+        self._server.start(self)
 
-    def begin(self, protocol: Any) -> None:
-        """Give it to its protocol, unless the client is gone."""
-        if self.response_complete:
-            return
+    def attach(self, protocol: Any) -> None:
+        """Give what came so far to its protocol, and what comes from now on."""
         if self._full:
             self.resume_reading()
         waiting, self._waiting = self._waiting, []
@@ -176,6 +173,12 @@ class FallbackRequest(asyncio.Transport):
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.connection_lost(None)
+
+    def fail(self) -> None:
+        """Answer that it cannot be served."""
+        if not self.response_complete:
+            self._connection.transport.write(responses.empty(500, responses.CLOSE))
+            self.close()
 
     def finish(self) -> None:
         """The answer is written."""

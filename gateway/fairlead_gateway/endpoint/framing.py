@@ -49,6 +49,14 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
     raise FramingError(501, "Transfer-Encoding has a coding other than chunked")
 
 
+def refusal(error: Exception) -> tuple[int, str]:
+    """HTTP status and reason to read nothing more, for bytes at which the parser raised `error`."""
+    cause = error.__context__
+    if isinstance(cause, FramingError):  # by a callback
+        return cause.status, str(cause)
+    return 400, f"not HTTP/1.1: {error}"
+
+
 def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]:
     """The header fields of a checked request, with the host of an absolute target in place of `Host` (section 3.2.2).
 

@@ -9,6 +9,7 @@ import socket
 from typing import Final
 
 from fairlead_gateway.endpoint.connection import ClientConnection
+from fairlead_gateway.endpoint.event_store import Cancellable
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
@@ -89,12 +90,14 @@ class Listener:
         for connection in [*self.connections]:
             connection.shutdown()
         if not await self._quiet(grace):
-            calls = self._endpoint.context.calls
-            log.warning("%d calls did not end within %g s and are cancelled", len(calls), grace)
-            for call in [*calls]:
-                call.cancel()
-            for task in [*self._endpoint.pending_tasks, *self._fallbacks.tasks]:
-                task.cancel()
+            left: list[Cancellable] = [
+                *self._endpoint.context.calls,
+                *self._endpoint.pending_tasks,
+                *self._fallbacks.tasks,
+            ]
+            log.warning("%d requests did not end within %g s and are cancelled", len(left), grace)
+            for request in left:
+                request.cancel()
             await self._quiet(CLOSING_SECONDS)
         if self._sweeper is not None:
             self._sweeper.cancel()

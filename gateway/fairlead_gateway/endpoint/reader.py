@@ -94,11 +94,8 @@ class RequestReader:
                 self._decline_upgrade(rest)
             return
         except httptools.HttpParserError as error:
-            cause = error.__context__
-            if isinstance(cause, FramingError):
-                self._sink.refuse(cause.status, str(cause))
-            else:
-                self._sink.refuse(400, f"not HTTP/1.1: {error}")
+            # no local variable has it: its traceback has this frame, and the cycle would keep the connection
+            self._sink.refuse(*framing.refusal(error))
             return
         if self.in_message:
             self._overhead = max(self._overhead + len(data), 0)

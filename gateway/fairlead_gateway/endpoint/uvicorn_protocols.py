@@ -1,5 +1,5 @@
 """Stock uvicorn protocols for an ASGI application, of which only the public surface is used: the constructor, the
-methods of `asyncio.Protocol`, and `shutdown`. Imported with the first request for an application: with uvicorn come its
+methods of `asyncio.Protocol`, and `shutdown`. Imported with the first request that needs it: with uvicorn come its
 command line and its supervisors, 2.5 MB.
 """
 

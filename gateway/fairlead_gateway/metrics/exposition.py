@@ -1,7 +1,7 @@
 """Prometheus metrics: what was recorded, read at scrape time.
 
-Made by `app`, served by `operations`. A scrape reads plain numbers and formats them in a thread; the path of a call
-never waits for it.
+Made by `app`, told by `operations_pages`. A scrape reads plain numbers and formats them in a thread; the path of a
+call never waits for it.
 """
 
 from __future__ import annotations
@@ -239,5 +239,8 @@ async def exposed(registry: CollectorRegistry, accept: str = "") -> tuple[bytes,
     """The metrics and their media type: OpenMetrics, with exemplars, for a client that accepts it, else Prometheus'
     text format.
     """
-    encode, media_type = choose_encoder(accept)
+    try:
+        encode, media_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # at a version of a format that is none
+        encode, media_type = choose_encoder("")
     return await asyncio.to_thread(encode, registry), media_type

@@ -1,4 +1,4 @@
-"""`GET /samples?since=CURSOR&wait=SECONDS` on the operations port. Made by `app`, guarded by the pull token."""
+"""`GET /samples?since=CURSOR&wait=SECONDS` on the operations port: one of its pages, guarded by the pull token."""
 
 from __future__ import annotations
 

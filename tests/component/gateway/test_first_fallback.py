@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
-from fairlead_gateway.endpoint.fallback import FallbackServer
+from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.heap import Heap
 from gatewayworld import Ask, Wire, legacy, running
 from waiting import eventually
@@ -122,14 +123,24 @@ async def test_a_large_body_is_not_read_before_there_is_a_server_for_it(tmp_path
 
 
 async def test_a_client_that_goes_during_the_import_leaves_nothing_behind(tmp_path: Path) -> None:
+    def requests() -> int:
+        return sum(isinstance(it, FallbackRequest) for it in gc.get_objects())
+
     async with listening(tmp_path, SlowImport()) as world:
+        gc.collect()
+        before = requests()
         async with await Wire.connect(world) as wire:
             wire.send(BARE)
             await eventually(lambda: world.server.imports == 1)
         await eventually(lambda: not world.connections)
         assert world.server.tasks
-        world.server.may_end.set()
-        await eventually(lambda: not world.server.tasks)
+        gc.disable()
+        try:
+            world.server.may_end.set()
+            await eventually(lambda: not world.server.tasks)
+            await eventually(lambda: requests() == before)
+        finally:
+            gc.enable()
         async with await Wire.connect(world) as wire:
             assert (await wire.ask(SENT)).body == b"5"
 
@@ -161,7 +172,8 @@ async def test_an_import_that_fails_is_told_in_the_log_and_tried_again(
     server.may_end.set()
     async with listening(tmp_path, server) as world:
         async with await Wire.connect(world) as wire:
-            wire.send(SENT)
+            answer = await wire.ask(SENT)
+            assert (answer.status, answer.headers["connection"]) == (500, "close")
             assert await wire.closed() == b""
         assert "The server of the application cannot be made" in caplog.text
         async with await Wire.connect(world) as wire:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from client_churn import WAYS, come, crowd
+from client_churn import REFUSED, WAYS, come, crowd
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
@@ -126,7 +126,9 @@ async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage
             before = alive()
             gc.disable()
             try:
-                guests = [await come("127.0.0.1", gateway.port, way) for way in ("asks", "calls", "says half of it")]
+                guests = [
+                    await come("127.0.0.1", gateway.port, way) for way in ("asks", "calls", "says half of it", REFUSED)
+                ]
                 assert (await ask(gateway, calling("own__add"))).status == 200
                 assert alive() >= before + 4
                 for guest in guests:

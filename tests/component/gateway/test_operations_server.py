@@ -1,0 +1,232 @@
+"""What the operations port makes of bytes: one request per connection, whatever it looks like, within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from fairlead_gateway.core.operations_page import PageRequest, PageResponse
+from fairlead_gateway.operations_server import LIFE_SECONDS, OperationsServer, PageConnection
+from fairlead_mcp.hosts import AllowList
+from virtualtime import in_virtual_time
+from waiting import eventually
+
+HOST = b"Host: localhost\r\n\r\n"
+PLAIN = b"GET /page HTTP/1.1\r\n" + HOST
+ENDLESS = b"GET /endless HTTP/1.1\r\n" + HOST
+
+
+@dataclass
+class Pages:
+    """A page that counts, one that never ends, and one that fails."""
+
+    asked: list[PageRequest] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    async def page(self, request: PageRequest) -> PageResponse:
+        self.asked.append(request)
+        return PageResponse(b"well\n")
+
+    async def endless(self, request: PageRequest) -> PageResponse:
+        self.asked.append(request)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append(request.path)
+        raise AssertionError("an event that nobody sets")
+
+    async def broken(self, request: PageRequest) -> PageResponse:
+        raise OSError("no such thing")
+
+    def server(self) -> OperationsServer:
+        pages = {"/page": self.page, "/endless": self.endless, "/broken": self.broken}
+        return OperationsServer(pages, AllowList.for_operations("127.0.0.1"), "127.0.0.1", 0)
+
+
+@asynccontextmanager
+async def serving(pages: Pages) -> AsyncIterator[int]:
+    """The port."""
+    server = pages.server()
+    await server.start()
+    try:
+        yield server.port
+    finally:
+        await server.stop()
+
+
+async def exchanged(pages: Pages, data: bytes) -> bytes:
+    """All that is answered to what is sent."""
+    async with serving(pages) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(data)
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+
+class Socket(asyncio.Transport):
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.written = b""
+        self.aborted = False
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.closed.set()
+
+
+def connected(pages: Pages) -> tuple[PageConnection, Socket]:
+    connection, transport = PageConnection(pages.server()._answer, set()), Socket()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PLAIN,
+        b"GET /page HTTP/1.0\r\n" + HOST,
+        b"GET http://localhost:9464/page HTTP/1.1\r\nHost: other.example\r\n\r\n",
+        b"GET /%70age?x=%7B&y&x=2 HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + HOST,
+        b"GET /page HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: localhost\r\n\r\n2\r\n{}\r\n0\r\nx: y\r\n\r\n",
+    ],
+)
+async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -> None:
+    answers = []
+    for size in (1, 7, len(data)):
+        pages = Pages()
+        connection, transport = connected(pages)
+        for start in range(0, len(data), size):
+            connection.data_received(data[start : start + size])
+        await transport.closed.wait()
+        connection.connection_lost(None)
+        answers.append((transport.written, pages.asked))
+    assert answers[0][0] == (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 5\r\nconnection: close\r\n\r\n"
+        b"well\n"
+    )
+    assert answers[0] == answers[1] == answers[2]
+    assert len(answers[0][1]) == 1
+
+
+async def test_a_page_is_told_what_was_asked() -> None:
+    pages = Pages()
+    await exchanged(pages, b"GET /page?a=1&b=%C3%A4&a=2&c HTTP/1.1\r\nX: 1\r\nx: \xe4\r\n" + HOST)
+    (asked,) = pages.asked
+    assert (asked.path, asked.query, asked.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
+    assert asked.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
+
+
+@pytest.mark.parametrize("more", [PLAIN, b"\x00 that is no request"])
+async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
+    pages = Pages()
+    answer = await exchanged(pages, PLAIN + more)
+    assert answer.endswith(b"\r\n\r\nwell\n")
+    assert answer.count(b"HTTP/1.1") == len(pages.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"HELLO\r\n\r\n", 400),
+        (b"GET /page HTTP/1.1\r\n\r\n", 400),
+        (b"GET /page HTTP/1.1\r\nHost: localhost\r\n" + HOST, 400),
+        (b"GET /page HTTP/2.0\r\n" + HOST, 505),
+        (b"GET http://evil.example/page HTTP/1.1\r\n" + HOST, 421),
+        (b"GET http://localhost:99999/page HTTP/1.1\r\n" + HOST, 400),
+        (b"GET /page HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n" + HOST, 501),
+        (b"GET /nothing HTTP/1.1\r\n" + HOST, 404),
+        (b"PUT /page HTTP/1.1\r\nContent-Length: 2\r\nHost: localhost\r\n\r\n{}", 405),
+    ],
+)
+async def test_what_is_no_request_for_this_port_is_refused(data: bytes, status: int) -> None:
+    answer = await exchanged(Pages(), data)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert (b"\r\nallow: GET, HEAD\r\n" in answer) is (status == 405)
+    assert b"callback" not in answer
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"HEAD /page HTTP/1.1\r\n" + HOST, 200),
+        (b"HEAD /nothing HTTP/1.1\r\n" + HOST, 404),
+        (b"HEAD /page HTTP/1.1\r\n\r\n", 400),
+        (b"HEAD /broken HTTP/1.1\r\n" + HOST, 500),
+    ],
+)
+async def test_whoever_asks_for_the_head_alone_gets_no_body(data: bytes, status: int) -> None:
+    head, end, body = (await exchanged(Pages(), data)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\ncontent-length: 0" not in head
+    assert (end, body) == (b"\r\n\r\n", b"")
+
+
+async def test_a_page_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    answer = await exchanged(Pages(), b"GET /broken HTTP/1.1\r\n" + HOST)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert "The page /broken cannot be made" in caplog.text
+
+
+@in_virtual_time
+@pytest.mark.parametrize("data", [b"", PLAIN[:9], ENDLESS])
+async def test_a_connection_lasts_no_longer_than_the_longest_answer(data: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    connection, transport = connected(Pages())
+    connection.data_received(data)
+    await transport.closed.wait()
+    assert transport.aborted
+    assert loop.time() == pytest.approx(LIFE_SECONDS, abs=0.01)
+    connection.connection_lost(None)
+
+
+async def test_a_page_ends_with_the_connection_of_whoever_waits_for_it() -> None:
+    pages = Pages()
+    async with serving(pages) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(ENDLESS)
+        await eventually(lambda: bool(pages.asked))
+        writer.close()
+        await eventually(lambda: pages.ended == ["/endless"])
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def left(pages: Pages, data: bytes) -> weakref.ref[PageConnection]:
+    """A connection that was sent `data`, and lost once that was answered or a page begun."""
+    connection, transport = connected(pages)
+    connection.data_received(data)
+    await eventually(lambda: transport.closed.is_set() or bool(pages.asked))
+    connection.connection_lost(None)
+    return weakref.ref(connection)
+
+
+@pytest.mark.parametrize("data", [PLAIN, b"HELLO\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n", ENDLESS])
+async def test_connections_that_are_over_are_freed_without_the_garbage_collector(data: bytes) -> None:
+    with no_collector():
+        connection = await left(Pages(), data)
+        await eventually(lambda: connection() is None)
