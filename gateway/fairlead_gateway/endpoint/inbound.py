@@ -7,7 +7,6 @@ from the gateway as from the server itself.
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Final
 
@@ -81,8 +80,40 @@ _REMEMBERED: Final = 256
 """Values of `_meta` that are cached."""
 _REMEMBERED_BYTES: Final = 1024
 """Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
-_known_metas: Final[dict[bytes, RequestMeta]] = {}
-"""Cache by raw `_meta`, in which a progress token whose place could be told is _ANY_TOKEN."""
+_NAMES: Final = 1024
+"""Values of `Mcp-Name` that are cached."""
+_known_names: Final[dict[bytes, str | None]] = {}
+"""Cache of names by header."""
+
+
+class KnownMetas:
+    """Cache by raw `_meta`, in which a progress token whose place could be told is _ANY_TOKEN."""
+
+    def __init__(self) -> None:
+        self._metas: dict[bytes, RequestMeta] = {}
+        self._last_raw = b""
+        self._last = NO_META
+
+    def get(self, raw: bytes) -> RequestMeta | None:
+        """The members of a `_meta` that is cached."""
+        if raw == self._last_raw:  # clients of one kind say the same: to compare costs less than to hash
+            return self._last
+        meta = self._metas.get(raw)
+        if meta is not None:
+            self._last_raw, self._last = raw, meta
+        return meta
+
+    def learn(self, raw: bytes) -> RequestMeta:
+        """The members of a `_meta` that is not cached. Raises one of jsonrpc.UNREADABLE."""
+        meta = _read_meta(raw)
+        if len(raw) <= _REMEMBERED_BYTES and not meta.traced:  # a trace is another with each request
+            if len(self._metas) >= _REMEMBERED:
+                self._metas.clear()
+            self._metas[raw] = meta
+        return meta
+
+
+_known_metas: Final = KnownMetas()
 
 
 def classify(
@@ -149,7 +180,7 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
         return meta, None
     begin, end = progress_token.place_of(raw)
     known = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
-    meta = _known_metas.get(known) or _learn_meta(known)
+    meta = _known_metas.get(known) or _known_metas.learn(known)
     if not meta.token:
         return meta, None
     if begin:
@@ -190,15 +221,6 @@ def _misread_meta(raw: bytes, said: RawObject) -> str:
         if not member.startswith(eras.PREFIX) and members.folded(member).startswith(eras.PREFIX):
             return members.misspelt(member, eras.PREFIX + "…", "params._meta")
     return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
-
-
-def _learn_meta(raw: bytes) -> RequestMeta:
-    meta = _read_meta(raw)
-    if len(raw) <= _REMEMBERED_BYTES and not meta.traced:  # a trace is another with each request
-        if len(_known_metas) >= _REMEMBERED:
-            _known_metas.clear()
-        _known_metas[raw] = meta
-    return meta
 
 
 def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
@@ -309,10 +331,15 @@ def _text(raw: Raw) -> str | None:
 
 
 def _named(header: bytes) -> str | None:
-    return _remembered_name(header) if len(header) <= _NAME_BYTES else eras.text_of_header(header)
-
-
-_remembered_name: Final = functools.lru_cache(maxsize=1024)(eras.text_of_header)
+    """The text of an `Mcp-Name`; None for one that is broken."""
+    name = _known_names.get(header)
+    if name is None:
+        name = eras.text_of_header(header)
+        if len(header) <= _NAME_BYTES:
+            if len(_known_names) >= _NAMES:
+                _known_names.clear()
+            _known_names[header] = name
+    return name
 
 
 def _as_header(raw: Raw) -> bytes | None:
