@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote
 
 import httptools
@@ -30,9 +30,6 @@ LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
 MAX_REQUEST_BYTES: Final = 16 << 10
 """Bytes that a connection may send."""
 
-Answerer: TypeAlias = Callable[[bytes, PageRequest], Awaitable[PageResponse]]
-"""Answers a request that was made with a method."""
-
 
 class OperationsServer:
     """Answers one request per connection with the page of its path. `port` 0 takes a free one."""
@@ -40,34 +37,37 @@ class OperationsServer:
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, host: str, port: int) -> None:
         self._pages = pages
         self._allow = allow
-        self._connections: set[PageConnection] = set()
+        self.connections: set[PageConnection] = set()
+        """Open connections."""
         self.host = host
         self.port = port
+        self.stopped = False
+        """Whether connections that were accepted just before are closed."""
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Raises PortTaken."""
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                lambda: PageConnection(self._answer, self._connections), self.host, self.port
-            )
+            self._server = await loop.create_server(lambda: PageConnection(self), self.host, self.port)
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Close the listener and what waits for an answer."""
+        self.stopped = True
         if self._server is not None:
             self._server.close()
-        tasks = [connection.task for connection in self._connections if connection.task is not None]
-        for connection in [*self._connections]:
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
+        for connection in [*self.connections]:
             connection.abort()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, method: bytes, request: PageRequest) -> PageResponse:
+    async def answer(self, method: bytes, request: PageRequest) -> PageResponse:
+        """The response to a request that was made with `method`. Raises what its page raises."""
         page = self._pages.get(request.path)
         if page is None:
             return failure(404, "there is nothing here")
@@ -88,9 +88,8 @@ class OperationsServer:
 class PageConnection(asyncio.Protocol):
     """Connection that reads one request, answers it and closes, within bounds of bytes and time."""
 
-    def __init__(self, answer: Answerer, connections: set[PageConnection]) -> None:
-        self._answer = answer
-        self._connections = connections
+    def __init__(self, server: OperationsServer) -> None:
+        self._server = server
         self._parser: Any = httptools.HttpRequestParser(self)
         self._left = MAX_REQUEST_BYTES
         self._method = b"GET"
@@ -103,7 +102,9 @@ class PageConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not derive from it
         self._timer = asyncio.get_running_loop().call_later(LIFE_SECONDS, self.abort)
-        self._connections.add(self)
+        self._server.connections.add(self)
+        if self._server.stopped:
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         self._left -= len(data)
@@ -114,7 +115,7 @@ class PageConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
-        self._connections.discard(self)
+        self._server.connections.discard(self)
         self._parser = None  # it knows us, as the task does: cycles would wait for the garbage collector
         task, self.task = self.task, None
         if task is not None:
@@ -168,7 +169,7 @@ class PageConnection(asyncio.Protocol):
 
     async def _serve(self, request: PageRequest) -> None:
         try:
-            self._write(await self._answer(self._method, request))
+            self._write(await self._server.answer(self._method, request))
         except Exception:
             log.exception("The page %s cannot be made", request.path)
             self._write(failure(500, "the page cannot be made; the gateway's log says why"))

@@ -89,7 +89,7 @@ async def test_whoever_waits_for_a_report_is_let_go_at_the_end_without_a_word_in
     async with running(tmp_path) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
         writer.write(b"GET /samples?wait=30 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await eventually(lambda: any(connection.task is not None for connection in gateway._operations._connections))
+        await eventually(lambda: any(connection.task is not None for connection in gateway._operations.connections))
     async with asyncio.timeout(20):
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read() == b""

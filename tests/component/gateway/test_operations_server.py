@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import socket
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+import uvloop
 
 from fairlead_gateway.core.operations_page import PageRequest, PageResponse
 from fairlead_gateway.operations_server import LIFE_SECONDS, OperationsServer, PageConnection
@@ -92,7 +95,7 @@ class Socket(asyncio.Transport):
 
 
 def connected(pages: Pages) -> tuple[PageConnection, Socket]:
-    connection, transport = PageConnection(pages.server()._answer, set()), Socket()
+    connection, transport = PageConnection(pages.server()), Socket()
     connection.connection_made(transport)
     return connection, transport
 
@@ -204,6 +207,27 @@ async def test_a_page_ends_with_the_connection_of_whoever_waits_for_it() -> None
         await eventually(lambda: bool(pages.asked))
         writer.close()
         await eventually(lambda: pages.ended == ["/endless"])
+
+
+async def stopped_after(turns: int) -> bytes:
+    """All that a client gets that connects, and whose server stops so many turns of the loop later."""
+    server = Pages().server()
+    await server.start()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.stop()
+        async with asyncio.timeout(20):
+            with contextlib.suppress(ConnectionResetError):
+                return await asyncio.get_running_loop().sock_recv(client, 1)
+        return b""
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_comes_while_the_server_stops_is_not_left_open(turns: int) -> None:
+    """In the loop that serves: asyncio's own forgets what it accepted in the turn before its server closed."""
+    assert uvloop.run(stopped_after(turns)) == b""
 
 
 @contextmanager
