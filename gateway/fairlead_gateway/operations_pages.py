@@ -13,7 +13,7 @@ from fairlead_gateway.core.operations_page import Page, PageRequest, PageRespons
 from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_rest.public_pages import Readiness
+from fairlead_rest.public_pages import HEALTH, READY, Readiness
 
 
 def operations_pages(
@@ -34,7 +34,7 @@ def operations_pages(
         return PageResponse(f"{state.reason}\n".encode(), 200 if state.ready else 503)
 
     reports = guarded(token, reports_page(outbox))
-    return {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
+    return {"/metrics": metrics_page, PATH: reports, HEALTH: alive_page, READY: ready_page}
 
 
 def guarded(token: str, page: Page) -> Page:

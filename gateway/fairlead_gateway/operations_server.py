@@ -14,16 +14,16 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from fairlead_api.reports import LONGEST_WAIT_S
+from fairlead_gateway.core.client_message import by_name
 from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_mcp.hosts import AllowList
+from fairlead_rest.public_pages import PROBES
 
 log = logging.getLogger(__name__)
 
-PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""Paths that a kubelet asks for under any host name; they tell nothing of anybody."""
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
 """How long a connection may last, with the answer that is waited for longest."""
@@ -61,9 +61,7 @@ class OperationsServer:
             self._server.close()
         tasks = [connection.task for connection in self.connections if connection.task is not None]
         for connection in [*self.connections]:
-            connection.abort()
-        for task in tasks:
-            task.cancel()
+            connection.abort()  # its task is cancelled once it is lost
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def answer(self, method: bytes, request: PageRequest) -> PageResponse:
@@ -73,6 +71,7 @@ class OperationsServer:
             return failure(404, "there is nothing here")
         if method not in METHODS:
             return failure(405, "pages of this port are read with GET", b"allow: GET, HEAD\r\n")
+        # a kubelet asks for probes under any host name, and they tell nothing of anybody
         misplaced = None if request.path in PROBES else self._misplaced(request)
         return misplaced or await page(request)
 
@@ -95,7 +94,6 @@ class PageConnection(asyncio.Protocol):
         self._method = b"GET"
         self._target = b""
         self._fields: list[Field] = []
-        self._refused = False
         self.task: asyncio.Task[None] | None = None
         """Makes and writes the answer, once the request was read."""
 
@@ -110,7 +108,7 @@ class PageConnection(asyncio.Protocol):
         self._left -= len(data)
         if self._left < 0:
             self.abort()
-        elif self.task is None and not self._refused:
+        elif self.task is None and not self._transport.is_closing():
             self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -150,7 +148,6 @@ class PageConnection(asyncio.Protocol):
             pass  # what it offers to speak is not looked at, the request is answered
         except httptools.HttpParserError as error:
             if self.task is None:
-                self._refused = True
                 self._write(failure(*framing.refusal(error)))
                 self._transport.close()
 
@@ -159,13 +156,12 @@ class PageConnection(asyncio.Protocol):
             url = httptools.parse_url(self._target)
         except httptools.HttpParserInvalidURLError as error:
             raise FramingError(400, "the request target is no URL") from error
-        headers: dict[bytes, bytes] = {}
-        for name, value in fields:
-            headers[name] = value if name not in headers else headers[name] + b", " + value
         path, query = ((part or b"").decode("latin-1") for part in (url.path, url.query))
         peer = self._transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        return PageRequest(unquote(path) or "/", dict(parse_qsl(query, keep_blank_values=True)), headers, address)
+        return PageRequest(
+            unquote(path) or "/", dict(parse_qsl(query, keep_blank_values=True)), by_name(fields), address
+        )
 
     async def _serve(self, request: PageRequest) -> None:
         try:

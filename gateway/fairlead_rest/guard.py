@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.core.client_message import by_name
 from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
@@ -128,7 +129,7 @@ class RequestGuard:
         """Reason to refuse a request; None, and the identity in the scope, for an admitted one. `api` reads credentials
         in its own way.
         """
-        headers = _headers(scope)
+        headers = by_name(scope["headers"])
         problem = self.misplaced(headers, own_pages=api is not None and api.own_pages)
         if problem is not None or public(scope["path"]) or (api is not None and api.public):
             return problem
@@ -138,7 +139,7 @@ class RequestGuard:
                 credential = api.credential(scope)
             except Problem as found:
                 return found
-            headers = _headers(scope)
+            headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
         admitted = await self.admitted(credential, headers, scope["client"][0])
         if isinstance(admitted, Problem):
@@ -168,7 +169,7 @@ class RequestGuard:
     def administered(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
         """Have the audit log say what an admitted request changed of the installation."""
         if self._auditor is not None:
-            origin = Origin(scope["client"][0], _headers(scope), scope[IDENTITY])
+            origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
             self._auditor.administered(origin, action, name, server, what)
 
     def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
@@ -213,11 +214,3 @@ class GuardMiddleware:
 def _host_of(origin: bytes) -> bytes:
     """Host and port of an origin."""
     return origin.partition(b"://")[2]
-
-
-def _headers(scope: Scope) -> dict[bytes, bytes]:
-    """By name; of one that came twice the values are joined, as on the MCP endpoints."""
-    headers: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        headers[name] = value if name not in headers else headers[name] + b", " + value
-    return headers

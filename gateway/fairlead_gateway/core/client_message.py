@@ -1,10 +1,11 @@
 """Messages of clients as `endpoint.inbound` classifies them.
 
-Declarations only, apart from `inbound`: classes that msgspec makes are not compiled.
+Declarations, apart from `inbound`: classes that msgspec makes are not compiled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -16,6 +17,14 @@ from fairlead_mcp.messages import Message
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Lower-case name to value; the values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
+
+
+def by_name(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Headers out of fields in their order, with names in lower case."""
+    headers: Headers = {}
+    for name, value in fields:
+        headers[name] = value if name not in headers else headers[name] + b", " + value
+    return headers
 
 
 class Notification(msgspec.Struct, frozen=True):

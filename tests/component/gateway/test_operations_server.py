@@ -89,6 +89,9 @@ class Socket(asyncio.Transport):
     def close(self) -> None:
         self.closed.set()
 
+    def is_closing(self) -> bool:
+        return self.closed.is_set()
+
     def abort(self) -> None:
         self.aborted = True
         self.closed.set()
