@@ -15,9 +15,11 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +32,8 @@ COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
 GROUP: Final = "fairlead_path"
 """Name of the extension that holds the code of all MODULES: `GROUP__mypyc`, at the top of site-packages."""
+CACHED: Final = 6
+"""Compilations that the cache keeps, of about 10 MB each."""
 _STAMP: Final = "state"
 """File of a folder of extensions with what they were made of."""
 MODULES: Final = (
@@ -122,10 +126,16 @@ def compile_into(folder: Path) -> None:
 
 
 def compile_tree(
-    folder: Path, compiler: Callable[[Path], None] = compile_into, waits: Callable[[], None] = lambda: None
+    folder: Path,
+    compiler: Callable[[Path], None] = compile_into,
+    waits: Callable[[], None] = lambda: None,
+    cache: Path | None = None,
 ) -> None:
     """All packages with their extensions in `folder`, to be put in front of the sources on Python's path. While another
     process makes it, wait, and take that; `waits` is called before.
+
+    Args:
+        cache: Folder of extensions by the hash of their sources, which every clone shares; the last CACHED are kept.
     """
     with _alone_in(folder, waits):
         if is_current(folder):
@@ -138,7 +148,7 @@ def compile_tree(
         # beside it, so that nobody finds half of one, also where this process is ended in the middle
         with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as place:
             made = Path(place) / "made"
-            compiler(made)
+            _copy_extensions(state, made, compiler, cache)
             for package in PACKAGES:
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(SOURCES / package, made / package, dirs_exist_ok=True, ignore=ignored)
@@ -148,8 +158,30 @@ def compile_tree(
             made.rename(folder)
 
 
+def _copy_extensions(state: str, target: Path, compiler: Callable[[Path], None], cache: Path | None) -> None:
+    """Extensions of `state` in `target`: those of the cache, else compiled, and then cached."""
+    if cache is None:
+        compiler(target)
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    entry = cache / state
+    with _alone_in(entry):  # two clones of one commit compile once
+        if entry.is_dir():
+            entry.touch()
+        else:
+            with tempfile.TemporaryDirectory(prefix="compiling-", dir=cache) as folder:
+                compiled = Path(folder) / "extensions"
+                compiler(compiled)
+                compiled.rename(entry)
+        shutil.copytree(entry, target)
+    entries = [folder for folder in cache.iterdir() if folder.is_dir()]
+    for old in sorted(entries, key=lambda folder: folder.stat().st_mtime)[:-CACHED]:
+        shutil.rmtree(old, ignore_errors=True)
+        old.with_name(f"{old.name}.lock").unlink(missing_ok=True)
+
+
 @contextmanager
-def _alone_in(folder: Path, waits: Callable[[], None]) -> Iterator[None]:
+def _alone_in(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a folder: a file beside it, which stays."""
     import fcntl  # not on every platform that a wheel may be built on
 
@@ -171,12 +203,15 @@ def is_current(folder: Path) -> bool:
 
 
 def _state() -> str:
-    """A hash of all that the extensions and their copies are made of."""
-    digest = hashlib.sha256(f"{platform.python_version()} {sys.prefix}".encode())
+    """A hash of all that the extensions and their copies are made of, the same in every clone: of the interpreter,
+    which an environment only points to, and of the sources by their names below the root.
+    """
+    maker = (platform.python_version(), sysconfig.get_config_var("SOABI"), sys.base_prefix, version("mypy"))
+    digest = hashlib.sha256(" ".join(map(str, maker)).encode())
     files = [Path(__file__), *(file for package in PACKAGES for file in sorted((SOURCES / package).rglob("*.*")))]
     for file in files:
         if file.is_file() and file.parent.name != "__pycache__":
-            digest.update(f"{file} ".encode() + file.read_bytes())
+            digest.update(f"{file.relative_to(ROOT)} ".encode() + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -234,4 +269,8 @@ if __name__ == "__main__":
         sys.exit(not is_current(Path(where)))
     else:
         tree = Path(where).resolve()
-        compile_tree(tree, waits=lambda: print(f"waiting for another process: it makes {tree}", file=sys.stderr))
+        compile_tree(
+            tree,
+            waits=lambda: print(f"waiting for another process: it makes {tree}", file=sys.stderr),
+            cache=Path(os.environ["FAIRLEAD_COMPILATIONS"]) if "FAIRLEAD_COMPILATIONS" in os.environ else None,
+        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from compilation import compile_tree, is_current
+from compilation import CACHED, compile_tree, is_current
 
 
 class Compiler:
@@ -58,3 +59,27 @@ def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_pa
     assert is_current(folder)
     assert not (folder / "kept").exists()
     assert {one.name for one in tmp_path.iterdir()} == {"compiled", "compiled.lock"}
+
+
+def test_a_second_clone_takes_extensions_of_the_same_sources_from_the_cache(tmp_path: Path) -> None:
+    compiler, cache = Compiler(), tmp_path / "cache"
+    compiler.release.set()
+    for clone in ("first", "second"):
+        compile_tree(tmp_path / clone, compiler, cache=cache)
+        assert (tmp_path / clone / "path.so").exists()
+        assert is_current(tmp_path / clone)
+    assert compiler.times == 1
+
+
+def test_the_cache_of_compilations_keeps_the_last_ones(tmp_path: Path) -> None:
+    compiler, cache = Compiler(), tmp_path / "cache"
+    compiler.release.set()
+    for number in range(CACHED + 2):
+        (cache / f"old-{number}").mkdir(parents=True)
+        (cache / f"old-{number}.lock").touch()
+        os.utime(cache / f"old-{number}", (number, number))
+    compile_tree(tmp_path / "clone", compiler, cache=cache)
+    entries = {folder.name for folder in cache.iterdir() if folder.is_dir()}
+    assert len(entries) == CACHED
+    assert "old-0" not in entries
+    assert not (cache / "old-0.lock").exists()
