@@ -31,3 +31,22 @@ use_compiled() {
   done
   if [ -n "$folder" ]; then export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}; fi
 }
+
+# record_step NAME COMMAND…: run it, and add its wall and processor seconds to the record of the test run, where there is
+# one. The exit code is the command's.
+record_step() {
+  local name=$1 figures code=0
+  shift
+  if [ -z "${FAIRLEAD_TEST_RECORD:-}" ]; then
+    "$@"
+    return
+  fi
+  figures=$(mktemp)
+  local TIMEFORMAT='"wall_s": %R, "cpu_user_s": %U, "cpu_system_s": %S'
+  exec 4>&2
+  { time "$@" 2>&4; } 2>"$figures" || code=$?
+  exec 4>&-
+  printf '{"step": "%s", %s}\n' "$name" "$(<"$figures")" >>"$FAIRLEAD_TEST_RECORD/steps.jsonl"
+  rm -f "$figures"
+  return "$code"
+}

@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+from run_record import register
 from shards import BadShard, files_of_shard
 
 SHARD = pytest.StashKey[frozenset[Path]]()
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    register(config)
     if shard := config.getoption("--shard"):
         try:
             config.stash[SHARD] = files_of_shard(shard, Path(__file__).parent.rglob("test_*.py"))

@@ -6,9 +6,11 @@ bytecodes for a call where later ones have one.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -26,6 +28,17 @@ class InterpreterWork:
     bytecodes: dict[str, int]
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection: finalizers of objects that others left would be counted."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> InterpreterWork:
     """Count what `run` does in this thread, but for functions of the file `harness`. It is run twice: calls are counted
     first, then bytecodes.
@@ -38,11 +51,12 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
             counts[event] += 1
 
     before = sys.getprofile()
-    sys.setprofile(note_call)
-    try:
-        await run()
-    finally:
-        sys.setprofile(before)
+    with _no_collection():
+        sys.setprofile(note_call)
+        try:
+            await run()
+        finally:
+            sys.setprofile(before)
     by_code: dict[CodeType, int] = {}
 
     def note_bytecode(frame: FrameType, event: str, arg: Any) -> Any:
@@ -55,11 +69,12 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
     here = inspect.currentframe()
     assert here is not None
     here.f_trace_opcodes = True  # else Python 3.12 does not look for them yet
-    sys.settrace(note_bytecode)
-    try:
-        await run()
-    finally:
-        sys.settrace(traced)
+    with _no_collection():
+        sys.settrace(note_bytecode)
+        try:
+            await run()
+        finally:
+            sys.settrace(traced)
     bytecodes: dict[str, int] = {}
     for code, number in by_code.items():
         if code.co_filename not in (harness, __file__):

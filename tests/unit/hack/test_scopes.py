@@ -30,6 +30,7 @@ def repository(tmp_path: Path) -> Path:
         "hack/compile": f"[ ! -e {tmp_path}/broken ] && echo {tmp_path}/.compiled",
         "hack/kubernetes/assets": '[ "$1" = --oldest ] && echo /planes/old/oldest || echo /planes/newest',
         "hack/litellm": "exit 1",
+        "hack/setup": f'echo "$*" >>{tmp_path}/setups',
     }
     for name, body in programs.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,14 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
     command = [str(repository / "hack" / "test"), *words]
     done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
-    return (repository / "notes").read_text().splitlines()
+    return [line for line in (repository / "notes").read_text().splitlines() if " -m run_record " not in line]
+
+
+def test_a_run_of_everything_sets_the_whole_machine_up_and_one_of_some_tests_the_environment(repository: Path) -> None:
+    runs(repository, "tests/unit")
+    runs(repository, "--scope", "pr")
+    runs(repository)
+    assert (repository / "setups").read_text().splitlines() == ["environment", "", ""]
 
 
 def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_chaos(repository: Path) -> None:
