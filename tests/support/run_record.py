@@ -5,6 +5,7 @@ The plugin writes one line of JSON per event to a file per process, in the folde
 
     python -m run_record slowest FOLDER [ROWS]
     python -m run_record outcome FOLDER
+    python -m run_record seconds FOLDER      processor seconds of each test file, as JSON
 """
 
 from __future__ import annotations
@@ -189,7 +190,21 @@ def outcome(events: list[Event]) -> str:
     return "\n".join([*lines, numbers])
 
 
+def seconds_of_files(events: list[Event]) -> dict[str, float]:
+    """Processor seconds by test file."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for event in events:
+        if "test" in event:
+            seconds[event["test"].partition("::")[0]] += event["cpu_s"]
+    return {file: round(spent_s, 2) for file, spent_s in sorted(seconds.items())}
+
+
 if __name__ == "__main__":
     verb, where, *more = sys.argv[1:]
     recorded = read(Path(where))
-    sys.stdout.write(f"{slowest(recorded, int(more[0]) if more else 20) if verb == 'slowest' else outcome(recorded)}\n")
+    tell = {
+        "slowest": lambda: slowest(recorded, int(more[0]) if more else 20),
+        "outcome": lambda: outcome(recorded),
+        "seconds": lambda: json.dumps(seconds_of_files(recorded), indent=0),
+    }
+    sys.stdout.write(f"{tell[verb]()}\n")
