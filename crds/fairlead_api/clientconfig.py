@@ -1,21 +1,35 @@
 """The server lists of MCP clients to McpServers: one entry in, one resource and its credential out. Pure.
 
-Three forms are read: `{"mcpServers": {NAME: …}}` (most clients), `{"servers": {NAME: …}}` (VS Code), and the list
-`mcpServers: [{id: NAME, …}]`. Values of `env`, of `headers` and of `apiKey` go into the credential and never into the
-resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a client (`disabled`
-excepted) are ignored, as the clients do among each other; slips and keys that nobody knows are told of (`clientkeys`).
+`clientforms` knows where each client keeps its servers and brings entries to the keys of `mcpServers`;
+`clientvariables` knows how each writes variables. Values of `env`, of `headers` and of `apiKey` go into the credential
+and never into the resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a
+client are ignored, as the clients do among each other; slips and keys that nobody knows are told of (`clientkeys`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead_api.clientkeys import LISTS, OF_URLS, OWN, OWN_FIELDS, TRANSPORTS, URLS, Remark, remarks
+from fairlead_api.cliententry import EntryProblem, EntryReader, read_bool
+from fairlead_api.clientforms import bundle_variables, server_lists
+from fairlead_api.clientkeys import (
+    ACTIVE,
+    EXCLUDED,
+    INCLUDED,
+    OF_URLS,
+    OWN,
+    OWN_FIELDS,
+    TRANSPORTS,
+    URLS,
+    Remark,
+    remarks,
+)
+from fairlead_api.clienttools import add_tools
+from fairlead_api.clientvariables import FileSurroundings
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
 from fairlead_api.problems import Complaint
 
@@ -23,25 +37,20 @@ NAMESPACE: Final = "default"
 _NAME_LIMIT: Final = 50
 _TRANSPORTS: Final = {
     "stdio": "stdio",
+    "local": "stdio",
     "sse": "sse",
     "http": "streamable-http",
+    "http-stream": "streamable-http",
+    "httpstream": "streamable-http",
+    "remote": "streamable-http",
+    "streamable": "streamable-http",
     "streamable-http": "streamable-http",
     "streamablehttp": "streamable-http",
     "streamable_http": "streamable-http",
 }
-
-_INPUT: Final = re.compile(r"\$\{(?:input|command):")
-"""Placeholders for values that an editor asks its user for."""
 _ARGUMENT: Final = re.compile(r"command\[([0-9]+)\]")
-
-
-class EntryProblem(ValueError):
-    """An entry that cannot be served."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-        """Path within the entry, such as `env.TOKEN`; empty for the entry as a whole."""
+ReadEnvFile = Callable[[str], Mapping[str, str]]
+"""Reads the file of variables that an entry names. Raises ValueError with a sentence."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,16 @@ class ConfiguredServer:
     content: Any
     path: tuple[str | int, ...]
     """Where it stands in the file."""
+    resource: str = ""
+    """Name of its McpServer; empty: that of `resource_name`."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Key in the file of each key of `content` that is called otherwise there."""
+    unserved: str | None = None
+    """Reason that only its client can serve it."""
+    cwd: str | None = None
+    """Working directory of an entry that names none."""
+    dialect: str = ""
+    """How its values name variables: a key of `clientvariables.DIALECTS`."""
 
 
 @dataclass(frozen=True)
@@ -68,53 +87,93 @@ class Translated:
 
 
 def is_client_configuration(content: object) -> bool:
-    """Whether a parsed file is a server list of one of the three forms."""
-    if not isinstance(content, Mapping) or "kind" in content:
-        return False
-    return isinstance(content.get("mcpServers"), Mapping | list) or isinstance(content.get("servers"), Mapping)
-
-
-def list_of(content: Mapping[str, Any]) -> str:
-    """The key of a file under which its servers stand."""
-    return next((name for name in LISTS if name in content), LISTS[0])
+    """Whether a parsed file has a server list of a known form."""
+    return bool(server_lists(content))
 
 
 def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
-    """The entries of a server list, in its order; disabled ones are left out."""
-    member = list_of(content)
-    listed = content[member]
-    named: Iterator[tuple[str, str | int, Any]]
-    if isinstance(listed, Mapping):
-        named = ((str(name), str(name), entry) for name, entry in listed.items())
-    else:
-        named = ((_identifier(entry), index, entry) for index, entry in enumerate(listed))
-    for name, step, entry in named:
-        if not (isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)):
-            yield ConfiguredServer(name, entry, (member, step))
+    """The entries of all server lists of a file, in their order; disabled ones are left out, and so is one that stands
+    in several lists alike.
+    """
+    names: dict[str, tuple[str, object]] = {}
+    for servers in server_lists(content):
+        named: Iterator[tuple[str, str | int, Any]]
+        if isinstance(servers.servers, Mapping):
+            named = ((str(name), str(name), entry) for name, entry in servers.servers.items())
+        else:
+            named = ((_identifier(entry), index, entry) for index, entry in enumerate(servers.servers))
+        for name, step, entry in named:
+            place = (*servers.place, step) if servers.dialect != "bundle" else (*servers.place, "mcp_config")
+            resource = resource_name(name)
+            if (first := names.setdefault(resource, (name, entry))) != (name, entry):
+                resource = _distinct(resource, *map(str, place))
+            elif first[1] is not entry:
+                continue
+            if not _is_off(entry):
+                normalized = servers.normalize(entry)
+                yield ConfiguredServer(
+                    name, normalized.content, place, resource,
+                    normalized.written, normalized.unserved, servers.cwd, servers.dialect,
+                )  # fmt: skip
+
+
+def _is_off(entry: object) -> bool:
+    """Whether an entry is disabled; what cannot be read as yes or no is told of by `translate`."""
+    if not isinstance(entry, Mapping):
+        return False
+    return read_bool(entry.get("disabled")) is True or any(read_bool(entry.get(key)) is False for key in ACTIVE)
 
 
 def resource_name(name: str) -> str:
-    """`name` as the name of an McpServer; equal names give equal ones, and what had to be cut ends in a hash."""
+    """`name` as the name of an McpServer; what had to be cut, or lost letters, ends in a hash of the whole."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not label or not label[0].isalpha():
         label = f"server-{label}".rstrip("-")
-    if len(label) > _NAME_LIMIT:
-        label = f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(name)}"
-    return label
+    lost = any(letter.isalnum() and not letter.isascii() for letter in name)
+    return _distinct(label, name) if lost or len(label) > _NAME_LIMIT else label
 
 
-def translate(entry: ConfiguredServer, environ: Mapping[str, str]) -> Translated:
-    """Read one entry with `${NAME}` filled in from `environ`. Raises EntryProblem for what cannot be served."""
+def _distinct(label: str, *parts: str) -> str:
+    """`label` with a hash of what tells it from others."""
+    return f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(*parts)}"
+
+
+def surroundings_with_bundle(
+    around: FileSurroundings, content: object, folder: str, environ: Mapping[str, str]
+) -> FileSurroundings:
+    """`around`, with the placeholders of an MCPB manifest where the file is one."""
+    if not isinstance(content, Mapping) or not any(servers.dialect == "bundle" for servers in server_lists(content)):
+        return around
+    texts = {**around.texts, **bundle_variables(content, folder, environ)}
+    return FileSurroundings(around.variables, texts, around.gemini)
+
+
+def translate(
+    entry: ConfiguredServer,
+    environ: Mapping[str, str],
+    around: FileSurroundings | None = None,
+    read_env_file: ReadEnvFile | None = None,
+) -> Translated:
+    """Read one entry with variables filled in from `environ`, from its own `env` and from facts about its file.
+
+    Raises EntryProblem for what cannot be served.
+    """
     content = entry.content
     if not isinstance(content, Mapping):
         raise EntryProblem("", "must be an object with command, or with url")
     if not entry.name:
         raise EntryProblem("id", "is missing: it names the server")
-    found = tuple(remarks(content))
-    for remark in found:
+    if entry.unserved:
+        raise EntryProblem("", f"{entry.unserved}: remove it, or disable it, for Fairlead")
+    noticed = [*remarks(content)]
+    for remark in noticed:
         if remark.stops:
             raise EntryProblem(remark.key, remark.message)
-    read = _EntryReader(content, environ)
+    for key in ("disabled", *ACTIVE):
+        if (value := content.get(key)) is not None and read_bool(value) is None:
+            raise EntryProblem(key, f"{value!r} is neither true nor false")
+    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect)
+    variables = _environment(read, read_env_file)
     command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():
         raise EntryProblem("command", "is empty: it names the program that is the server")
@@ -126,15 +185,32 @@ def translate(entry: ConfiguredServer, environ: Mapping[str, str]) -> Translated
         credential = Credential(headers=_headers(read))
     else:
         spec = {"command": [command, *read.texts("args")]}
-        credential = Credential(env=read.mapping("env"))
+        credential = Credential(env=variables)
     _add_own(spec, _own(content.get(OWN)))
+    noticed += [*add_tools(spec, content), *read.remarks]
     metadata = {
-        "name": resource_name(entry.name),
+        "name": entry.resource or resource_name(entry.name),
         "namespace": NAMESPACE,
         "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
     }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
-    return Translated(manifest, credential, read.path("cwd"), found)
+    return Translated(manifest, credential, read.path("cwd") or entry.cwd, tuple(noticed))
+
+
+def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
+    """Variables of the entry's `envFile` and `env`, of which the latter win, known to the reader from then on."""
+    file = read.path("envFile")
+    of_file: Mapping[str, str] = {}
+    if file and read_env_file is not None:
+        try:
+            of_file = read_env_file(file)
+        except ValueError as error:
+            raise EntryProblem("envFile", str(error)) from error
+    elif file:
+        read.remarks.append(Remark("envFile", "is not read here: put its variables into env", stops=False))
+    variables = {**of_file, **read.mapping("env")}
+    read.own = variables
+    return variables
 
 
 def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
@@ -149,7 +225,11 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
         field = "args"
     elif match := _ARGUMENT.fullmatch(field):
         field = f"args[{int(match[1]) - 1}]"
-    if field.partition(".")[0].partition("[")[0] in OWN_FIELDS:
+    own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
+    member = field.partition(".")[0].partition("[")[0]
+    if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
+        field = next((key for key in (*INCLUDED, *EXCLUDED) if key in entry.content), field)
+    elif member in OWN_FIELDS:
         field = f"{OWN}.{field}"
     for known in (URLS, TRANSPORTS):
         if field == known[0] and isinstance(entry.content, Mapping):
@@ -177,15 +257,15 @@ def _own(fields: object) -> dict[str, Any]:
         raise EntryProblem(OWN, "must be an object of fields, such as prefix or session")
     for name in fields:
         if name not in OWN_FIELDS:
-            raise EntryProblem(f"{OWN}.{name}", f"is no field of it; known are {', '.join(OWN_FIELDS)}")
+            raise EntryProblem(f"{OWN}.{name}", f"is not a field of it; there are {', '.join(OWN_FIELDS)}")
     return dict(fields)
 
 
 def _identifier(entry: object) -> str:
     if not isinstance(entry, Mapping):
         return ""
-    found = entry.get("id") or entry.get("name")
-    return found if isinstance(found, str) else ""
+    name = entry.get("id") or entry.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _transport(key: str, named: str | None, *, remote: bool) -> str:
@@ -193,14 +273,14 @@ def _transport(key: str, named: str | None, *, remote: bool) -> str:
         return "streamable-http" if remote else "stdio"
     known = _TRANSPORTS.get(named.lower())
     if known is None:
-        raise EntryProblem(key, f"{named!r} is none of stdio, sse, streamable-http")
+        raise EntryProblem(key, f"{named!r} is not a transport: there are stdio, sse and streamable-http")
     if (known != "stdio") != remote:
         wants = "command" if known == "stdio" else "url"
         raise EntryProblem(key, f"{named!r} goes with {wants}")
     return known
 
 
-def _headers(read: _EntryReader) -> dict[str, str]:
+def _headers(read: EntryReader) -> dict[str, str]:
     headers = read.mapping("headers")
     key = read.text("apiKey")
     if key is None:
@@ -208,59 +288,3 @@ def _headers(read: _EntryReader) -> dict[str, str]:
     if any(name.lower() == "authorization" for name in headers):
         raise EntryProblem("apiKey", "is sent as Authorization, which headers sets too: keep one of them")
     return {**headers, "Authorization": f"Bearer {key}"}
-
-
-class _EntryReader:
-    """Typed access to the members of an entry, references filled in."""
-
-    def __init__(self, content: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-        self._content = content
-        self._environ = environ
-
-    def text(self, field: str) -> str | None:
-        value = self._content.get(field)
-        return None if value is None else self._fill(field, value)
-
-    def first(self, fields: Sequence[str]) -> tuple[str, str | None]:
-        """The first of some keys that mean the same, with its value."""
-        for field in fields:
-            if value := self.text(field):
-                return field, value
-        return fields[0], None
-
-    def path(self, field: str) -> str | None:
-        """A text in which a leading `~/` is the home folder, as in a shell."""
-        value, home = self.text(field), self._environ.get("HOME")
-        return home + value[1:] if value is not None and home and (value == "~" or value.startswith("~/")) else value
-
-    def texts(self, field: str) -> list[str]:
-        value = self._content.get(field)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise EntryProblem(field, "must be a list of texts")
-        return [self._fill(f"{field}[{index}]", item) for index, item in enumerate(value)]
-
-    def mapping(self, field: str) -> dict[str, str]:
-        value = self._content.get(field)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise EntryProblem(field, "must be an object of names and texts")
-        return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items()}
-
-    def _fill(self, field: str, value: object) -> str:
-        if isinstance(value, bool):
-            value = "true" if value else "false"
-        if isinstance(value, int | float):
-            value = str(value)
-        if field == "command" and isinstance(value, list):
-            raise EntryProblem(field, "must be one program, as a text; its arguments go into args")
-        if not isinstance(value, str):
-            raise EntryProblem(field, "must be a text")
-        if _INPUT.search(value):
-            raise EntryProblem(field, "asks for an input of the editor: name an environment variable instead, ${NAME}")
-        try:
-            return interpolate(value, self._environ)
-        except UnsetVariable as error:
-            raise EntryProblem(field, str(error)) from error

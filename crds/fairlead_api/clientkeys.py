@@ -21,9 +21,17 @@ OF_URLS: Final = ("caBundle", "hostHeader")
 """Those that a spec has in `remote`."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
+INCLUDED: Final = ("tools", "includeTools", "enabledTools")
+"""Lists of the only tools that are offered."""
+EXCLUDED: Final = ("disabledTools", "excludeTools")
+"""Lists of tools that are not offered."""
+ACTIVE: Final = ("enabled", "isActive")
 READ: Final = frozenset(
-    {"command", "args", "env", "cwd", "headers", "apiKey", "id", "name", "disabled", "enabled", OWN, *URLS, *TRANSPORTS}
-)
+    {
+        "command", "args", "env", "envFile", "cwd", "headers", "requestOptions", "apiKey", "id", "name",
+        "disabled", OWN, *ACTIVE, *URLS, *TRANSPORTS, *INCLUDED, *EXCLUDED,
+    }
+)  # fmt: skip
 LISTS: Final = ("mcpServers", "servers")
 """Where the servers of a file stand."""
 
@@ -32,26 +40,19 @@ _OF_CLIENTS: Final = frozenset(
         # approval, time and shape in Claude Desktop, Claude Code, Cursor, Cline, Roo Code, Windsurf, Kiro, Amazon Q
         "alwaysAllow", "alwaysLoad", "auth", "autoApprove", "autoStart", "description", "headersHelper", "icon",
         "iconPath", "iconUrl", "networkTimeout", "oauth", "oauthScopes", "timeout", "title", "trust", "watchPaths",
+        # Zed, goose, Codex, opencode, Crush
+        "available_tools", "bundled", "default_tools_approval_mode", "display_name", "environment_id", "required",
+        "startup_timeout_ms", "startup_timeout_sec", "supports_parallel_tool_calls", "tool_timeout_sec",
         # VS Code
         "dev", "gallery", "sandbox", "sandboxEnabled", "version",
         # Gemini CLI, LibreChat, Continue, proxies, marketplaces
         "authProviderType", "author", "category", "chatMenu", "connectionTimeout", "customUserVars", "extension",
-        "faviconUrl", "homepage", "initTimeout", "installed", "isActive", "license", "logEnabled", "logoUrl",
-        "metadata", "options", "panelEnabled", "provider", "providerUrl", "registry", "repository", "requestOptions",
+        "faviconUrl", "homepage", "initTimeout", "installed", "license", "logEnabled", "logoUrl",
+        "metadata", "options", "panelEnabled", "provider", "providerUrl", "registry", "repository",
         "requiresOAuth", "scopes", "serverInstructions", "source", "startup", "startupTimeout", "tags",
         "targetAudience", "toolTimeout",
     }
 )  # fmt: skip
-_HIDES: Final = 'hide one by "fairlead": {"tools": [{"name": "NAME", "enabled": false}]}'
-_NOT_HEEDED: Final[Mapping[str, str]] = {
-    "envFile": "is not read: put its variables into env, or set them before fairlead up and write ${NAME}",
-    "disabledTools": f"is not heeded: its tools are offered; {_HIDES}",
-    "excludeTools": f"is not heeded: its tools are offered; {_HIDES}",
-    "includeTools": f"is not heeded: all tools are offered; {_HIDES}",
-    "tools": f"is not heeded: all tools are offered; {_HIDES}",
-}
-"""Keys of clients without which the server does something else than its user expects."""
-_NOTHING_ASKED: Final[tuple[Any, ...]] = (None, "", "*", [], ["*"])
 _MEANT: Final[Mapping[str, str]] = {
     "arg": "args",
     "arguments": "args",
@@ -89,7 +90,7 @@ class Remark(NamedTuple):
 
 def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
     """Remarks about the keys of one server, at most `MOST_REMARKS`, those that stop it first."""
-    found = [remark for key, value in content.items() if (remark := _remark(str(key), value)) is not None]
+    found = [remark for key in content if (remark := _remark(str(key))) is not None]
     yield from sorted(found, key=lambda remark: not remark.stops)[:MOST_REMARKS]
 
 
@@ -102,17 +103,15 @@ def list_meant(content: Mapping[str, Any]) -> str | None:
     return next((key for key, name in near.items() if name is not None), None)
 
 
-def _remark(key: str, value: Any) -> Remark | None:
+def _remark(key: str) -> Remark | None:
     if key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-")):  # the last ones are comments
         return None
-    if key in _NOT_HEEDED:
-        return None if value in _NOTHING_ASKED else Remark(key, _NOT_HEEDED[key], stops=False)
     if key in OWN_FIELDS:
         return Remark(key, f'is read inside of {OWN} only: write "{OWN}": {{"{key}": …}}', stops=False)
-    known = (*READ, *_OF_CLIENTS, *_NOT_HEEDED)
+    known = (*READ, *_OF_CLIENTS)
     near = _MEANT.get(_alike(key)) or _nearest(key, known)
     if near is None:
-        return Remark(key, "is no key of a server that is known here, and is not heeded", stops=False)
+        return Remark(key, "is not a known key of a server, and is not heeded", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 

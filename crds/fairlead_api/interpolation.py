@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-_REFERENCE: Final = re.compile(r"\$(\$)?\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+REFERENCE: Final = re.compile(r"\$(\$)?\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 """`$${NAME}` stands for the text `${NAME}`; `${env:NAME}` is how some editors write `${NAME}`."""
 
 
@@ -39,7 +39,7 @@ def interpolate(text: str, environ: Mapping[str, str]) -> str:
             return ""
         return found or default or ""
 
-    replaced = _REFERENCE.sub(value, text)
+    replaced = REFERENCE.sub(value, text)
     if missing:
         raise UnsetVariable(*dict.fromkeys(missing))
     return replaced

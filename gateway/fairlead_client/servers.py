@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from fairlead_api.clientconfig import (
     NAMESPACE,
     ConfiguredServer,
-    EntryProblem,
     Translated,
     entries,
     in_words_of,
@@ -28,6 +27,7 @@ from fairlead_api.clientconfig import (
     resource_name,
     translate,
 )
+from fairlead_api.cliententry import EntryProblem
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey
@@ -96,6 +96,8 @@ class ServerDeclaration:
     trusted: bool
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
     """Overrides of a manifest for single tools, by their own names."""
+    named_only: bool = False
+    """Whether tools without an override are left out (`discovery.tools: Named`)."""
 
 
 ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]
@@ -253,6 +255,7 @@ def _of_resource(
         credential=Credential(headers=credential.headers, env=env),
         trusted=spec.trusts_annotations,
         overrides={override.name: override for override in spec.tools},
+        named_only=not spec.offers(None),
     )
 
 

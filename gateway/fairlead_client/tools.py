@@ -120,7 +120,7 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
     if not name or len(name) > MAX_NAME:
         raise UnusableDefinition(f"its name is empty or longer than {MAX_NAME} characters")
     override = server.overrides.get(name)
-    if override is not None and not override.enabled:
+    if server.named_only if override is None else not override.enabled:
         return None
     stated = override.latency if override is not None else None
     latency = effective_latency(stated, authored_latency(raw).latency, trusted=server.trusted)

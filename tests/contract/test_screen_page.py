@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.clientkeys import remarks
+from fairlead_api.clienttools import add_tools
 from fairlead_cli.up.places import missing
 
 ROOT = Path(__file__).parents[2]
@@ -35,9 +36,10 @@ def test_a_key_that_the_page_gives_to_clients_is_passed_over(key: str) -> None:
     assert [*remarks({key: True})] == []
 
 
-@pytest.mark.parametrize("key", keys("`envFile`"))
-def test_a_key_that_the_page_says_is_not_heeded_is_named(key: str) -> None:
-    assert [(remark.key, remark.stops) for remark in remarks({key: ["x"]})] == [(key, False)]
+@pytest.mark.parametrize("key", keys("a pattern")[1:])
+def test_a_list_of_tools_whose_pattern_the_page_says_is_not_heeded_is_named(key: str) -> None:
+    told = add_tools({}, {key: keys("a pattern")[:1]})
+    assert [(remark.key, remark.stops) for remark in told] == [(key, False)]
 
 
 def test_the_sentences_about_what_is_not_there_are_those_on_the_page() -> None:

@@ -118,7 +118,7 @@ def _tools(
         notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
         override = overrides.get(name)
         tags = _tags(name, override, spec.discovery.tag_separator)
-        tool = _tool(name, raw, override, authored, tags=tags, trusted=spec.trusts_annotations)
+        tool = _tool(name, raw, spec, override, authored, tags)
         tools.append(msgspec.structs.replace(tool, requires=found.requires.get(name, ())))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
@@ -143,7 +143,7 @@ def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tu
 
 
 def _tool(
-    name: str, raw: Raw, override: ToolOverride | None, authored: Authored, *, tags: tuple[str, ...], trusted: bool
+    name: str, raw: Raw, spec: McpServerSpec, override: ToolOverride | None, authored: Authored, tags: tuple[str, ...]
 ) -> ToolEntry:
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
@@ -153,11 +153,13 @@ def _tool(
         definition=raw,
         hash=definition_hash(raw),
         search_hash=search_hash(name, raw, tags=tags, categories=categories),
-        enabled=override.enabled if override else True,
+        enabled=spec.offers(override),
         description=override.description if override else None,
         tags=tags,
         categories=categories,
-        latency=effective_latency(override.latency if override else None, authored.latency, trusted=trusted),
+        latency=effective_latency(
+            override.latency if override else None, authored.latency, trusted=spec.trusts_annotations
+        ),
         min_tier=override.min_tier if override else None,
         authored_min_tier=authored.min_tier,
         probe_arguments=probe.arguments if probe else None,

@@ -1,11 +1,12 @@
 """One configuration file of an MCP client: its entries as validated McpServers, or why not, with the line.
 
-`clientconfig` knows the forms; this module knows files, lines and validation. Pure.
+`clientconfig` knows the forms; this module knows files, lines and validation. It is given the text of the file, and
+reads the files of variables that entries name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,22 +15,28 @@ from pydantic import ValidationError
 
 from fairlead_api.clientconfig import (
     ConfiguredServer,
-    EntryProblem,
     Translated,
     entries,
     in_words_of,
     is_client_configuration,
-    list_of,
+    surroundings_with_bundle,
     translate,
 )
+from fairlead_api.cliententry import EntryProblem
+from fairlead_api.clientforms import server_lists
 from fairlead_api.clientkeys import LISTS, list_meant
+from fairlead_api.clientvariables import surroundings_of
+from fairlead_api.envfiles import read_env_file
 from fairlead_api.jsondocuments import JsonDocument, UnreadableJson, parse_json
 from fairlead_api.load import ManifestProblem
 from fairlead_api.problems import complaints
+from fairlead_api.tomldocuments import TomlDocument, UnreadableToml, parse_toml
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.yamldocuments import BadDocument, Document, documents
 from fairlead_operator.local.inventory import DeclaredServer
 
+AnyDocument = Document | JsonDocument | TomlDocument
+JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
@@ -47,26 +54,44 @@ class Configuration:
 
 
 def read_configuration(
-    text: str, file: Path, environ: Mapping[str, str], is_own: Callable[[str], bool]
+    text: str, file: Path, environ: Mapping[str, str], is_own: Callable[[str], bool], *, bare: bool = True
 ) -> Configuration | None:
-    """Read a client configuration; None for a file that is something else. JSON that is broken is a problem, too."""
+    """Read a client configuration; None for a file that is something else. JSON that is broken is a problem, too.
+
+    Args:
+        bare: Whether a list without a member around it is one: not in files that nobody named.
+    """
     try:
-        document = parse_json(text) if file.suffix == ".json" else _only_document(text)
+        document = _parsed(text, file)
     except UnreadableJson as error:
         if _are_manifests(text):
             return None
         problem = ManifestProblem(str(file), error.line, "", f"not valid JSON: {error}", error.column)
         return Configuration(problems=[problem])
+    except UnreadableToml as error:
+        return Configuration(problems=[ManifestProblem(str(file), error.line, "", f"not valid TOML: {error}")])
     if document is None:
         return Configuration(remarks=[ManifestProblem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
     content = document.content
     if is_client_configuration(content):
-        return _read(content, document, file, environ, is_own)
-    wrong = _no_list(content, json=file.suffix == ".json")
+        if not bare and server_lists(content)[0].place == ():
+            return None
+        return _ConfigurationReader(content, document, file, environ, is_own).read()
+    wrong = _no_list(content, json=file.suffix in JSON_SUFFIXES)
     if wrong is None:
         return None
     key, message = wrong
     return Configuration(problems=[ManifestProblem(str(file), document.line_of((key,)) if key else 0, key, message)])
+
+
+def _parsed(text: str, file: Path) -> AnyDocument | None:
+    """The document of a file by its ending; None for YAML of several documents.
+
+    Raises UnreadableJson, UnreadableToml.
+    """
+    if file.suffix in JSON_SUFFIXES:
+        return parse_json(text)
+    return parse_toml(text) if file.suffix == ".toml" else _only_document(text)
 
 
 def _only_document(text: str) -> Document | None:
@@ -85,7 +110,7 @@ def _are_manifests(text: str) -> bool:
 
 
 def _is_blank(text: str, file: Path) -> bool:
-    return file.suffix == ".json" or not list(documents(text))
+    return file.suffix in JSON_SUFFIXES or not list(documents(text))
 
 
 def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
@@ -108,84 +133,89 @@ def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
     return "", NO_LIST
 
 
-def _read(
-    content: Mapping[str, Any],
-    document: Document | JsonDocument,
-    file: Path,
-    environ: Mapping[str, str],
-    is_own: Callable[[str], bool],
-) -> Configuration:
-    configuration = Configuration()
-    names: dict[str, str] = {}
-    for entry in entries(content):
-        try:
-            declared = _declared(entry, document, file, environ, is_own, configuration)
-            if declared is None:
-                continue
-            name = declared.server.metadata.name
-            first = names.setdefault(name, entry.name)
-            if first is not entry.name:
-                raise EntryProblem("", f"its name comes to {name}, as that of {first} does: rename one")
-        except EntryProblem as problem:
-            configuration.problems.append(_problem(entry, problem.field, str(problem), document, file))
-        else:
-            configuration.servers.append(declared)
-    configuration.remarks += _of_the_list(content, document, file, configuration)
-    return configuration
+class _ConfigurationReader:
+    """Reads the server lists of one parsed file."""
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        document: AnyDocument,
+        file: Path,
+        environ: Mapping[str, str],
+        is_own: Callable[[str], bool],
+    ) -> None:
+        self._content = content
+        self._document = document
+        self._file = file
+        self._environ = environ
+        self._is_own = is_own
+        around = surroundings_of(file, environ.get("HOME"))
+        self._around = surroundings_with_bundle(around, content, str(file.parent), environ)
+        self._result = Configuration()
+
+    def read(self) -> Configuration:
+        for entry in entries(self._content):
+            try:
+                declared = self._declared(entry)
+            except EntryProblem as problem:
+                if entry.unserved:
+                    self._result.remarks.append(self._problem(entry, problem.field, str(problem)))
+                else:
+                    self._result.problems.append(self._problem(entry, problem.field, str(problem)))
+            else:
+                if declared is not None:
+                    self._result.servers.append(declared)
+        self._result.remarks += self._of_the_lists()
+        return self._result
+
+    def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
+        """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
+        translated = translate(entry, self._environ, self._around, lambda name: read_env_file(self._file.parent / name))
+        url = translated.manifest["spec"].get("url")
+        if url is not None and self._is_own(url):
+            return None
+        server = _validated(entry, translated)
+        for remark in translated.remarks:
+            self._result.remarks.append(self._problem(entry, remark.key, remark.message))
+        cwd = None if translated.cwd is None else str((self._file.parent / translated.cwd).expanduser().resolve())
+        return DeclaredServer(server, translated.credential, cwd, f"{self._file}:{self._document.line_of(entry.path)}")
+
+    def _of_the_lists(self) -> Iterator[ManifestProblem]:
+        """Remarks about the lists as a whole and about duplicate keys."""
+        lists = server_lists(self._content)
+        first = lists[0].place
+        listed = sum(len(servers.servers) for servers in lists)
+        if not listed:
+            yield self._remark(first, EMPTY_LIST)
+        elif not any(True for _ in entries(self._content)):
+            servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
+            yield self._remark(first, f"{servers} disabled: remove disabled: true from one")
+        elif not self._result.servers and not self._result.problems and not self._result.remarks:
+            yield self._remark(first, "the only server is this gateway itself: add another")
+        if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):
+            yield self._remark((LISTS[1],), f"is not read beside {LISTS[0]}: keep all servers in one of them")
+        for twice in self._document.twice if isinstance(self._document, JsonDocument) else ():
+            path = ".".join(str(step) for step in twice.place if step != "\0")
+            message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
+            yield ManifestProblem(str(self._file), twice.line, path, message)
+
+    def _remark(self, place: Sequence[str | int], message: str) -> ManifestProblem:
+        line = self._document.line_of(place)
+        return ManifestProblem(str(self._file), line, ".".join(map(str, place)), message)
+
+    def _problem(self, entry: ConfiguredServer, inner: str, message: str) -> ManifestProblem:
+        inner = _as_written(entry, inner)
+        line = self._document.line_of((*entry.path, *_steps(inner)))
+        return ManifestProblem(str(self._file), line, _path(entry, inner), message)
 
 
-def _declared(
-    entry: ConfiguredServer,
-    document: Document | JsonDocument,
-    file: Path,
-    environ: Mapping[str, str],
-    is_own: Callable[[str], bool],
-    configuration: Configuration,
-) -> DeclaredServer | None:
-    """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
-    translated = translate(entry, environ)
-    url = translated.manifest["spec"].get("url")
-    if url is not None and is_own(url):
-        return None
-    server = _validated(entry, translated)
-    for remark in translated.remarks:
-        configuration.remarks.append(_problem(entry, remark.key, remark.message, document, file))
-    cwd = None if translated.cwd is None else str((file.parent / translated.cwd).expanduser().resolve())
-    return DeclaredServer(server, translated.credential, cwd, f"{file}:{document.line_of(entry.path)}")
-
-
-def _of_the_list(
-    content: Mapping[str, Any], document: Document | JsonDocument, file: Path, found: Configuration
-) -> list[ManifestProblem]:
-    """Remarks about the list as a whole and about duplicate keys."""
-    told = []
-    member = list_of(content)
-    listed = len(content[member])
-    line = document.line_of((member,))
-    if not listed:
-        told.append(ManifestProblem(str(file), line, member, EMPTY_LIST))
-    elif not any(True for _ in entries(content)):
-        servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
-        told.append(ManifestProblem(str(file), line, member, f"{servers} disabled: remove disabled: true from one"))
-    elif not found.servers and not found.problems:
-        told.append(ManifestProblem(str(file), line, member, "the only server is this gateway itself: add another"))
-    if member == LISTS[0] and isinstance(content.get(LISTS[1]), Mapping):
-        other = document.line_of((LISTS[1],))
-        told.append(
-            ManifestProblem(str(file), other, LISTS[1], f"is not read beside {member}: keep all servers in one of them")
-        )
-    for twice in document.twice if isinstance(document, JsonDocument) else ():
-        path = ".".join(str(step) for step in twice.place if step != "\0")
-        message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
-        told.append(ManifestProblem(str(file), twice.line, path, message))
-    return told
-
-
-def _problem(
-    entry: ConfiguredServer, inner: str, message: str, document: Document | JsonDocument, file: Path
-) -> ManifestProblem:
-    line = document.line_of((*entry.path, *_steps(inner)))
-    return ManifestProblem(str(file), line, _path(entry, inner), message)
+def _as_written(entry: ConfiguredServer, inner: str) -> str:
+    """A path within an entry by the keys of the file: of a key that stands otherwise there, that key alone, as what is
+    inside of it may be arranged otherwise too.
+    """
+    member = inner.partition(".")[0].partition("[")[0]
+    written = entry.written.get(member)
+    return inner if written is None else written
 
 
 def _validated(entry: ConfiguredServer, translated: Translated) -> McpServer:
@@ -196,8 +226,9 @@ def _validated(entry: ConfiguredServer, translated: Translated) -> McpServer:
 
 
 def _path(entry: ConfiguredServer, inner: str) -> str:
-    member, step = entry.path
-    outer = f"{member}[{step}]" if isinstance(step, int) and not entry.name else f"{member}.{entry.name}"
+    *members, step = entry.path
+    outer = ".".join(map(str, members))
+    outer = f"{outer}[{step}]" if isinstance(step, int) and not entry.name else f"{outer}.{entry.name}".lstrip(".")
     return f"{outer}.{inner}" if inner else outer
 
 

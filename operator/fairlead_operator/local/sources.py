@@ -24,6 +24,8 @@ from fairlead_operator.local.inventory import Contents, DeclaredSecret, Declared
 
 PROJECT_FILE: Final = ".mcp.json"
 """The one hidden file that is read in a folder: where projects keep their MCP servers."""
+PROJECT_FILES: Final = (PROJECT_FILE, "mcp.json")
+"""Files that are lists of servers by their name, also in a folder and without a member around the list."""
 _OURS: Final = ("mcpServers", "fairlead.dev/")
 """A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
 
@@ -142,13 +144,13 @@ class Sources:
         except (OSError, ValueError) as error:
             words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {words}")])
-        contents = self._parsed(text, file)
+        contents = self._parsed(text, file, bare=named or file.name in PROJECT_FILES)
         if not named and not any(word in text for word in _OURS):
             contents.problems, contents.remarks = [], []
         return contents
 
-    def _parsed(self, text: str, file: Path) -> FileContents:
-        configuration = read_configuration(text, file, self._environ, self._is_own)
+    def _parsed(self, text: str, file: Path, *, bare: bool) -> FileContents:
+        configuration = read_configuration(text, file, self._environ, self._is_own, bare=bare)
         if configuration is not None:
             return FileContents(
                 servers=configuration.servers, problems=configuration.problems, remarks=configuration.remarks

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
 from fairlead_client.servers import BadServer, Server, declared
+from fairlead_client.tools import listed
 
 ENVIRON = {"TOKEN": "t0", "UV_INDEX_URL": "there", "https_proxy": "p", "SECRET": "no"}
 
@@ -97,6 +99,12 @@ def test_a_manifest_is_taken_as_resource_and_as_mapping() -> None:
     assert as_resource == as_mapping
     assert (as_resource.name, as_resource.prefix, as_resource.trusted) == ("tools", "t", True)
     assert not as_resource.overrides["a"].enabled
+
+
+def test_a_registry_offers_the_tools_that_a_list_of_a_client_names() -> None:
+    server = one({"mcpServers": {"a": {"command": "x", "includeTools": ["read"]}}})
+    tools = [Raw(b'{"name": "%s", "inputSchema": {"type": "object"}}' % name) for name in (b"read", b"write")]
+    assert list(listed(server, tools)) == ["read"]
 
 
 def manifest(**spec: Any) -> dict[str, Any]:

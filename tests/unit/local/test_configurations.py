@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_a_configuration_becomes_these_servers(source: Path) -> None:
     if os.environ.get("FAIRLEAD_GOLDEN") == "write":
         golden.write_text(json.dumps(actual, indent=2, ensure_ascii=False) + "\n")
     assert actual == json.loads(golden.read_text())
-    assert found.problems == []
+    assert (found.problems, found.remarks) == ([], [])
 
 
 def test_no_credential_ends_up_in_a_resource() -> None:
@@ -73,14 +74,19 @@ def test_no_credential_ends_up_in_a_resource() -> None:
         ('{"command": "x",\n"env": {"A": "1",\n"B": "${NOPE}"}}', 5, "mcpServers.a.env.B", "variable NOPE is not set"),
         ('{"command": "x", "env": {"A": "${input:key}"}}', 3, "mcpServers.a.env.A", "asks for an input of the editor"),
         ('{"command": "x", "transport": "http"}', 3, "mcpServers.a.transport", "'http' goes with url"),
-        ('{"url": "http://y", "transport": "carrier pigeon"}', 3, "mcpServers.a.transport", "is none of stdio, sse"),
+        (
+            '{"url": "http://y", "transport": "carrier pigeon"}',
+            3,
+            "mcpServers.a.transport",
+            "is not a transport: there are stdio",
+        ),
         ('{"command": "x",\n"fairlead": {\n"session": "Own"}}', 5, "mcpServers.a.fairlead.session", "PerClient"),
         ('{"command": "x", "fairlead": {"tools": [{}]}}', 3, "mcpServers.a.fairlead.tools[0].name", "Required"),
         (
             '{"command": "x",\n"fairlead": {"url": "y"}}',
             4,
             "mcpServers.a.fairlead.url",
-            "is no field of it; known are caBundle,",
+            "is not a field of it; there are caBundle,",
         ),
         ('{"command": "x", "fairlead": "fast"}', 3, "mcpServers.a.fairlead", "must be an object of fields"),
         ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),
@@ -109,10 +115,12 @@ def test_a_tilde_is_the_home_folder_where_a_path_is_expected() -> None:
     assert declared.cwd == "/home/ada"
 
 
-def test_two_names_that_come_to_one_are_told_apart() -> None:
-    found = read('{"mcpServers": {"My Time": {"command": "x"},\n"my-time": {"command": "y"}}}')
-    assert [declared.server.spec.command for declared in found.servers] == [["x"]]
-    assert str(found.problems[0]).startswith("/etc/mcp.json:2: mcpServers.my-time: its name comes to my-time")
+def test_of_two_names_that_come_to_one_the_first_keeps_it_and_the_second_gets_a_hash() -> None:
+    configuration = read('{"mcpServers": {"GitHub": {"command": "x"},\n"github": {"command": "y"}}}')
+    first, second = (declared.server.metadata.name for declared in configuration.servers)
+    assert first == "github"
+    assert re.fullmatch(r"github-[0-9a-f]{10}", second)
+    assert configuration.problems == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +158,7 @@ def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
         ('{"mcpServers": null}', ":1: mcpServers: is empty: add a server"),
         ('{"servers": [{"url": "x"}]}', ":1: servers: must be an object of names and servers"),
         ('{\n"mcpServer": {"a": {"command": "x"}}}', ":2: mcpServer: unknown key: did you mean mcpServers?"),
-        ('{\n"mcp_servers": {"a": {"command": "x"}}}', ":2: mcp_servers: unknown key: did you mean mcpServers?"),
+        ('{\n"mcp_servers": {"a": {"cmd": "x"}}}', ":2: mcp_servers: unknown key: did you mean mcpServers?"),
     ],
 )
 def test_json_that_is_no_server_list_says_what_is_missing(text: str, said: str) -> None:
@@ -224,9 +232,10 @@ def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("colour", '"red"', "is no key of a server that is known here, and is not heeded"),
-        ("envFile", '".env"', "is not read: put its variables into env"),
-        ("disabledTools", '["rm"]', "is not heeded: its tools are offered"),
+        ("colour", '"red"', "is not a known key of a server, and is not heeded"),
+        ("disabledTools", '["rm_*"]', "holds the pattern rm_*, which is not heeded: what it matches is offered"),
+        ("includeTools", '["rm_*"]', "holds the pattern rm_*, which is not heeded: all tools are offered"),
+        ("tools", '{"rm": {}}', "is not heeded: it is not a list of names of tools"),
         ("prefix", '"y"', 'is read inside of fairlead only: write "fairlead": {"prefix": …}'),
         ("alwaysAlow", '["rm"]', "unknown key: did you mean alwaysAllow?"),
     ],
@@ -259,8 +268,16 @@ def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other(
     [
         ('{"serverUrl": "https://u:p@x/mcp"}', "serverUrl", "a credential goes into headers"),
         ('{"url": "http://x/mcp", "type": "stdio"}', "type", "'stdio' goes with command"),
-        ('{"url": "http://x/mcp", "type": "ws"}', "type", "is none of stdio, sse, streamable-http"),
-        ('{"command": ["npx", "-y", "x"]}', "command", "its arguments go into args"),
+        (
+            '{"url": "http://x/mcp", "type": "ws"}',
+            "type",
+            "is not a transport: there are stdio, sse and streamable-http",
+        ),
+        ('{"command": ["npx", "-y"], "args": ["x"]}', "command", "its arguments go into args"),
+        ('{"command": "x", "disabled": "perhaps"}', "disabled", "'perhaps' is neither true nor false"),
+        ('{"command": "x", "disabledTools": [""]}', "disabledTools", ""),
+        ('{"command": "x", "env": {"A": "${config:a.b}"}}', "env.A", "asks for a setting of the editor"),
+        ('{"command": "${workspaceFolder}/x"}', "command", "which the editor fills in and is not known for this file"),
         ('{"command": " "}', "command", "names the program that is the server"),
         ('{"command": "x", "args": ["%s"]}' % ("y" * 5000), "args[0]", "at most 4096 characters"),
         ('{"command": "%s"}' % ("y" * 5000), "command", "at most 4096 characters"),
@@ -294,7 +311,8 @@ def test_the_gateway_itself_is_left_out_of_its_own_servers() -> None:
         ("My Server!", "my-server"),
         ("@scope/server_x", "scope-server-x"),
         ("7zip", "server-7zip"),
-        ("日本", "server"),
+        ("日本", "server-cf2abf0c5b"),
+        ("Café 1", "caf-1-f7010290b5"),
         ("--a--", "a"),
     ],
 )

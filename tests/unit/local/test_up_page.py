@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_api import clientkeys
-from fairlead_api.clientconfig import ConfiguredServer, EntryProblem, Translated, entries, translate
+from fairlead_api.clientconfig import ConfiguredServer, Translated, entries, translate
+from fairlead_api.cliententry import EntryProblem
 from fairlead_api.clientkeys import OF_URLS, OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
 from fairlead_client.servers import declared
@@ -67,11 +67,34 @@ def test_every_key_that_is_read_is_on_the_page_and_no_other() -> None:
     assert {key for cells in rows("The file", 0) for key in code(cells[0])} == asked == READ
 
 
-def test_keys_of_clients_without_which_a_server_does_something_else_are_on_the_page() -> None:
-    listed = {key for cells in rows("The file", 1) for key in code(cells[0])}
-    assert listed == clientkeys._NOT_HEEDED.keys()
-    named = [remark.key for remark in clientkeys.remarks({key: ["x"] for key in sorted(listed)})]
-    assert set(named) == listed
+GOLDEN = Path(__file__).parent / "golden"
+FILES = {
+    "Claude Desktop": "clients",
+    "Claude Code": "clients",
+    "of the user": "claude-code-user",
+    "Cursor": "clients",
+    "Cline": "cline",
+    "Windsurf": "windsurf",
+    "Gemini CLI": "gemini-cli",
+    "Copilot CLI": "copilot-cli",
+    "LM Studio": "clients",
+    "VS Code": "vscode-settings",
+    "opencode": "opencode",
+    "Crush": "opencode",
+    "Zed": "zed",
+    "goose": "goose",
+    "Codex": "codex",
+    "LibreChat": "librechat",
+    "Continue": "continue",
+    "an unpacked MCPB bundle": "mcpb",
+}
+"""A file of each client, whose servers `test_configurations` compares with what they become."""
+
+
+def test_each_client_of_the_page_has_a_file_that_is_read() -> None:
+    clients = {name for cells in rows("Files of other clients") for name in cells[0].split(", ")}
+    assert clients == FILES.keys()
+    assert all(list(GOLDEN.glob(f"{name}.in.*")) for name in FILES.values())
 
 
 @pytest.mark.parametrize("block", blocks())

@@ -281,6 +281,14 @@ def test_a_tag_from_the_name_stands_behind_those_of_the_spec_and_once() -> None:
     assert [tool.tags for tool in catalog.tools] == [("own", "a"), ("b",)]
 
 
+def test_of_named_tools_alone_the_others_are_not_offered() -> None:
+    named = [{"name": "a"}, {"name": "b", "enabled": False}]
+    catalog, _ = built({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named, discovery={"tools": "Named"})
+    assert [tool.name for tool in catalog.tools if tool.enabled] == ["a"]
+    catalog, _ = built({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named)
+    assert [tool.name for tool in catalog.tools if tool.enabled] == ["a", "c"]
+
+
 def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
     catalog, _ = built(
         {"name": "a"},

@@ -21,6 +21,9 @@ class Discovery(Model):
     on_disconnect: Literal["MarkOffline", "Remove"] = "MarkOffline"
     """`MarkOffline`: its tools stay listed and a call is refused at once.
     `Remove`: they leave every list at the first loss."""
+    tools: Literal["All", "Named"] = "All"
+    """`All`: every tool that it lists is offered, but for those that `spec.tools` disables. `Named`: those alone that
+    `spec.tools` names."""
     tag_separator: str | None = Field(default=None, min_length=1, max_length=8)
     """For a server that is a gateway to others and puts their names before those of tools: what stands between the two,
     such as `-` at a LiteLLM proxy. The text before the first one is a tag of the tool. Absent: names give no tags."""

@@ -152,6 +152,10 @@ class McpServerSpec(Model):
         """Pods wanted."""
         return 1 if self.replicas is None else self.replicas
 
+    def offers(self, override: ToolOverride | None) -> bool:
+        """Whether a tool is offered for which `tools` has `override`, or nothing."""
+        return self.discovery.tools == "All" if override is None else override.enabled
+
     @property
     def trusts_annotations(self) -> bool:
         """`trustAnnotations`, or its default for the source."""

@@ -1,0 +1,63 @@
+"""TOML with the line of a table or of a member. Pure."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_LINE: Final = re.compile(r"\(at line (\d+)")
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+_STEP: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([A-Za-z0-9_-]+)')
+
+
+class UnreadableToml(ValueError):
+    """Text that is not TOML; the message says what is wrong there."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+        """From 1; 0 where it is not known, as at the end of the text."""
+
+
+@dataclass(frozen=True)
+class TomlDocument:
+    """A parsed text: its plain content, and where its tables and their members begin."""
+
+    content: Any
+    line: int
+    _lines: dict[tuple[str, ...], int] = field(repr=False)
+
+    def line_of(self, place: Sequence[str | int]) -> int:
+        """Line of the member at `place`, or of the nearest table around it that has a header."""
+        steps = tuple(map(str, place))
+        while steps and steps not in self._lines:
+            steps = steps[:-1]
+        return self._lines.get(steps, self.line)
+
+
+def parse_toml(text: str) -> TomlDocument | None:
+    """A TOML text; None for one that holds nothing. Raises UnreadableToml."""
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line = _LINE.search(str(error))
+        raise UnreadableToml(str(error), int(line[1]) if line else 0) from error
+    if not content:
+        return None
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line_text in enumerate(text.splitlines(), 1):
+        if match := _HEADER.match(line_text):
+            table = _steps(match[1])
+            for length in range(1, len(table) + 1):
+                lines.setdefault(table[:length], number)
+        elif "=" in line_text:
+            lines.setdefault((*table, *_steps(line_text.partition("=")[0])), number)
+    return TomlDocument(content, min(lines.values(), default=1), lines)
+
+
+def _steps(dotted: str) -> tuple[str, ...]:
+    return tuple(match[1] or match[2] or match[3] for match in _STEP.finditer(dotted))

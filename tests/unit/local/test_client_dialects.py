@@ -1,0 +1,194 @@
+"""What client configurations of the wild mean: variables, truth values, names and files beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_operator.local.configfile import Configuration, read_configuration
+from fairlead_operator.local.sources import Sources
+
+HOME = "/home/ada"
+
+
+def read(content: Any, file: str = "/etc/mcp.json", **environ: str) -> Configuration:
+    text = content if isinstance(content, str) else json.dumps(content)
+    configuration = read_configuration(text, Path(file), {"HOME": HOME, **environ}, lambda url: False)
+    assert configuration is not None
+    return configuration
+
+
+def only(entry: dict[str, Any], file: str = "/etc/mcp.json", **environ: str) -> tuple[list[str] | None, Any]:
+    """Command and credential of the one server of an entry, about which there is nothing to say."""
+    configuration = read({"mcpServers": {"a": entry}}, file, **environ)
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    (declared,) = configuration.servers
+    return declared.server.spec.command, declared.credential
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"),
+    [
+        ("remote", "streamable-http"),
+        ("http-stream", "streamable-http"),
+        ("streamable", "streamable-http"),
+        ("sse", "sse"),
+    ],
+)
+def test_transports_by_other_names_are_taken(kind: str, transport: str) -> None:
+    (declared,) = read({"mcpServers": {"far": {"type": kind, "url": "http://x/mcp"}}}).servers
+    assert declared.server.spec.effective_transport == transport
+
+
+def test_local_beside_a_command_is_stdio_and_all_tools_are_asked_for_by_a_star() -> None:
+    assert only({"type": "local", "command": "x", "tools": ["*"]})[0] == ["x"]
+
+
+def test_a_transport_that_is_an_object_is_read() -> None:
+    (declared,) = read({"mcpServers": {"a": {"transport": {"type": "http", "url": "http://x/mcp"}}}}).servers
+    assert declared.server.spec.url == "http://x/mcp"
+
+
+def test_arguments_leave_a_variable_of_the_entrys_own_env_to_the_program() -> None:
+    entry = {"command": "npx", "args": ["--header", "Authorization:${AUTH}"], "env": {"AUTH": "Bearer ${TOKEN}"}}
+    command, credential = only(entry, TOKEN="t0p")
+    assert command == ["npx", "--header", "Authorization:${AUTH}"]
+    assert credential.env == {"AUTH": "Bearer t0p"}
+
+
+def test_headers_take_a_variable_of_the_entrys_own_env() -> None:
+    entry = {"url": "http://x/mcp", "headers": {"Authorization": "Bearer ${KEY}"}, "env": {"KEY": "k3y"}}
+    assert only(entry)[1].headers == {"Authorization": "Bearer k3y"}
+
+
+def test_null_in_env_and_headers_is_as_if_the_name_were_not_there() -> None:
+    assert only({"command": "x", "env": {"A": None, "B": 1}})[1].env == {"B": "1"}
+    assert only({"url": "http://x/mcp", "headers": {"A": None}})[1].headers == {}
+
+
+@pytest.mark.parametrize("entry", [{"disabled": "true"}, {"enabled": 0}, {"enabled": "no"}, {"isActive": False}])
+def test_a_server_is_disabled_by_a_text_or_number_too(entry: dict[str, Any]) -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", **entry}, "b": {"command": "y", "disabled": "false"}}})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+
+
+@pytest.mark.parametrize("folder", [".vscode", ".cursor", ".kiro/settings"])
+def test_the_workspace_is_the_folder_above_that_of_the_editor(folder: str) -> None:
+    entry = {"command": "x", "args": ["${workspaceFolder}/good.py", "${userHome}${/}y"]}
+    command, _ = only(entry, f"/src/boat/{folder}/mcp.json")
+    assert command == ["x", "/src/boat/good.py", f"{HOME}/y"]
+
+
+def test_the_users_own_file_of_an_editor_has_no_workspace() -> None:
+    configuration = read({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json")
+    (problem,) = configuration.problems
+    assert "names workspaceFolder, which the editor fills in and is not known for this file" in problem.message
+
+
+@pytest.mark.parametrize("text", ["Bearer $TOKEN", "Bearer ${TOKEN}", "Bearer %TOKEN%"])
+def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
+    entry = {"httpUrl": "http://x/mcp", "headers": {"Authorization": text}}
+    assert only(entry, TOKEN="t0p")[1].headers == {"Authorization": "Bearer t0p"}
+    stdio = {"command": "x", "env": {"A": text}}
+    assert only(stdio, "/src/boat/.gemini/settings.json", TOKEN="t0p")[1].env == {"A": "Bearer t0p"}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{env:TOKEN}", "goes out with {env:TOKEN} in it, which looks like a variable that was not filled in"),
+        ("%TOKEN%", "goes out with %TOKEN% in it"),
+        ("Bearer $TOKEN", "goes out with $TOKEN in it"),
+        ("{{TOKEN}}", "goes out with {{TOKEN}} in it"),
+        ("${user_config.key}", "goes out with ${user_config.key} in it"),
+        ("<your-token>", "looks like a placeholder"),
+        ("YOUR_API_KEY", "looks like a placeholder"),
+        ("Bearer your-token", "looks like a placeholder"),
+        ("changeme", "looks like a placeholder"),
+    ],
+)
+def test_a_value_that_somebody_had_still_to_fill_in_is_remarked_on_and_goes_out(value: str, message: str) -> None:
+    configuration = read({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}})
+    assert configuration.servers[0].credential.env == {"A": value}
+    (remark,) = configuration.remarks
+    assert remark.field == "mcpServers.a.env.A"
+    assert message in remark.message
+
+
+@pytest.mark.parametrize(
+    "value", ["s3cr$t", "a%20b%20c", "$${A}", "100%", "ghp_xxYz", "price: $5", "your", '{"a": {"b": 1}}']
+)
+def test_an_ordinary_value_is_not_remarked_on(value: str) -> None:
+    assert read({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}}).remarks == []
+
+
+def test_names_of_other_scripts_stay_apart() -> None:
+    configuration = read({"mcpServers": {"高德地图": {"command": "x"}, "飞书": {"command": "y"}}})
+    assert configuration.problems == []
+    assert len({declared.server.metadata.name for declared in configuration.servers}) == 2
+
+
+def test_variables_of_an_env_file_are_read_and_those_of_env_win(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("# mine\nexport A='one two'\nB=2\nC\n")
+    entry = {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"B": "3"}}
+    assert only(entry, f"{tmp_path}/.vscode/mcp.json")[1].env == {"A": "one two", "B": "3"}
+
+
+def test_an_env_file_that_is_missing_stops_its_server_and_no_other(tmp_path: Path) -> None:
+    servers = {"a": {"command": "x", "envFile": "nowhere.env"}, "b": {"command": "y"}}
+    configuration = read({"mcpServers": servers}, f"{tmp_path}/mcp.json")
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+    (problem,) = configuration.problems
+    assert problem.field == "mcpServers.a.envFile"
+    assert problem.message == f"{tmp_path}/nowhere.env cannot be read: No such file or directory"
+
+
+def test_a_list_of_the_only_tools_and_one_of_others_are_heeded_beside_fields_of_fairlead() -> None:
+    own = {"tools": [{"name": "b", "minTier": "deep"}]}
+    entry = {"command": "x", "includeTools": ["a", "b(path)"], "disabledTools": ["b", "c"], "fairlead": own}
+    (declared,) = read({"mcpServers": {"a": entry}}).servers
+    spec = declared.server.spec
+    assert spec.discovery.tools == "Named"
+    offered = {tool.name: spec.offers(tool) for tool in spec.tools}
+    assert offered == {"a": True, "b": False, "c": False}
+    assert spec.tools[0].min_tier == "deep"
+    assert not spec.offers(None)
+
+
+def test_what_only_zed_or_goose_can_serve_is_remarked_on_and_costs_no_other() -> None:
+    servers = {"ext": {"source": "extension", "settings": {}}, "b": {"command": "y"}}
+    configuration = read({"context_servers": servers})
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+    (remark,) = configuration.remarks
+    assert remark.message.startswith("is of an extension of Zed, which alone has its program")
+    goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
+    assert [one.server.spec.command for one in read(goose, "/etc/config.yaml").servers] == [["y"]]
+
+
+def test_an_option_of_a_bundle_without_default_is_missed_by_the_name_of_its_variable() -> None:
+    manifest = {
+        "manifest_version": "0.3", "name": "a", "user_config": {"api_key": {"type": "string"}},
+        "server": {"mcp_config": {"command": "x", "env": {"KEY": "${user_config.api_key}"}}},
+    }  # fmt: skip
+    (problem,) = read(manifest, "/opt/a/manifest.json").problems
+    assert "environment variable API_KEY is not set" in problem.message
+
+
+def test_toml_that_is_broken_is_named_with_its_line() -> None:
+    (problem,) = read("[mcp_servers.a]\ncommand = \n", "/etc/config.toml").problems
+    assert (problem.line, problem.message.partition(":")[0]) == (2, "not valid TOML")
+
+
+def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one(tmp_path: Path) -> None:
+    bare = json.dumps({"one": {"command": "x"}})
+    for name in (".mcp.json", "package.json"):
+        (tmp_path / name).write_text(bare)
+    scan = Sources([tmp_path], {}).scan()
+    assert scan is not None
+    assert [declared.origin for declared in scan.contents.servers.values()] == [f"{tmp_path / '.mcp.json'}:1"]
+    named = Sources([tmp_path / "package.json"], {}).scan()
+    assert named is not None
+    assert [key.name for key in named.contents.servers] == ["one"]
