@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -19,6 +18,7 @@ import httpx2
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_servers.page import Page
 
 PRIVATE: Final = (
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -34,19 +34,6 @@ _AGENT: Final = b"fairlead-web-search/1.0 (+https://modelcontextprotocol.io)"
 
 class FetchFailed(Exception):
     """A page that is not fetched; the message is a sentence without its full stop."""
-
-
-@dataclass(frozen=True)
-class Page:
-    """A response whose body is whole, or cut at the bound."""
-
-    url: str
-    """Address after all redirects."""
-    status: int
-    media_type: str
-    charset: str | None
-    body: bytes
-    cut: bool
 
 
 class Fetcher:
@@ -111,7 +98,7 @@ class Fetcher:
                 break
         body = b"".join(parts)
         media_type, _, parameters = said.get(b"content-type", b"").decode("latin-1").partition(";")
-        charset = parameters.partition("charset=")[2].partition(";")[0].strip("\"' ") or None
+        charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ") or None
         cut = size > self._most_bytes
         return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], cut)
 

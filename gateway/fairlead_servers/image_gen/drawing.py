@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import math
 import textwrap
 from random import Random
@@ -43,6 +44,12 @@ def drawn(prompt: str, style: str, width: int, height: int) -> bytes:
     made = io.BytesIO()
     picture.save(made, "PNG", optimize=True)
     return made.getvalue()
+
+
+def work(given: bytes) -> bytes:
+    """PNG by a JSON array: the arguments of `drawn`."""
+    prompt, style, width, height = json.loads(given)
+    return drawn(prompt, style, width, height)
 
 
 def _light(draw: ImageDraw.ImageDraw, random: Random, size: tuple[int, int], ink: tuple[int, int, int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
+import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -12,12 +12,16 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 from pydantic import BaseModel, Field
 
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
-from fairlead_servers.image_gen.drawing import drawn
 from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
+from fairlead_servers.limited_process import ProcessSlots, SlotsTaken, WorkFailed
 from fairlead_servers.tool import ToolError, annotated, tool
 from fairlead_tools.version import VERSION
 
 NOTE: Final = "drawn on this machine from the words, not by a model: no images endpoint is configured"
+
+
+_DRAWING: Final = "fairlead_servers.image_gen.drawing"
+"""Module of the process that draws."""
 
 
 class ImageSettings(ServerSettings):
@@ -56,6 +60,8 @@ class ImageTool:
         width, height = map(int, settings.size.split("x"))
         self._size = (_within(width), _within(height))
         self._endpoint = endpoint
+        self._timeout_s = settings.timeout_s
+        self._slots = ProcessSlots(settings.timeout_s)
 
     async def generate_image(
         self,
@@ -68,7 +74,7 @@ class ImageTool:
         instead, and the result says so.
         """
         if self._endpoint is None:
-            picture, kind = await asyncio.to_thread(drawn, prompt, style, *self._size), "image/png"
+            picture, kind = await self._drawn(prompt, style), "image/png"
         else:
             try:
                 picture, kind = await self._endpoint.picture(f"{prompt}\n\nStyle: {style}" if style else prompt)
@@ -86,6 +92,16 @@ class ImageTool:
             ],
             structured_content=said.model_dump(),
         )
+
+    async def _drawn(self, prompt: str, style: str) -> bytes:
+        """Bytes of a PNG. Raises ToolError."""
+        given = json.dumps([prompt, style, *self._size]).encode()
+        try:
+            async with self._slots.slot() as slot:
+                return await slot.run(_DRAWING, [given], self._timeout_s)
+        except (SlotsTaken, WorkFailed) as error:
+            why = f"drawing it {error}" if isinstance(error, WorkFailed) else str(error)
+            raise ToolError(f"the picture was not drawn: {why}.") from error
 
 
 def _within(pixels: int) -> int:

@@ -14,10 +14,13 @@ from pydantic import BaseModel, Field
 
 from fairlead_mcp.egress import BadEgress
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
-from fairlead_servers.fetching import Fetcher, FetchFailed, Page, host_of
+from fairlead_servers.fetching import Fetcher, FetchFailed, host_of
+from fairlead_servers.limited_process import ProcessSlots, SlotsTaken
+from fairlead_servers.page import Page
 from fairlead_servers.tool import READS, ToolError, tool
 from fairlead_servers.web_search.index import SCHEME, FileIndex
-from fairlead_servers.web_search.reading import Unreadable, read_apart, shortened
+from fairlead_servers.web_search.page_text import Unreadable
+from fairlead_servers.web_search.reading import read_apart
 from fairlead_tools.version import VERSION
 
 OWN_PAGES: Final = Path(__file__).parent / "pages"
@@ -47,7 +50,10 @@ class SearchSettings(ServerSettings):
     page_bytes: Annotated[int, Field(description="Most bytes of a page that are read.", ge=10_000, le=20_000_000)] = (
         2_000_000
     )
-    timeout_s: Annotated[float, Field(description="Seconds for a search, and for a page.", gt=0, le=60)] = 15.0
+    timeout_s: Annotated[
+        float,
+        Field(description="Seconds for a search; for fetching a page, and for reading it.", gt=0, le=60),
+    ] = 15.0
 
 
 class WebResult(BaseModel):
@@ -86,6 +92,7 @@ class WebSearch:
         self._index = index
         self._web = web
         self._engine = engine
+        self._slots = ProcessSlots(2 * settings.timeout_s)  # a page is fetched and read in that time, or given up
 
     async def search(
         self,
@@ -111,11 +118,13 @@ class WebSearch:
     ) -> PageText:
         """Fetch a page and return its readable text, without menus and markup, within a budget of characters."""
         try:
-            page, known = await self._indexed(url) if url.startswith(SCHEME) else (await self._fetched(url), "")
-            title, text = await read_apart(page, self._settings.timeout_s)
+            async with self._slots.slot(host_of(url)) as slot:
+                page, known = await self._indexed(url) if url.startswith(SCHEME) else (await self._fetched(url), "")
+                title, text, cut = await read_apart(page, slot, self._settings.characters, self._settings.timeout_s)
+        except SlotsTaken as error:
+            raise ToolError(f"{url[:200]} was not fetched: {error}.") from error
         except (FetchFailed, Unreadable) as error:
             raise ToolError(f"{error}.") from error
-        text, cut = shortened(text, self._settings.characters)
         return PageText(url=page.url, title=(known or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
     async def _indexed(self, url: str) -> tuple[Page, str]:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from fairlead_speech.scripted.connection import MadeCall
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
@@ -116,15 +116,11 @@ class ScriptedCascade:
         return fault
 
     async def _transcribe(self, request: web.BaseRequest) -> web.StreamResponse:
-        form = await request.post()
-        file = form.get("file")
-        if not isinstance(file, web.FileField) or not form.get("model"):
+        content, fields = await _form(request)
+        if content is None or not fields.get("model"):
             return _error(400, "file and model are required")
-        with file.file as opened:
-            content = opened.read()
         if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
             return _error(400, "the file is no WAV")
-        fields = {name: value for name, value in form.items() if isinstance(value, str)}
         fault = await self._take(STT, self.heard, (content[_WAV_HEAD:], fields))
         if fault is not None:
             return await _faulty(request, fault, b'{"text": "half')
@@ -185,6 +181,20 @@ class ScriptedCascade:
                 await held.wait()
         await response.write_eof()
         return response
+
+
+async def _form(request: web.BaseRequest) -> tuple[bytes | None, dict[str, str]]:
+    """Content of the field `file` of a multipart form, and its texts, in UTF-8 whatever charset a part names."""
+    content, fields = None, {}
+    if request.content_type == "multipart/form-data":
+        async for part in await request.multipart():
+            if isinstance(part, BodyPartReader):
+                data = bytes(await part.read())
+                if part.name == "file" and part.filename:
+                    content = data
+                elif part.name:
+                    fields[part.name] = data.decode("utf-8", "replace")
+    return content, fields
 
 
 def _error(status: int, message: str) -> web.Response:

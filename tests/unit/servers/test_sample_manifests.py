@@ -8,11 +8,14 @@ import pytest
 
 from fairlead_api.load import load_paths
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_servers.limited_process import MAX_MEMORY, MAX_PROCESSES
 from fairlead_servers.table import SERVERS
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "crds" / "samples" / "servers"
 PAGE = ROOT / "docs" / "operate" / "scores.md"
+SERVER_BYTES = 256 << 20
+"""Bytes of the server itself, which takes 96 MiB with three pages of 2 MB at hand."""
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
@@ -45,3 +48,11 @@ def test_the_page_of_the_leaderboard_lists_the_samples_by_category() -> None:
         f"| {name} | {', '.join(sorted(tags))} | {', '.join(tools)} |" for name, (tags, tools) in sorted(found.items())
     ]
     assert "\n".join(["|---|---|---|", *rows, ""]) in PAGE.read_text()
+
+
+def test_the_pod_of_web_search_has_memory_for_all_pages_that_are_read_at_once() -> None:
+    (server,) = load_paths([SAMPLES / "web-search.yaml"]).of_kind(McpServer)
+    assert server.spec.resources is not None
+    limit = server.spec.resources.to_wire()["limits"]["memory"]
+    assert limit.endswith("Mi")
+    assert int(limit[:-2]) << 20 >= MAX_PROCESSES * MAX_MEMORY + SERVER_BYTES

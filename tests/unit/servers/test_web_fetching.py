@@ -11,9 +11,12 @@ from typing import Self
 import pytest
 
 from fairlead_mcp.http.dial import Address, Resolved
-from fairlead_servers.fetching import Fetcher, FetchFailed, Page
+from fairlead_servers.fetching import Fetcher, FetchFailed
+from fairlead_servers.limited_process import ProcessSlots
+from fairlead_servers.page import Page
 from fairlead_servers.web_search.index import FileIndex
-from fairlead_servers.web_search.reading import Unreadable, read_apart, readable, shortened
+from fairlead_servers.web_search.page_text import Unreadable, readable, shortened
+from fairlead_servers.web_search.reading import read_apart
 
 ANSWERS: Mapping[str, bytes] = {
     "/page": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello",
@@ -135,8 +138,8 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
             await web.fetch("/silent", timeout_s=0.3)
 
 
-def page(body: str, kind: str = "text/html") -> Page:
-    return Page("http://web.example/", 200, kind, None, body.encode(), cut=False)
+def page(body: str | bytes, kind: str = "text/html", charset: str | None = None, *, cut: bool = False) -> Page:
+    return Page("http://web.example/", 200, kind, charset, body.encode() if isinstance(body, str) else body, cut)
 
 
 def test_a_page_is_read_without_its_menus_and_scripts() -> None:
@@ -159,14 +162,50 @@ def test_what_holds_no_text_is_refused_and_plain_text_is_as_it_is() -> None:
         readable(page("<html><body><script>x</script></body></html>"))
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "charset", "text"),
+    [
+        ("größer".encode("windows-1252"), "text/plain", "ISO-8859-1", "größer"),
+        ("大きい".encode("shift_jis"), "text/plain", "x-sjis", "大きい"),
+        ("größer".encode(), "text/plain", None, "größer"),
+        ("größer".encode("windows-1252"), "text/plain", None, "größer"),
+        ("größer".encode("windows-1252"), "text/plain", "no-such-label", "größer"),
+        (b"\xef\xbb\xbf" + "größer".encode(), "text/plain", "koi8-r", "größer"),
+        ("<?xml version='1.0' encoding='koi8-r'?><a>мир</a>".encode("koi8-r"), "text/xml", None, "мир"),
+        (b'<meta charset="utf-16">gr\xc3\xb6\xc3\x9fer', "application/xml", None, "größer"),
+        (b'<meta charset="koi8-r">gr\xc3\xb6\xc3\x9fer', "text/plain", None, "größer"),
+    ],
+)
+def test_a_page_is_decoded_by_the_encodings_of_the_web(body: bytes, kind: str, charset: str | None, text: str) -> None:
+    assert text in readable(page(body, kind, charset))[1]
+
+
+@pytest.mark.parametrize(
+    "charset",
+    ["unicode_escape", "raw_unicode_escape", "punycode", "idna", "utf_7", "utf-7", "rot13", "hex", "zlib", "undefined"],
+)
+def test_a_codec_of_python_is_not_an_encoding_of_the_web(charset: str) -> None:
+    assert readable(page(r"\x41+AGE-b", "text/plain", charset)) == ("", r"\x41+AGE-b")
+
+
+def test_a_page_that_is_cut_within_a_character_is_still_utf_8() -> None:
+    assert readable(page("größer".encode()[:5], "text/plain", cut=True)) == ("", "grö\N{REPLACEMENT CHARACTER}")
+    declared = (
+        b"<html><head><meta http-equiv=Content-Type content='text/html; charset=windows-1251'></head><body><article>"
+    )
+    assert "мир" in readable(page(declared + ("мир " * 100).encode("windows-1251")))[1]
+
+
 async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
     story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
-    read = await read_apart(page(f"<html><body><article><p>{story}</p></article></body></html>"), 60)
-    assert read == ("", story)
-    with pytest.raises(Unreadable, match="holds no text"):
-        await read_apart(page("<html></html>"), 60)
-    with pytest.raises(Unreadable, match=r"takes longer than 0\.5 s to read"):
-        await read_apart(page("x<br>" * 400_000), 0.5)
+    html = f"<html><body><article><p>{story}</p></article></body></html>"
+    async with ProcessSlots(wait_s=60).slot() as slot:
+        assert await read_apart(page(html), slot, 100_000, 60) == ("", story, False)
+        assert await read_apart(page(html), slot, 45, 60) == ("", story[:43], True)
+        with pytest.raises(Unreadable, match="holds no text"):
+            await read_apart(page("<html></html>"), slot, 100, 60)
+        with pytest.raises(Unreadable, match=r"cannot be read: its reader takes longer than 0\.5 s"):
+            await read_apart(page("x<br>" * 400_000), slot, 100, 0.5)
 
 
 def test_a_text_is_cut_at_a_word_within_its_budget() -> None:

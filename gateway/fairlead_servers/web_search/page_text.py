@@ -1,0 +1,109 @@
+"""Readable text of a page: what a person would read, without menus and markup. Runs in a process of its own."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from typing import Final
+
+import webencodings
+
+from fairlead_servers.page import Page
+
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT: Final = ("text/", "application/json", "application/xml")
+_DECLARED: Final = re.compile(
+    rb"""<meta\s[^>]{0,300}?charset\s{0,20}=[\s"']{0,20}([\w.:-]{1,40})|"""
+    rb"""<\?xml\s[^>]{0,100}?encoding\s?=\s?["']([\w.:-]{1,40})""",
+    re.IGNORECASE,
+)
+_PRESCAN: Final = 1024
+"""Bytes at the beginning of a page that may declare its encoding (HTML, "prescan a byte stream")."""
+
+
+class Unreadable(Exception):
+    """A page without text; the message is a sentence without its full stop."""
+
+
+def readable(page: Page) -> tuple[str, str]:
+    """Title and text of a page. Time in proportion to its size, or to its square. Raises Unreadable."""
+    kind = _kind(page)
+    if kind not in _HTML and not kind.startswith(_TEXT):
+        raise Unreadable(f"{page.url[:200]} is {kind[:60]}, which has no text to read")
+    text = decoded(page)
+    if kind not in _HTML:
+        return "", text
+    import trafilatura  # takes 0.2 s, and plain text needs none of it
+
+    extracted = trafilatura.extract(
+        text,
+        url=page.url,
+        output_format="json",
+        with_metadata=True,
+        include_tables=True,
+        include_comments=False,
+        favor_recall=True,
+    )
+    if not extracted:
+        raise Unreadable(f"{page.url[:200]} holds no text that could be read; it may be made by scripts")
+    members = json.loads(extracted)
+    return str(members.get("title") or ""), str(members.get("text") or "")
+
+
+def decoded(page: Page) -> str:
+    """Text of the body by the encodings of the web (WHATWG Encoding Standard): its byte order mark, the label of the
+    Content-Type, the one that the page declares, UTF-8 where it is valid, or windows-1252.
+
+    Labels are looked up among those of the standard alone: Python knows codecs that take hours (`punycode`).
+    """
+    kind = _kind(page)
+    declared = _DECLARED.search(page.body, 0, _PRESCAN) if kind in _HTML or kind.endswith("xml") else None
+    encoding = webencodings.lookup(page.charset or "")
+    if encoding is None and declared is not None:
+        encoding = webencodings.lookup((declared[1] or declared[2]).decode("ascii", "replace"))
+        if encoding is not None and encoding.name.startswith("utf-16"):  # in which no declaration in ASCII is read
+            encoding = webencodings.UTF8
+    if encoding is None:
+        encoding = webencodings.lookup("utf-8" if _is_utf8(page) else "windows-1252")
+    text, _ = webencodings.decode(page.body, encoding)
+    return str(text)
+
+
+def _kind(page: Page) -> str:
+    return page.media_type or ("text/html" if page.body.lstrip()[:1] == b"<" else "text/plain")
+
+
+def _is_utf8(page: Page) -> bool:
+    """Whether the body is valid UTF-8, but for a last character that the bound cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(page.body, final=not page.cut)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def shortened(text: str, characters: int) -> tuple[str, bool]:
+    """The text within a budget, cut at the end of a paragraph or a word where one is near; whether it was cut."""
+    if len(text) <= characters:
+        return text, False
+    cut = text[:characters]
+    for end in ("\n", ". ", " "):
+        at = cut.rfind(end)
+        if at > characters * 0.8:
+            return cut[: at + len(end.rstrip())].rstrip(), True
+    return cut, True
+
+
+def work(given: bytes) -> bytes:
+    """JSON of title, text and whether it was cut, or of why there is none. `given`: see `reading.read_apart`."""
+    head, _, body = given.partition(b"\n")
+    members = json.loads(head)
+    characters = members.pop("characters")
+    try:
+        title, text = readable(Page(**members, body=body))
+        text, cut = shortened(text, characters)
+        answer = {"title": title[:characters], "text": text, "cut": cut}
+    except Unreadable as error:
+        answer = {"unreadable": str(error)}
+    return json.dumps(answer).encode()

@@ -1,0 +1,94 @@
+"""Pages that are made to hold web-search up hold up nobody: neither searches, nor pages of others, nor its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from evilweb import CODECS, EVIL, GOOD, STORY, EvilWeb, evil_web
+from ports import free_port
+from servedtools import said, served, structured
+from upprocess import children_of, command_of
+from waiting import eventually
+
+pytestmark = pytest.mark.timeout(120)
+ALLOWED = {"allow": f"{EVIL},{GOOD}"}
+
+
+async def fetched(client: Client, web: EvilWeb, path: str, host: str = EVIL) -> Any:
+    return await client.call_tool("fetch_page", {"url": web.url(path, host)}, read_timeout_seconds=100)
+
+
+async def test_pages_that_name_codecs_of_python_are_text_like_others(tmp_path: Path) -> None:
+    async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
+        pages = await asyncio.gather(*(fetched(client, web, f"/{codec}") for codec in CODECS))
+        assert {structured(page)["text"][:5] for page in pages} == {"-9999"}
+        assert {structured(page)["cut"] for page in pages} == {True}
+        assert structured(await client.call_tool("search", {"query": "bowline"}))["results"]
+
+
+async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_another_host(tmp_path: Path) -> None:
+    settings = {**ALLOWED, "timeout_s": "60"}
+    async with evil_web() as web, served("web-search", "http", tmp_path, settings) as client:
+        slow = [asyncio.create_task(fetched(client, web, "/slow")) for _ in range(6)]
+        await eventually(lambda: len(web.asked) >= 2)
+
+        assert structured(await client.call_tool("search", {"query": "bowline"}))["results"]
+        assert structured(await fetched(client, web, "/story", GOOD))["text"] == STORY.strip()
+        assert web.asked == ["/slow", "/slow", "/story"], "calls that wait hold no bytes"
+        assert not any(call.done() for call in slow)
+        for call in slow:
+            call.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_a_page_that_is_compressed_or_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
+        assert "is compressed as 'gzip' although that was not asked for." in said(await fetched(client, web, "/gzip"))
+        assert "is application/pdf, which has no text to read." in said(await fetched(client, web, "/pdf"))
+        assert "holds no text that could be read" in said(await fetched(client, web, "/deep"))
+
+
+@pytest.mark.parametrize("path", ["/slow", "/punycode"])
+async def test_a_server_that_reads_evil_pages_ends_by_sigterm_and_its_readers_with_it(
+    path: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    words = ["-m", "fairlead_cli", "serve", "web-search", "--transport", "http", "--port", str(port)]
+    words += ["--data", str(tmp_path), "--set", f"allow={EVIL}", "--set", "timeout_s=60"]
+    process = await asyncio.create_subprocess_exec(sys.executable, *words)
+    try:
+        async with evil_web() as web:
+            calls = [asyncio.create_task(_alone(port, web, path)) for _ in range(3)]
+            await eventually(lambda: len(web.asked) >= 2 and (path != "/slow" or len(children_of(process.pid)) == 2))
+            readers = children_of(process.pid)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            assert [command_of(reader) for reader in readers] == [""] * len(readers)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _alone(port: int, web: EvilWeb, path: str) -> None:
+    """Fetch by a client of its own, once the server listens."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.1)
+            continue
+        writer.close()
+        break
+    async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+        await fetched(client, web, path)

@@ -1,0 +1,24 @@
+"""Work for a `ProcessSlot`: names its process in a folder, and then does what it was asked to."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from pathlib import Path
+
+
+def work(given: bytes) -> bytes:
+    """Write a file that is called like this process; then `hold`, `spin`, `grow` or answer its limits."""
+    asked = json.loads(given)
+    (Path(asked["folder"]) / str(os.getpid())).touch()
+    match asked["do"]:
+        case "hold":
+            time.sleep(3600)
+        case "spin":
+            while True:
+                pass
+        case "grow":
+            return bytes(asked["bytes"])
+    return json.dumps([resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU)]).encode()
