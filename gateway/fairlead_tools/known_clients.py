@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 Scope = Literal["user", "project"]
@@ -60,6 +61,25 @@ def _codex(url: str, key: str | None) -> Entry:
 
 def _bearer(variable: str, key: str | None) -> Entry:
     return {} if key is None else {"headers": {"Authorization": f"Bearer {variable.replace('NAME', key)}"}}
+
+
+_OTHER_FILES: Final = (
+    # where clients that `client setup` does not write keep their servers: of the user, on Linux and macOS
+    ".config/Claude/claude_desktop_config.json",
+    "Library/Application Support/Claude/claude_desktop_config.json",
+    ".config/opencode/opencode.json",
+    ".config/zed/settings.json",
+    ".config/goose/config.yaml",
+    ".copilot/mcp-config.json",
+    ".lmstudio/mcp.json",
+)
+
+
+def usual_files(home: Path, folder: Path) -> tuple[Path, ...]:
+    """Places where clients keep their servers: of a project in `folder`, then of the user. Reads nothing."""
+    project = [folder / client.project for client in CLIENTS.values() if client.project is not None]
+    user = [home / name for client in CLIENTS.values() for name in (client.user, client.user_macos) if name is not None]
+    return tuple(dict.fromkeys([*project, *user, *(home / name for name in _OTHER_FILES)]))
 
 
 CLIENTS: Final[Mapping[str, KnownClient]] = {

@@ -35,6 +35,7 @@ from fairlead_cli.up.keys import TerminalKeys
 from fairlead_cli.up.litellm import WithServer, litellm_server
 from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
+from fairlead_cli.up.own_files import own_files
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.app import Gateway, build
@@ -167,7 +168,7 @@ async def _serve(
         _check_tier(options.tier, station.tiers)
         await station.prepare()
         await _start(gateway, options)
-        display.listening(_addresses(options.host, gateway, model.model, token))
+        display.listening(_addresses(options, gateway, model.model, token))
         for key in station.declared:
             board.declare(key)
         for server in skipped:
@@ -331,13 +332,16 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
     return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
 
 
-def _addresses(host: str, gateway: Gateway, model: str, token: str) -> Addresses:
+def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> Addresses:
+    host = options.host
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     scheme = "http" if gateway.settings.tls_cert is None else "https"
     root = f"{scheme}://{shown}:{gateway.port}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
     console = f"{root}/console/?token={token}" if gateway.settings.console else ""
-    return Addresses(f"{root}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics", models, model, console)
+    files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
+    metrics = f"http://{shown}:{gateway.metrics_port}/metrics"
+    return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console)
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

@@ -40,6 +40,8 @@ class Addresses:
     """Base URL for OpenAI's clients; empty without endpoints in front of models."""
     model: str = ""
     """Name of the model for such a client; empty where the client has to know one."""
+    files: str = ""
+    """Command that serves the servers of other clients' files; empty where some were given, or there are none."""
     console: str = ""
     """Console for browsers of this machine, with the token that lets them in; empty where it is off."""
 
@@ -255,7 +257,8 @@ class JsonChanges(_Changes):
     def listening(self, addresses: Addresses) -> None:
         models = {"models": addresses.models, "model": addresses.model} if addresses.models else {}
         console = {"console": addresses.console} if addresses.console else {}
-        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models, **console)
+        files = {"files": addresses.files} if addresses.files else {}
+        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics, **models, **console, **files)
 
     def stopping(self) -> None:
         self._emit("stopping")
@@ -285,7 +288,8 @@ class JsonChanges(_Changes):
 
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = (("Console", addresses.console),) if addresses.console else ()
-    return (*console, *client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model))
+    files = (("Your servers", addresses.files),) if addresses.files else ()
+    return (*console, *client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model), *files)
 
 
 def _comes(row: Row) -> bool:
