@@ -68,7 +68,7 @@ class ConfiguredServer:
     unserved: str | None = None
     """Reason that only its client can serve it."""
     cwd: str | None = None
-    """Working directory of an entry that names none."""
+    """Folder of the project that an entry is for, in which it runs where it names none and the folder is there."""
     dialect: str = ""
     """How its values name variables: a key of `clientvariables.DIALECTS`."""
 
@@ -194,7 +194,7 @@ def translate(
         "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
     }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
-    return Translated(manifest, credential, read.path("cwd") or entry.cwd, tuple(noticed))
+    return Translated(manifest, credential, read.path("cwd"), tuple(noticed))
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:

@@ -177,7 +177,10 @@ class _ConfigurationReader:
         server = _validated(entry, translated)
         for remark in translated.remarks:
             self._result.remarks.append(self._problem(entry, remark.key, remark.message))
-        cwd = None if translated.cwd is None else str((self._file.parent / translated.cwd).expanduser().resolve())
+        wanted = translated.cwd
+        if wanted is None and entry.cwd and Path(entry.cwd).is_dir():  # a project that was moved costs no server
+            wanted = entry.cwd
+        cwd = None if wanted is None else str((self._file.parent / wanted).expanduser().resolve())
         return DeclaredServer(server, translated.credential, cwd, f"{self._file}:{self._document.line_of(entry.path)}")
 
     def _of_the_lists(self) -> Iterator[ManifestProblem]:

@@ -125,6 +125,14 @@ def test_an_ordinary_value_is_not_remarked_on(value: str) -> None:
     assert read({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}}).remarks == []
 
 
+def test_a_server_of_a_project_runs_in_its_folder_where_that_is_still_there(tmp_path: Path) -> None:
+    projects = {
+        str(folder): {"mcpServers": {folder.name: {"command": "x"}}} for folder in (tmp_path, tmp_path / "gone")
+    }
+    configuration = read({"projects": projects}, f"{tmp_path}/.claude.json")
+    assert [declared.cwd for declared in configuration.servers] == [str(tmp_path), None]
+
+
 def test_names_of_other_scripts_stay_apart() -> None:
     configuration = read({"mcpServers": {"高德地图": {"command": "x"}, "飞书": {"command": "y"}}})
     assert configuration.problems == []
