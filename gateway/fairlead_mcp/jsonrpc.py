@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
+from fairlead_mcp.mending import mend, what_is_wrong
 from fairlead_mcp.messages import Message, Response, ResultMembers
 
 PARSE_ERROR: Final = -32700
@@ -54,20 +55,30 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def read_response(data: bytes) -> Response:
-    """The response in `data`.
+    """The response in `data`, mended where a strict reader refuses it and its meaning is clear.
 
     Raises BadJson for what is no JSON, NotMcp for JSON that is no response (a list, a request, neither member).
     """
     try:
         response = decode_response(data)
-    except msgspec.ValidationError as error:
-        quote = excerpt(data)
-        raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
     except UNREADABLE as error:
-        raise bad_json(data, error) from error
+        response = _mended_response(data, error)
     if response.result is UNSET and response.error is None:
         raise NotMcp(f"the answer is JSON without result or error: {excerpt(data)}", excerpt=excerpt(data))
     return response
+
+
+def _mended_response(data: bytes, error: Exception) -> Response:
+    mended = mend(data)
+    if mended is not None:
+        try:
+            return decode_response(mended)
+        except UNREADABLE as still:
+            error = still
+    if isinstance(error, msgspec.ValidationError):
+        quote = excerpt(data)
+        raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
+    raise bad_json(data, error) from error
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
@@ -94,7 +105,7 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
         return BadJson("the answer's JSON is nested too deeply")
-    return BadJson(f"the answer is not JSON ({error}): {excerpt(data)}")
+    return BadJson(f"{what_is_wrong(data, error)}: {excerpt(data)}")
 
 
 def excerpt(data: bytes) -> str:

@@ -8,7 +8,7 @@ by a counter.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Raw
 
-from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import McpError, PoolFull, Timeout
+from fairlead_mcp import jsonrpc, mending
+from fairlead_mcp.errors import McpError, NotMcp, PoolFull, Timeout
 from fairlead_mcp.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,9 @@ class Multiplexer:
         self._on_request = on_request
         self._clock = clock
         self._max_in_flight = max_in_flight
-        self._ids = itertools.count(1)
+        self._next_id = 1
+        self._strays = 0
+        """Answers in a row to ids that no request had."""
         self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
@@ -97,7 +99,8 @@ class Multiplexer:
         if len(self._pending) >= self._max_in_flight:
             raise PoolFull(f"{self._max_in_flight} requests are in flight already")
         loop = asyncio.get_running_loop()
-        ident = b"%d" % next(self._ids)
+        ident = b"%d" % self._next_id
+        self._next_id += 1
         pending = _Pending(method, loop.create_future())
         pending.on_progress = on_progress
         if params is not None and _PROGRESS.encode() in bytes(params):
@@ -124,8 +127,8 @@ class Multiplexer:
         """Take a message in. False when it is not JSON-RPC."""
         try:
             message = jsonrpc.decode_message(line)
-        except jsonrpc.UNREADABLE:
-            return False
+        except jsonrpc.UNREADABLE as error:
+            return self._feed_mended(line, error)
         if isinstance(message.method, str):
             if message.is_request and self._on_request is not None:
                 self._on_request(message, self._respond)
@@ -136,12 +139,51 @@ class Multiplexer:
             elif self._on_notification is not None:
                 self._on_notification(message.method, line)
             return True
+        ident = bytes(message.id) if isinstance(message.id, Raw) else b"null"
         if not message.is_response:
+            if ident in self._pending:
+                self.fail(ident, NotMcp("the answer has neither result nor error", excerpt=jsonrpc.excerpt(line)))
             return False
-        pending = self._pending.get(bytes(message.id)) if isinstance(message.id, Raw) else None
-        if pending is not None and not pending.future.done():
+        pending = self._pending.get(ident)
+        if pending is None:
+            return self._take_stray(ident, line)
+        self._strays = 0
+        if not pending.future.done():
             pending.future.set_result(line)
-        return True  # an answer to what was given up is no fault
+        return True
+
+    def _feed_mended(self, line: bytes, error: Exception) -> bool:
+        """Take in a line that a strict reader refuses: as a batch, mended, or as the end of a request that it shows."""
+        if (batch := mending.messages_of_batch(line)) is not None:
+            understood = [self.feed(message) for message in batch]
+            return all(understood)
+        mended = mending.mend(line)
+        if mended is not None:
+            with contextlib.suppress(*jsonrpc.UNREADABLE):
+                jsonrpc.decode_message(mended)
+                return self.feed(mended)
+        for ident in mending.shown_ids(line):
+            if ident in self._pending:
+                self.fail(ident, jsonrpc.bad_json(line, error))
+                break
+        return False
+
+    def _take_stray(self, ident: bytes, line: bytes) -> bool:
+        """Take in an answer with an id that no request in flight has. A number as a text is meant as that number. An id
+        that a request had before is late: that request was given up. Any other is wrong, and once as many such answers
+        came as requests wait, these are the answers that they wait for.
+        """
+        number = ident.strip(b'"')
+        if number != ident and number in self._pending:
+            return self.feed(jsonrpc.with_member(line, "id", number))
+        if number.isdigit() and 0 < int(number[:18]) < self._next_id:
+            return True
+        self._strays += 1
+        if self._strays >= len(self._pending):
+            self._strays = 0
+            told = f"the answer carries the id {ident[:40].decode('utf-8', 'replace')}, which no request has"
+            self.fail_all(NotMcp(told, excerpt=jsonrpc.excerpt(line)))
+        return False
 
     def fail(self, ident: bytes, error: McpError) -> None:
         """Fail one request, by our id of it; no-op when it is over."""

@@ -26,6 +26,7 @@ from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
+from fairlead_mcp.mending import mend
 from fairlead_mcp.progress_token import ProgressToken
 
 WANTED: Final = frozenset(
@@ -132,6 +133,9 @@ def classify(
     except msgspec.ValidationError:
         return _classify_response(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        mended = mend(body)
+        if mended is not None:
+            return classify(headers, mended, acceptable=True)
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     raw_id = envelope.id  # read once, as an attribute of a Struct costs compiled code a look-up
     ident = None if raw_id is UNSET else bytes(raw_id)

@@ -37,10 +37,13 @@ def read_answer(answer: Answer, ident: bytes) -> Raw:
         raise _not_mcp(answer, f"the server sent HTML instead of MCP (status {status})", "HTMLInsteadOfMCP")
     response = jsonrpc.read_response(body)
     if response.error is not None:
-        if response.id is not UNSET and bytes(response.id) not in (ident, b"null"):
+        if response.id is not UNSET and bytes(response.id) not in (ident, b'"%b"' % ident, b"null"):
             raise _wrong_id(answer, response.id)
         raise rpc_error(response.error, status)
-    if response.id is UNSET or bytes(response.id) != ident:
+    if response.id is UNSET or bytes(response.id) not in (
+        ident,
+        b'"%b"' % ident,
+    ):  # "7" for 7: there is no other request
         raise _wrong_id(answer, response.id)
     assert response.result is not UNSET
     return response.result

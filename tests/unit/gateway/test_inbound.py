@@ -116,6 +116,18 @@ def test_a_version_header_that_nobody_knows_is_not_taken_for_legacy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [(rb"half an emoji \ud83d", "half an emoji \ufffd"), (b"a\x1b[0mb\tc", "a\x1b[0mb\tc")],
+)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_arguments_that_json_cannot_hold_are_taken_as_they_are_meant(mark: bytes, written: bytes, meant: str) -> None:
+    params = b'{"name":"add","arguments":{"q":"%b"}}' % written
+    asked = classify(BASE, mark + b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
+    assert isinstance(asked, McpRequest)
+    assert json.loads(bytes(asked.params["arguments"])) == {"q": meant}
+
+
+@pytest.mark.parametrize(
     ("data", "code"),
     [
         (b"", -32700),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.errors import ConnectionLost, PoolFull, Timeout
+from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, PoolFull, Timeout
 from fairlead_mcp.multiplex import Multiplexer
 
 NEVER = float("inf")
@@ -145,17 +145,87 @@ async def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
     assert not Stream().mux.feed(line)
 
 
-async def test_an_answer_with_an_id_that_nobody_has_is_dropped() -> None:
+@pytest.mark.parametrize("ident", [None, 0, 99, "x", {}])
+async def test_an_answer_with_an_id_that_no_request_has_fails_the_only_one_that_waits(ident: object) -> None:
     stream = Stream()
     asked = stream.ask()
     await settle()
-    others: list[object] = ["1", None, 99, {}]
-    for ident in others:
-        stream.answer(ident)
+    stream.answer(ident)
+    with pytest.raises(NotMcp, match="which no request has"):
+        await asked
+
+
+async def test_one_odd_answer_costs_nothing_while_several_requests_wait() -> None:
+    stream = Stream()
+    asked = [stream.ask(), stream.ask()]
     await settle()
-    assert not asked.done()
+    stream.answer(99)
     stream.answer(1)
+    stream.answer(99)
+    stream.answer(2)
+    assert len(await asyncio.gather(*asked)) == 2
+
+
+async def test_as_many_odd_answers_as_requests_wait_fail_them() -> None:
+    stream = Stream()
+    asked = [stream.ask(), stream.ask()]
+    await settle()
+    stream.answer(0)
+    stream.answer(0)
+    assert [type(error) for error in await asyncio.gather(*asked, return_exceptions=True)] == [NotMcp, NotMcp]
+
+
+async def test_a_late_answer_to_a_request_that_was_given_up_is_no_fault() -> None:
+    stream = Stream()
+    given_up, asked = stream.ask(), stream.ask()
+    await settle()
+    given_up.cancel()
+    await settle()
+    assert stream.mux.feed(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    assert not asked.done()
+    stream.answer(2)
     await asked
+
+
+async def test_an_id_as_a_text_is_matched_with_the_number_that_it_is() -> None:
+    stream = Stream()
+    asked = stream.ask()
+    await settle()
+    stream.answer("1", {"a": 1})
+    assert json.loads(await asked) == {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"v":NaN}}', "the answer holds NaN, which JSON does not have"),
+        (b'{"jsonrpc":"2.0","result":{"v":-Infinity},"id":"1"}', "the answer holds -Infinity"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"v":tru', "ends too early"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{nope}}', "the answer is not JSON"),
+        (b'  "id": 1,', "the answer spans several lines"),
+        ('{"id":1,"result":{}}'.encode("utf-16"), "the answer is encoded as UTF-16"),
+        (b'{"id":1,"jsonrpc":"2.0"}', "neither result nor error"),
+    ],
+)
+async def test_a_line_that_cannot_be_read_fails_the_request_that_it_shows_and_no_other(
+    line: bytes, message: str
+) -> None:
+    stream = Stream()
+    asked, other = stream.ask(), stream.ask()
+    await settle()
+    assert not stream.mux.feed(line)
+    with pytest.raises(McpError, match=message):
+        await asked
+    stream.answer(2)
+    await other
+
+
+async def test_the_messages_of_a_batch_are_taken_one_by_one() -> None:
+    stream = Stream()
+    asked = [stream.ask(), stream.ask()]
+    await settle()
+    stream.mux.feed(b' [{"id":2,"result":{}},[{"id":1,"result":{}}],{"id":1,"result":{"a":1}}]')
+    assert [json.loads(answer)["id"] for answer in await asyncio.gather(*asked)] == [1, 2]
 
 
 async def test_all_in_flight_fail_together_and_too_many_are_refused() -> None:

@@ -1,0 +1,130 @@
+"""JSON that a strict reader refused, made into what its sender meant, where that is clear. Pure module.
+
+Nothing here runs for a message that can be read. Mended are: a byte order mark in front (RFC 8259 section 8.1), half of
+a surrogate pair as an escape (section 7 allows it, no text can hold it: it becomes U+FFFD), raw control characters
+inside of a string (they are escaped), and error objects whose members have other types (JSON-RPC 2.0 section 5.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+MAX_BYTES: Final = 256 * 1024
+"""Length of a message that is mended, which takes up to 40 ms of the event loop."""
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)"
+)
+_CONTROL: Final = re.compile(rb"[\x00-\x1f]")
+_REPLACEMENT: Final = rb"\ufffd"
+_NOT_A_NUMBER: Final = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity))\b")
+_SHOWN_ID: Final = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?=[,}\r\n]|$)')
+_ID_ALONE: Final = re.compile(rb'\s*"id"\s*:\s*"?(\d{1,18})"?\s*,?\s*')
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def mend(message: bytes) -> bytes | None:
+    """The message in strict JSON; None where there is nothing to mend, it stays unreadable, or has over MAX_BYTES."""
+    if len(message) > MAX_BYTES:
+        return None
+    text = message.removeprefix(BYTE_ORDER_MARK)
+    text = _STRING.sub(lambda match: _mended_string(match[0]), text)
+    if b'"error"' in text:
+        text = _with_error_object(text) or text
+    if text == message:
+        return None
+    try:
+        _decode(text)
+    except _UNREADABLE:
+        return None
+    return text
+
+
+def messages_of_batch(line: bytes) -> list[bytes] | None:
+    """Messages of a batch (MCP 2025-03-26, Batching; JSON-RPC 2.0 section 6); None for what is not one."""
+    text = line.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not text.startswith(b"["):
+        return None
+    try:
+        items = [bytes(item) for item in _decode_list(text)]
+    except _UNREADABLE:
+        return None
+    return [item for item in items if item.startswith(b"{")] or None
+
+
+def shown_ids(line: bytes) -> Iterator[bytes]:
+    """Ids of requests that an unreadable line may answer: numbers that stand as `id` in what has the members of a
+    response, or alone in the line of an answer that spans several.
+    """
+    text = line.replace(b"\x00", b"")  # UTF-16, in which each character of ASCII is beside a zero
+    if alone := _ID_ALONE.fullmatch(text):
+        yield alone[1]
+    elif b'"result"' in text or b'"error"' in text:
+        for match in _SHOWN_ID.finditer(text):
+            yield match[1]
+
+
+def what_is_wrong(line: bytes, error: Exception) -> str:
+    """Sentence about a line that cannot be read, for the caller that waits for it."""
+    if b"\x00" in line:
+        return "the answer is encoded as UTF-16, not as UTF-8"
+    if match := _NOT_A_NUMBER.search(line):
+        return f"the answer holds {match[1].decode()}, which JSON does not have"
+    if _ID_ALONE.fullmatch(line):
+        return "the answer spans several lines, where a message is one line"
+    if isinstance(error, UnicodeDecodeError):
+        return "the answer is not UTF-8"
+    return f"the answer is not JSON ({error})"
+
+
+def _mended_string(text: bytes) -> bytes:
+    if b"\\u" in text:
+        text = _ESCAPE.sub(_mended_escape, text)
+    return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][0], text)
+
+
+def _mended_escape(match: re.Match[bytes]) -> bytes:
+    """A whole pair, or another escape, as it is; a half as U+FFFD."""
+    whole_pair = match[1] is not None
+    return match[0] if whole_pair or not _is_half(match[0]) else _REPLACEMENT
+
+
+def _is_half(escape: bytes) -> bool:
+    return escape[1:2] == b"u" and 0xD800 <= int(escape[2:6] or b"0", 16) <= 0xDFFF
+
+
+def _with_error_object(text: bytes) -> bytes | None:
+    """A response whose error is not an object of an integer and a text, with one that is; None for anything else."""
+    try:
+        members = _decode_members(text)
+        raw = members.get("error")
+        error = _decode(raw) if raw is not None and "method" not in members else None
+    except _UNREADABLE:
+        return None
+    if error is None:
+        return None
+    given = error if isinstance(error, dict) else {"message": error}
+    code, message = given.get("code"), given.get("message")
+    integer = code if isinstance(code, int) and not isinstance(code, bool) else _integer_in(code)
+    if isinstance(error, dict) and integer is not None and integer == code and isinstance(message, str):
+        return None
+    told = message if isinstance(message, str) else "" if message is None else _encode(message).decode()
+    if integer is None and code is not None:
+        told = f"{code}: {told}" if told else str(code)
+    whole = {**given, "code": -32603 if integer is None else integer, "message": told or "the server gives no reason"}
+    return _encode({**members, "error": Raw(_encode(whole))})
+
+
+def _integer_in(code: object) -> int | None:
+    return int(code) if isinstance(code, str) and re.fullmatch(r"-?\d{1,9}", code) else None
