@@ -43,7 +43,7 @@ def page() -> str:
 
 def _rows(component: str) -> Iterator[str]:
     of_the_chart = settings(component)
-    for name, schema, text in fields((SETTINGS[component],), "Settings"):
+    for name, schema, text in fields(SETTINGS[component]):
         value = camel_case(name)
         shown = f"`{value}`" if value in of_the_chart else ""
         default = _default(_DEFAULTS[component][name])
