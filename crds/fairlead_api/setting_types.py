@@ -109,6 +109,10 @@ HttpUrl = Annotated[
         check_url,
     ),
 ]
+TraceUrl = Annotated[
+    str,
+    _text("an http or https URL with {trace_id} where the id of a trace belongs", r"https?://\S*\{trace_id\}\S*"),
+]
 RedisUrl = Annotated[
     str,
     _text(

@@ -84,7 +84,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
     """
     if path is None:
         return _of_document({}, added, "the providers of the command line")
-    return _of_document(read_yaml(path, "the routes"), added, str(path))
+    return _of_document(read_yaml(path, "the routes of FAIRLEAD_ROUTES"), added, str(path))
 
 
 def _of_document(document: object, added: AddedModels, where: str) -> Models:
@@ -133,7 +133,7 @@ def certificates(settings: Settings) -> Certificates | None:
     try:
         return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     except BadCertificate as error:
-        raise BadSetting(str(error)) from error
+        raise BadSetting(f"FAIRLEAD_TLS_CERT cannot be used: {error}") from error
 
 
 def vector_folder(settings: Settings) -> Path | None:

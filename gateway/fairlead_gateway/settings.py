@@ -31,6 +31,7 @@ from fairlead_api.setting_types import (
     RedisUrl,
     Seconds,
     Token,
+    TraceUrl,
 )
 from fairlead_mcp.egress import Egress
 
@@ -266,7 +267,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Where browsers reach the console, such as `https://tools.example.com`; by default `public_url`. The provider
     sends them back to `/console/sign-in/oidc/callback` there.
     """
-    console_trace_url: str = ""
+    console_trace_url: TraceUrl = ""
     """Where a trace is looked at, with `{trace_id}` in place of its id, such as
     `https://grafana.example.com/explore?traceId={trace_id}`: pages of calls link there.
     """

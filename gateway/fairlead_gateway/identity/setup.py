@@ -78,10 +78,11 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
             loaded[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
-                f"the API keys in {settings.api_keys} cannot be read: {error}; `fairlead keys create` makes them"
+                f"the API keys of FAIRLEAD_API_KEYS in {settings.api_keys} cannot be read: {error}; `fairlead keys "
+                "create` makes them"
             ) from error
         except BadKeys as error:
-            raise BadSetting(f"{settings.api_keys} {error}") from error
+            raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {settings.api_keys} {error}") from error
         places.append(file)
     if settings.api_key_secrets:
         if kube is None:
