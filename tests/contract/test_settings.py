@@ -126,26 +126,43 @@ def test_every_number_of_the_chart_has_a_least_and_every_list_says_what_is_in_it
         numbers(value)
 
 
-FILES: list[tuple[str, str, str]] = [
-    ("FAIRLEAD_DOCUMENTS", "missing", "is not a directory: --documents names one that holds documents"),
-    ("FAIRLEAD_CREDENTIALS", "missing", "FAIRLEAD_CREDENTIALS is .*missing; it takes a folder that is there"),
-    ("FAIRLEAD_ROUTES", "missing", "the routes of FAIRLEAD_ROUTES in .*missing cannot be read"),
-    ("FAIRLEAD_API_KEYS", "missing", "the API keys of FAIRLEAD_API_KEYS in .*missing cannot be read"),
-    ("FAIRLEAD_IDENTITY", "missing", "the issuers of FAIRLEAD_IDENTITY in .*missing cannot be read"),
-    ("FAIRLEAD_MADE_KEYS", "missing/keys", "FAIRLEAD_MADE_KEYS is .*; it takes a file that can be written"),
-    ("FAIRLEAD_MADE_KEYS", "file", "FAIRLEAD_MADE_KEYS is .*, which cannot be used"),
-    ("FAIRLEAD_TLS_CERT", "missing", "FAIRLEAD_TLS_CERT cannot be used: cannot listen with TLS .*missing"),
-    ("FAIRLEAD_CONTEXT_DIRECTORY", "file", "FAIRLEAD_CONTEXT_DIRECTORY is .*file, which cannot be used"),
-    ("FAIRLEAD_AUDIT_FILE", "missing/audit.log", "FAIRLEAD_AUDIT_FILE is .*; it takes a file that can be written"),
-    ("FAIRLEAD_AUDIT_FILE", ".", "FAIRLEAD_AUDIT_FILE is .*; it takes a file that can be written"),
-    ("FAIRLEAD_SEARCH_DIRECTORY", "file/vectors", "FAIRLEAD_SEARCH_DIRECTORY is .*; it takes a folder that can be"),
-    ("FAIRLEAD_KUBECONFIG", "missing", "missing cannot be used to connect to a cluster"),
+PROCESSES: list[tuple[str, str, str]] = [
+    ("FAIRLEAD_DOCUMENTS", "FOLDER/missing", "is not a directory: --documents names one that holds documents"),
+    ("FAIRLEAD_CREDENTIALS", "FOLDER/missing", "FAIRLEAD_CREDENTIALS is .*missing; it takes a folder that is there"),
+    ("FAIRLEAD_ROUTES", "FOLDER/missing", "the routes of FAIRLEAD_ROUTES in .*missing cannot be read"),
+    ("FAIRLEAD_API_KEYS", "FOLDER/missing", "the API keys of FAIRLEAD_API_KEYS in .*missing cannot be read"),
+    ("FAIRLEAD_IDENTITY", "FOLDER/missing", "the issuers of FAIRLEAD_IDENTITY in .*missing cannot be read"),
+    ("FAIRLEAD_MADE_KEYS", "FOLDER/missing/keys", "FAIRLEAD_MADE_KEYS is .*; it takes a file that can be"),
+    ("FAIRLEAD_MADE_KEYS", "FOLDER/file", "FAIRLEAD_MADE_KEYS is .*, which cannot be used"),
+    ("FAIRLEAD_TLS_CERT", "FOLDER/missing", "FAIRLEAD_TLS_CERT cannot be used: cannot listen with TLS .*missing"),
+    ("FAIRLEAD_CONTEXT_DIRECTORY", "FOLDER/file", "FAIRLEAD_CONTEXT_DIRECTORY is .*file, which cannot be used"),
+    (
+        "FAIRLEAD_AUDIT_FILE",
+        "FOLDER/missing/audit.log",
+        "FAIRLEAD_AUDIT_FILE is .*; it takes a file that can be",
+    ),
+    ("FAIRLEAD_AUDIT_FILE", "FOLDER/.", "FAIRLEAD_AUDIT_FILE is .*; it takes a file that can be"),
+    (
+        "FAIRLEAD_SEARCH_DIRECTORY",
+        "FOLDER/file/vectors",
+        "FAIRLEAD_SEARCH_DIRECTORY is .*; it takes a folder that",
+    ),
+    ("FAIRLEAD_KUBECONFIG", "FOLDER/missing", "missing cannot be used to connect to a cluster"),
     ("FAIRLEAD_AUDIT_REDACT", "a..b", "FAIRLEAD_AUDIT_REDACT: 'a..b' is not a path"),
+    (
+        "FAIRLEAD_DENIED_NETWORKS",
+        "10.0.0.0/8,banana",
+        "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks",
+    ),
+    ("FAIRLEAD_CALL_TIMEOUT", "-5", "FAIRLEAD_CALL_TIMEOUT is '-5'; it takes a number, above 0"),
 ]
+"""Variable, its value, and words of the refusal. FOLDER has a file `file`, and nothing called `missing`."""
 
 
-@pytest.mark.parametrize(("variable", "value", "words"), FILES, ids=[f"{name}-{value}" for name, value, _ in FILES])
-def test_a_gateway_does_not_start_without_what_a_setting_names(
+@pytest.mark.parametrize(
+    ("variable", "value", "words"), PROCESSES, ids=[f"{name}-{value}" for name, value, _ in PROCESSES]
+)
+def test_a_gateway_process_ends_where_a_setting_cannot_be_used(
     tmp_path: Path, variable: str, value: str, words: str
 ) -> None:
     (tmp_path / "documents").mkdir()
@@ -153,11 +170,11 @@ def test_a_gateway_does_not_start_without_what_a_setting_names(
     environ = {name: text for name, text in os.environ.items() if not name.startswith("FAIRLEAD_")}
     environ |= {"FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", "FAIRLEAD_AUDIT": "off"}
     environ["FAIRLEAD_DOCUMENTS"] = "" if variable == "FAIRLEAD_KUBECONFIG" else str(tmp_path / "documents")
-    if variable in ("FAIRLEAD_MADE_KEYS",):
+    if variable == "FAIRLEAD_MADE_KEYS":
         environ["FAIRLEAD_KEY_MAKERS"] = "*"
     if variable == "FAIRLEAD_AUDIT_FILE":
         environ["FAIRLEAD_AUDIT"] = "all"
-    environ[variable] = value if variable == "FAIRLEAD_AUDIT_REDACT" else str(tmp_path / value)
+    environ[variable] = value.replace("FOLDER", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-m", "fairlead_gateway"], env=environ, capture_output=True, text=True, timeout=60, check=False
     )
