@@ -24,7 +24,7 @@ from msgspec.inspect import (
 )
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_api.setting_types import RULE, Rule
+from fairlead_api.setting_types import RULE, TextRule
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 TRUTH: Final = {
@@ -90,8 +90,8 @@ class _Field(NamedTuple):
     """Its type without `| None`, for a list that of its items."""
     many: bool
     """Whether it is a list."""
-    rule: Rule | None
-    """What its texts must be."""
+    rule: TextRule | None
+    """Requirement for its texts."""
 
 
 @cache

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 RULE: Final = "rule"
-"""Key of a type's Rule in the `extra` of its Meta."""
+"""Key of a type's TextRule in the `extra` of its Meta."""
 LONGEST_SECONDS: Final = 31_536_000
 """A year: more is a mistake, such as milliseconds."""
 
 
-class Rule(NamedTuple):
-    """What a text must be, beside its pattern."""
+class TextRule(NamedTuple):
+    """Requirement for the text of a setting, beside its pattern."""
 
     expected: str
     """Values that are taken, as part of a sentence."""
@@ -38,7 +38,7 @@ def _text(
     secret: bool = False,
     longest: int | None = None,
 ) -> Meta:
-    return Meta(pattern=f"^({pattern})?$", max_length=longest, extra={RULE: Rule(expected, check, secret)})
+    return Meta(pattern=f"^({pattern})?$", max_length=longest, extra={RULE: TextRule(expected, check, secret)})
 
 
 def parsed_network(text: str) -> IPv4Network | IPv6Network:

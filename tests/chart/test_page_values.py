@@ -12,6 +12,12 @@ from helmworld import Helm, of_kind
 from page_examples import ROOT, values
 
 WRITTEN = [*ROOT.glob("docs/**/*.md"), ROOT / "charts/fairlead/README.md"]
+KINDS = [
+    word
+    for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule")
+    for word in ("--api-versions", f"monitoring.coreos.com/v1/{kind}")
+]
+"""Of the Prometheus operator, which a page may ask for."""
 SHOWN = [example for page in sorted(WRITTEN) for example in values(page)]
 
 
@@ -19,7 +25,7 @@ SHOWN = [example for page in sorted(WRITTEN) for example in values(page)]
 def test_values_of_a_page_render(helm: Helm, tmp_path: Path, where: str, shown: dict[str, Any]) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(shown))
-    rendered = helm.template("--values", file)
+    rendered = helm.template("--values", file, *KINDS)
     assert len(of_kind(rendered, "Deployment")) == 2
 
 
