@@ -37,17 +37,9 @@ CommaSeparated = tuple[str, ...]
 """Texts, in a variable separated by commas; empty ones are left out."""
 
 
-class BadMember(ValueError):
-    """A value that a setting does not take; the message says what it takes."""
-
-    def __init__(self, name: str, value: str, expected: str) -> None:
-        """`value`: the value as part of a sentence, such as `is 5`."""
-        super().__init__(f"{ENV_PREFIX}{name.upper()} {value}; it takes {expected}")
-
-
 class EnvironmentSettings(Struct, frozen=True, kw_only=True):
     """Settings with a default each. Made directly it has the members that it is given, as their types say; `from_env`
-    reads variables. Raises BadMember for a value of another type, or beyond its bounds.
+    reads variables. Raises BadSetting for a value of another type, or beyond its bounds.
     """
 
     def __post_init__(self) -> None:
@@ -58,7 +50,7 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, field.name, read)
 
     def replaced(self, **changes: Any) -> Self:
-        """These settings with other values of some members. Raises BadMember."""
+        """These settings with other values of some members. Raises BadSetting."""
         return msgspec.structs.replace(self, **changes)
 
     @classmethod
@@ -74,10 +66,7 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
         texts = {name.upper(): text.strip() for name, text in environ.items()}
         named = {field.name: texts.get(f"{ENV_PREFIX}{field.name}".upper()) for field in _fields(cls)}
         given = {name: text for name, text in named.items() if text}
-        try:
-            return cls(**given | {name: value for name, value in overrides.items() if value is not None})
-        except BadMember as error:
-            raise BadSetting(str(error)) from error
+        return cls(**given | {name: value for name, value in overrides.items() if value is not None})
 
 
 class _Field(NamedTuple):
@@ -113,7 +102,7 @@ def _field(name: str, kind: Any) -> _Field:
 
 
 def _read(field: _Field, given: object) -> object:
-    """The value of a setting, from a text or a value. Raises BadMember."""
+    """The value of a setting, from a text or a value. Raises BadSetting."""
     read, strict = given, True
     if isinstance(given, str):
         if field.many:
@@ -126,20 +115,20 @@ def _read(field: _Field, given: object) -> object:
     try:
         value = msgspec.convert(read, field.kind, strict=strict, dec_hook=_made)
     except msgspec.ValidationError as error:
-        raise BadMember(field.name, _shown(field, _first_bad(field, read, given)), _expected(field)) from error
+        raise _bad(field, _first_bad(field, read, given)) from error
     if field.rule is not None and field.rule.check is not None:
         _check(field, value, field.rule.check)
     return value
 
 
 def _check(field: _Field, value: Any, check: Callable[[str], Any]) -> None:
-    """Raises BadMember."""
+    """Raises BadSetting."""
     for text in value if field.many else (value,):
         try:
             if text:
                 check(text)
         except ValueError as error:
-            raise BadMember(field.name, _shown(field, text), _expected(field)) from error
+            raise _bad(field, text) from error
 
 
 def _first_bad(field: _Field, read: object, given: object) -> object:
@@ -155,11 +144,11 @@ def _first_bad(field: _Field, read: object, given: object) -> object:
     return given
 
 
-def _shown(field: _Field, value: object) -> str:
-    """A value that is not taken, as part of a sentence; secrets are left out."""
-    if field.rule is not None and field.rule.secret:
-        return "has a value that cannot be used"
-    return f"is {value!r}"
+def _bad(field: _Field, value: object) -> BadSetting:
+    """The error about a value; secrets are left out."""
+    secret = field.rule is not None and field.rule.secret
+    words = "has a value that cannot be used" if secret else f"is {value!r}"
+    return BadSetting(f"{ENV_PREFIX}{field.name.upper()} {words}; it takes {_expected(field)}")
 
 
 def _made(kind: type, given: object) -> object:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.environment import BadMember
+from fairlead_api.bad_setting import BadSetting
 from fairlead_operator.server.egress import NAME_SERVERS
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
@@ -84,7 +84,7 @@ def test_the_networks_of_the_api_server_are_its_service_and_those_of_the_setting
     assert settings.manifest_context.api_server == ("10.96.0.1/32", "192.0.2.0/28", "192.0.2.64/32")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "api.example.com")
     assert Settings(namespace="n").manifest_context.api_server == ()
-    with pytest.raises(BadMember, match=r"FAIRLEAD_API_SERVER_NETWORKS is '10.0.0.0/33'; it takes networks"):
+    with pytest.raises(BadSetting, match=r"FAIRLEAD_API_SERVER_NETWORKS is '10.0.0.0/33'; it takes networks"):
         Settings(namespace="n", api_server_networks=("10.0.0.0/33",))
 
 
