@@ -25,6 +25,15 @@ Gateway and operator take their settings from environment variables. On a cluste
 `gateway.settings.port` or `operator.settings.tiers` of the second column, or a value of its own where there is none
 ([the chart](../../charts/fairlead/README.md)). Options of `fairlead up`, `fairlead gateway` and `fairlead operator`
 go before variables ([command line](cli.md)). Lists are separated by commas.
+
+A process ends at its start where a setting has a value that makes no sense, and names setting, value and what it takes:
+
+```text
+fairlead gateway: FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12
+```
+
+It never becomes ready, so a rollout stops and the pods from before serve on. The chart refuses such values earlier, by
+the same bounds. Looked at are also the files and folders that settings name.
 """
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "gateway": msgspec.structs.asdict(fairlead_gateway.settings.Settings()),
@@ -43,7 +52,7 @@ def page() -> str:
 
 def _rows(component: str) -> Iterator[str]:
     of_the_chart = settings(component)
-    for name, schema, text in fields((SETTINGS[component],), "Settings"):
+    for name, schema, text in fields(SETTINGS[component]):
         value = camel_case(name)
         shown = f"`{value}`" if value in of_the_chart else ""
         default = _default(_DEFAULTS[component][name])

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.inspect import BoolType, CustomType, FloatType, IntType, LiteralType, Type, UnionType, type_info
+from msgspec.inspect import (
+    BoolType,
+    CustomType,
+    FloatType,
+    IntType,
+    LiteralType,
+    Metadata,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_api.setting_types import RULE, TextRule
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 TRUTH: Final = {
@@ -25,16 +37,9 @@ CommaSeparated = tuple[str, ...]
 """Texts, in a variable separated by commas; empty ones are left out."""
 
 
-class BadMember(ValueError):
-    """A value that a setting does not take; the message says what it takes."""
-
-    def __init__(self, name: str, value: object, expected: str) -> None:
-        super().__init__(f"{ENV_PREFIX}{name.upper()} is {value!r}; it takes {expected}")
-
-
 class EnvironmentSettings(Struct, frozen=True, kw_only=True):
     """Settings with a default each. Made directly it has the members that it is given, as their types say; `from_env`
-    reads variables. Raises BadMember for a value of another type, or beyond its bounds.
+    reads variables. Raises BadSetting for a value of another type, or beyond its bounds.
     """
 
     def __post_init__(self) -> None:
@@ -45,7 +50,7 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, field.name, read)
 
     def replaced(self, **changes: Any) -> Self:
-        """These settings with other values of some members. Raises BadMember."""
+        """These settings with other values of some members. Raises BadSetting."""
         return msgspec.structs.replace(self, **changes)
 
     @classmethod
@@ -61,10 +66,7 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
         texts = {name.upper(): text.strip() for name, text in environ.items()}
         named = {field.name: texts.get(f"{ENV_PREFIX}{field.name}".upper()) for field in _fields(cls)}
         given = {name: text for name, text in named.items() if text}
-        try:
-            return cls(**given | {name: value for name, value in overrides.items() if value is not None})
-        except BadMember as error:
-            raise BadSetting(str(error)) from error
+        return cls(**given | {name: value for name, value in overrides.items() if value is not None})
 
 
 class _Field(NamedTuple):
@@ -74,31 +76,79 @@ class _Field(NamedTuple):
     kind: Any
     """Its type, as it is written."""
     inner: Type
-    """Its type without `| None`."""
+    """Its type without `| None`, for a list that of its items."""
+    many: bool
+    """Whether it is a list."""
+    rule: TextRule | None
+    """Requirement for its texts."""
 
 
 @cache
 def _fields(settings: type[EnvironmentSettings]) -> tuple[_Field, ...]:
-    return tuple(_Field(one.name, one.type, _inner(type_info(one.type))) for one in msgspec.structs.fields(settings))
+    return tuple(_field(each.name, each.type) for each in msgspec.structs.fields(settings))
 
 
-def _inner(info: Type) -> Type:
-    return info.types[0] if isinstance(info, UnionType) else info
+def _field(name: str, kind: Any) -> _Field:
+    info = type_info(kind)
+    inner = info.types[0] if isinstance(info, UnionType) else info
+    many = isinstance(inner, VarTupleType)
+    if isinstance(inner, VarTupleType):
+        inner = inner.item_type
+    rule = None
+    if isinstance(inner, Metadata):
+        rule = (inner.extra or {}).get(RULE)
+        inner = inner.type
+    return _Field(name, kind, inner, many, rule)
 
 
 def _read(field: _Field, given: object) -> object:
-    """The value of a setting, from a text or a value. Raises BadMember."""
+    """The value of a setting, from a text or a value. Raises BadSetting."""
     read, strict = given, True
     if isinstance(given, str):
-        if field.kind == CommaSeparated:
-            return tuple(part.strip() for part in given.split(",") if part.strip())
-        if isinstance(field.inner, BoolType):
+        if field.many:
+            read = tuple(part.strip() for part in given.split(",") if part.strip())
+        elif isinstance(field.inner, BoolType):
             read = TRUTH.get(given.lower(), given)
+        elif isinstance(field.inner, LiteralType):
+            read = next((each for each in field.inner.values if str(each).lower() == given.lower()), given)
         strict = not isinstance(field.inner, IntType | FloatType)
     try:
-        return msgspec.convert(read, field.kind, strict=strict, dec_hook=_made)
+        value = msgspec.convert(read, field.kind, strict=strict, dec_hook=_made)
     except msgspec.ValidationError as error:
-        raise BadMember(field.name, given, _expected(field.inner)) from error
+        raise _bad(field, _first_bad(field, read, given)) from error
+    if field.rule is not None and field.rule.check is not None:
+        _check(field, value, field.rule.check)
+    return value
+
+
+def _check(field: _Field, value: Any, check: Callable[[str], Any]) -> None:
+    """Raises BadSetting."""
+    for text in value if field.many else (value,):
+        try:
+            if text:
+                check(text)
+        except ValueError as error:
+            raise _bad(field, text) from error
+
+
+def _first_bad(field: _Field, read: object, given: object) -> object:
+    """The item of a list that is not taken, else the whole value."""
+    if not field.many or not isinstance(read, tuple):
+        return given
+    (kind, _) = get_args(field.kind)
+    for item in read:
+        try:
+            msgspec.convert(item, kind)
+        except msgspec.ValidationError:
+            return item
+    return given
+
+
+def _bad(field: _Field, value: object) -> BadSetting:
+    """The error about a value; secrets are left out."""
+    secret = field.rule is not None and field.rule.secret
+    words = "has a value that cannot be used" if secret else f"is {value!r}"
+    return BadSetting(f"{ENV_PREFIX}{field.name.upper()} {words}; it takes {_expected(field)}")
 
 
 def _made(kind: type, given: object) -> object:
@@ -108,18 +158,19 @@ def _made(kind: type, given: object) -> object:
     raise TypeError(f"no {kind.__name__} is made of {given!r}")
 
 
-def _expected(inner: Type) -> str:
+def _expected(field: _Field) -> str:
     """Values that a setting takes, as part of a sentence."""
-    match inner:
-        case IntType() | FloatType():
+    if field.rule is not None:
+        return field.rule.expected
+    match field.inner:
+        case IntType() | FloatType() as inner:
             bounds = {"above": inner.gt, "at least": inner.ge, "below": inner.lt, "at most": inner.le}
-            said = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
-            return ", ".join(["a whole number" if isinstance(inner, IntType) else "a number", *said])
+            limits = [f"{words} {bound:,}" for words, bound in bounds.items() if bound is not None]
+            return ", ".join(["a whole number" if isinstance(inner, IntType) else "a number", *limits])
         case BoolType():
             return "true or false"
-        case LiteralType():
+        case LiteralType() as inner:
             return " or ".join(map(str, inner.values))
         case CustomType():
             return "a path"
-        case _:
-            return "a text" if inner == type_info(str) else "texts, separated by commas"
+    return "texts, separated by commas" if field.many else "a text"

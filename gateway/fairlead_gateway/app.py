@@ -35,7 +35,14 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import certificates, client_limits, compression, embedding, vector_folder
+from fairlead_gateway.configuration import (
+    certificates,
+    check_paths,
+    client_limits,
+    compression,
+    embedding,
+    vector_folder,
+)
 from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
@@ -264,6 +271,7 @@ def build(
     `console_token` the console is for browsers of this machine that showed it once. `pins` has what is held back.
     Raises BadSetting for certificates and other settings that cannot be used.
     """
+    check_paths(settings)
     heap = heap or Heap(owner=False)
     models = models or ConfiguredModels(NO_MODELS)
     installation = settings.installation or pseudonym(settings.pull_token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -83,7 +84,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
     """
     if path is None:
         return _of_document({}, added, "the providers of the command line")
-    return _of_document(read_yaml(path, "the routes"), added, str(path))
+    return _of_document(read_yaml(path, "the routes of FAIRLEAD_ROUTES"), added, str(path))
 
 
 def _of_document(document: object, added: AddedModels, where: str) -> Models:
@@ -132,7 +133,7 @@ def certificates(settings: Settings) -> Certificates | None:
     try:
         return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     except BadCertificate as error:
-        raise BadSetting(str(error)) from error
+        raise BadSetting(f"FAIRLEAD_TLS_CERT cannot be used: {error}") from error
 
 
 def vector_folder(settings: Settings) -> Path | None:
@@ -173,9 +174,8 @@ def compression(settings: Settings) -> CompressorConfig | None:
 
 def _check_model_api(name: str, url: str, model: str) -> None:
     """Raises BadSetting."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise BadSetting(f"{name}_URL must be an http or https URL without credentials, such as …:8000/v1")
+    if not url:
+        raise BadSetting(f"{name}_URL is missing: the base of an OpenAI-compatible API, such as http://vllm:8000/v1")
     if not model:
         raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
 
@@ -189,6 +189,30 @@ def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | 
     if said.max_input is not None or said.price is None:
         raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
     return None
+
+
+def check_paths(settings: Settings) -> None:
+    """Raises BadSetting for a path that cannot be used as its setting says. `cache_dir` is not looked at: a cache that
+    cannot be written is no reason not to serve.
+    """
+    if settings.credentials is not None and not settings.credentials.is_dir():
+        raise BadSetting(f"FAIRLEAD_CREDENTIALS is {settings.credentials}; it takes a folder that is there")
+    if settings.search_directory is not None:
+        _check_writable("FAIRLEAD_SEARCH_DIRECTORY", settings.search_directory, "folder")
+    if settings.audit_file is not None and settings.audit != "off":
+        _check_writable("FAIRLEAD_AUDIT_FILE", settings.audit_file, "file")
+    if settings.made_keys is not None and settings.key_makers:
+        _check_writable("FAIRLEAD_MADE_KEYS", settings.made_keys, "file")
+
+
+def _check_writable(name: str, path: Path, kind: str) -> None:
+    """Raises BadSetting. A file needs its folder; a folder is made, with those above it."""
+    there = path if path.exists() else path.parent
+    while kind == "folder" and not there.exists():
+        there = there.parent
+    is_kind = path.is_dir() == (kind == "folder") if path.exists() else there.is_dir()
+    if not is_kind or not os.access(there, os.W_OK):
+        raise BadSetting(f"{name} is {path}; it takes a {kind} that can be written")
 
 
 def client_limits(settings: Settings) -> ClientLimits:

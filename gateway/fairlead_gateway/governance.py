@@ -64,7 +64,8 @@ class Governance(Collector):
         caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
-        tell = None if settings.audit == "off" else _teller(settings)
+        tells = _teller(settings)
+        tell = None if settings.audit == "off" else tells
         self.recent = _recent(settings, tell, clock)
         """The last calls; None where none are kept."""
         self.pipelines = opened(environ, SERVICE)

@@ -11,6 +11,28 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from fairlead_api.environment import CommaSeparated, EnvironmentSettings
+from fairlead_api.setting_types import (
+    LONGEST_SECONDS,
+    Count,
+    EnvironmentName,
+    HostHeaders,
+    HostsOrNetworks,
+    HttpUrl,
+    InstallationName,
+    ListenAddress,
+    LogLevel,
+    NamespaceName,
+    Networks,
+    ObjectName,
+    ObjectNames,
+    OptionalSeconds,
+    Origins,
+    Port,
+    RedisUrl,
+    Seconds,
+    Token,
+    TraceUrl,
+)
 from fairlead_mcp.egress import Egress
 
 DEFAULT_NAMESPACE: Final = "fairlead-system"
@@ -21,18 +43,18 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Every member can be given as `FAIRLEAD_<MEMBER>`; lists are separated by commas."""
 
-    host: str = "127.0.0.1"
+    host: ListenAddress = "127.0.0.1"
     """Address to listen on, for MCP and for metrics."""
-    port: int = 8080
+    port: Port = 8080
     """0 takes a free one."""
-    metrics_port: int = 9464
+    metrics_port: Port = 9464
     documents: Path | None = None
     """Directory of documents. Without it they are read from the Kubernetes API."""
     credentials: Path | None = None
     """Directory of credentials; `credentials` inside `documents` by default. On a cluster, where the Secrets with them
     are mounted, for starts while the API server is away; the chart does that.
     """
-    namespace: str | None = None
+    namespace: NamespaceName | None = None
     """Namespace of the release: where documents and credentials are. By default that of the pod, else fairlead-
     system.
     """
@@ -44,32 +66,32 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """
     tools: CommaSeparated = ()
     """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""
-    tool_threads: int = 16
+    tool_threads: Count = 16
     """Custom tools that block, at once; the rest waits."""
-    pull_token: str = ""
+    pull_token: Token = ""
     """Bearer token that the operator shows when it fetches latencies. Without it only this machine may."""
-    installation: str = ""
+    installation: InstallationName = ""
     """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which servers that lead
     back here are found. As for the operator; by default it follows from `pull_token`, without one each process has its
     own.
     """
-    environment: str = "cluster"
+    environment: EnvironmentName = "cluster"
     """Where this gateway stands: latencies are measured and judged apart for each. `fairlead up` says `local`."""
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
-    allowed_hosts: CommaSeparated = ()
+    allowed_hosts: HostHeaders = ()
     """Values of `Host` that are answered. By default local names on a loopback address, and any elsewhere. On the
     operations port IP addresses and names that end in `.svc` are answered too.
     """
     session_key: str = ""
     """Secret that session ids are signed with; replicas behind one address share it. Without it each has its own."""
-    allowed_origins: CommaSeparated = ()
+    allowed_origins: Origins = ()
     """Origins of web pages that may call. By default local ones; `*` is any."""
     anonymous: Literal["allow", "deny"] | None = None
     """Whether requests without a credential are let in. By default where nothing else is set up, off a cluster."""
     api_keys: Path | None = None
     """File of API keys, as `fairlead keys` writes it."""
-    api_key_secrets: CommaSeparated = ()
+    api_key_secrets: ObjectNames = ()
     """Names of Secrets of API keys in the namespace of the release, labelled `fairlead.dev/api-keys: "true"`."""
     identity: Path | None = None
     """YAML file about whose tokens are taken: `issuers`, `scopes`, `serviceAccounts`."""
@@ -83,7 +105,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """
     made_keys: Path | None = None
     """File that such keys are kept in, off a cluster. One gateway alone writes it."""
-    made_keys_secret: str = ""
+    made_keys_secret: ObjectName = ""
     """Secret of the release's namespace that such keys are kept in, labelled `fairlead.dev/api-keys: "true"`. It has to
     be there, and the gateway to have the rights to get, list, watch and patch it.
     """
@@ -95,20 +117,20 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Whether those may approve definitions of servers with `pin: true` over REST and in the console. As for the
     operator, which puts them in force.
     """
-    public_url: str = ""
+    public_url: HttpUrl = ""
     """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
     tls_cert: Path | None = None
     """Certificate chain (PEM) to listen with; with it clients speak HTTPS. Read again when it changes."""
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     """Certificates that a client's own must lead to. With it nobody connects without one."""
-    call_timeout: float = 60.0
+    call_timeout: Seconds = 60.0
     """Seconds for a call, where neither the tool nor its server sets less."""
-    client_idle: Annotated[float, Meta(gt=0)] = 75.0
+    client_idle: Seconds = 75.0
     """Seconds that a client's connection is kept without a request. Longer than a load balancer in front keeps it, or
     that sends requests into connections that are being closed.
     """
-    client_silence: Annotated[float, Meta(ge=1)] = 60.0
+    client_silence: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = 60.0
     """Seconds without an acknowledgement by a client's machine until it counts as gone, and what it has open is ended:
     connections, streams and calls.
     """
@@ -117,16 +139,16 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     once where the client has no event to resume its stream from, else after 60 s without the client. Off by default,
     as that revision of MCP asks; from 2026-07-28 on a closed connection cancels in any case.
     """
-    client_header_seconds: Annotated[float, Meta(gt=0)] = 10.0
+    client_header_seconds: Seconds = 10.0
     """Seconds in which the head of a request has to arrive."""
-    client_body_seconds: Annotated[float, Meta(gt=0)] = 60.0
+    client_body_seconds: Seconds = 60.0
     """Seconds in which its body has to."""
     client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
     """Connections of one address at once; more are answered with status 429. Off by default: behind a proxy all clients
     share its own."""
-    trusted_proxies: CommaSeparated = ()
+    trusted_proxies: Networks = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
     Nobody's by default. List proxies alone: any peer in these networks may call itself anything.
     """
@@ -134,7 +156,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Bytes of a request's head; a larger one is answered with status 431. Looked at every 16 KiB."""
     max_request_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
     """Bytes of a request's body; a larger one is answered with status 413."""
-    max_result_bytes: int = 16 << 20
+    max_result_bytes: Count = 16 << 20
     """Bytes of one result, where the server sets less."""
     answer_bytes: Annotated[int, Meta(ge=0)] = 256 << 20
     """Bytes of large answers at once: half of them on their way from servers, half not read by clients. Beyond that
@@ -156,27 +178,27 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """For results of tools with `cacheableSeconds`; 0 keeps none."""
     router_result_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 2000
     """Tokens of a result at `/router/mcp` where neither tool, policy nor request says another number; 0 for any."""
-    upstream_connections: int = 64
+    upstream_connections: Count = 64
     """Calls at once to one server, where it sets less; the rest waits."""
-    upstream_waiting: int = 1024
+    upstream_waiting: Annotated[int, Meta(ge=0)] = 1024
     """Calls to one server that wait for another to end; more are refused."""
     upstream_sessions: Annotated[int, Meta(ge=1)] = 100
     """Clients at once that a server with `session: PerClient` has a session, or a process, for."""
-    upstream_session_seconds: float = 300.0
+    upstream_session_seconds: Seconds = 300.0
     """How long one of them is kept without a call."""
-    upstream_queue_seconds: float = 10.0
+    upstream_queue_seconds: OptionalSeconds = 10.0
     """How long a call waits so before it is refused."""
     open_tasks: Annotated[int, Meta(ge=0)] = 256
     """Tasks (SEP-2663) that one caller may have open, as each replica counts them; 0 takes any number. Further calls
     are made without them: a tool that can do without answers as ever, one that cannot is refused with `RATE_LIMITED`.
     """
-    start_wait: float = 10.0
+    start_wait: OptionalSeconds = 10.0
     """How long a request waits for a server that starts before it is told so; a tier may say less."""
-    allowed_urls: CommaSeparated = ()
+    allowed_urls: HostsOrNetworks = ()
     """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As for
     the operator.
     """
-    denied_networks: CommaSeparated = ()
+    denied_networks: Networks = ()
     """Networks of the cluster's pods and Services: there only Services of a server's own namespace may be, and names in
     `allowed_urls`. As for the operator.
     """
@@ -192,7 +214,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Tokens that models may read and write for each agent in a UTC day, over the endpoints in front of models. Any by
     default.
     """
-    redis: str = ""
+    redis: RedisUrl = ""
     """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers, and tokens of
     a day. Without it each has its own.
     """
@@ -206,7 +228,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """
     redis_prefix: str = "fairlead"
     """Prefix of keys in Redis: one for each installation."""
-    context_seconds: Annotated[float, Meta(ge=1)] = 3600.0
+    context_seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = 3600.0
     """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""
     context_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     """Bytes of all kept results, in Redis or in the folder where there is one, else in each replica; 0 keeps none."""
@@ -219,13 +241,13 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     `search`; `endpoint`, that of `embedder_url`; `none`; or `auto`: the endpoint where there is one, else the encoder
     where it is installed.
     """
-    embedder_url: str = ""
+    embedder_url: HttpUrl = ""
     """Base of an OpenAI-compatible API that has `/embeddings`, such as `http://vllm.models:8000/v1`. It may be where
     servers may be, those of the release's namespace.
     """
     embedder_model: str = ""
     """Model that is asked for there."""
-    embedder_key: str = ""
+    embedder_key: Token = ""
     """Bearer token for it."""
     embedder_dimensions: Annotated[int, Meta(ge=0, le=16384)] = 0
     """Numbers in a vector, for models that can be cut (Matryoshka); 0: as many as the model makes."""
@@ -241,11 +263,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Scopes to ask for beside `openid` and those that every token must have, such as `groups`."""
     console_issuer: str = ""
     """Which issuer signs people in, by its name or URL; needed where there are several."""
-    console_url: str = ""
+    console_url: HttpUrl = ""
     """Where browsers reach the console, such as `https://tools.example.com`; by default `public_url`. The provider
     sends them back to `/console/sign-in/oidc/callback` there.
     """
-    console_trace_url: str = ""
+    console_trace_url: TraceUrl = ""
     """Where a trace is looked at, with `{trace_id}` in place of its id, such as
     `https://grafana.example.com/explore?traceId={trace_id}`: pages of calls link there.
     """
@@ -268,13 +290,13 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
     speech_client_secrets: bool = False
     """Whether `POST /v1/realtime/client_secrets` makes secrets with which a client speaks to the provider directly."""
-    compressor_url: str = ""
+    compressor_url: HttpUrl = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
     It may be where servers may be. Without it passages are picked word for word.
     """
     compressor_model: str = ""
     """Model that is asked for there."""
-    compressor_key: str = ""
+    compressor_key: Token = ""
     """Bearer token for it."""
     compressor_seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
     """Seconds for one answer with all attempts; after that passages are picked word for word."""
@@ -304,19 +326,20 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Part of the event loop's time that conversions may take while tools are called: they wait for their turn then.
     More converts more a second, and calls wait longer.
     """
-    drain: Annotated[float, Meta(ge=0)] = 0.0
+    drain: OptionalSeconds = 0.0
     """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
     Longer than it takes whatever stands in front to send nothing any more; the chart sets 5.
     """
-    grace: float = 25.0
+    grace: OptionalSeconds = 25.0
     """Seconds that calls in flight get after that; keep the sum below the pod's termination grace."""
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
+    """Least severe level that is logged."""
     log_format: Literal["text", "json"] = "text"
     """`text` for people, `json` for collectors: one object per line."""
 
     @property
     def egress(self) -> Egress:
-        """Where servers may be. Raises BadEgress."""
+        """Where servers may be."""
         confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 

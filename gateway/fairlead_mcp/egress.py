@@ -18,6 +18,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import Path
 from typing import Final
 
+from fairlead_api.setting_types import check_host_or_network, parsed_network
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, NameOf, Resolve, Resolved, name_by_dns
 
@@ -110,10 +111,12 @@ class Egress:
         inside = _IN_A_POD.exists() if confined is None else confined
         hosts = tuple(entry.lower() for entry in allowed if _network(entry) is None)
         for host in hosts:
-            if "/" in host or ":" in host:
+            try:
+                check_host_or_network(host)
+            except ValueError as error:
                 raise BadEgress(
                     f"FAIRLEAD_ALLOWED_URLS: {host!r} is neither a host name, such as *.tools.svc, nor a network"
-                )
+                ) from error
         said = environ.get("KUBERNETES_SERVICE_HOST", "")
         api = _numeric(said)
         return cls(
@@ -285,7 +288,7 @@ def _numeric(text: str) -> _Ip | None:
 
 def _network(text: str) -> _Network | None:
     try:
-        return ip_network(text, strict=False)
+        return parsed_network(text)
     except ValueError:
         return None
 

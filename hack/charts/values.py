@@ -5,32 +5,40 @@
 Each key of values.yaml has a comment right above it, which describes it. A last line of the comment that begins with
 `schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
 takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
-docstring under its field in settings.py, and `providers: true` one that takes the file of routes and providers.
-Settings that the chart sets by itself are left out.
+docstring under its field in settings.py, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
+`like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `tiers: true` a list of LatencyTiers, and
+`providers: true` one that takes the file of routes and providers. Settings that the chart sets by itself are left out.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
+import msgspec
 import yaml
 
-Json = dict[str, Any]
-Aliases = Mapping[str, ast.expr | ast.ClassDef]
-"""Types of a module by name: what an alias is for, or a class."""
+import fairlead_api.setting_types
+import fairlead_gateway.settings
+import fairlead_operator.settings
+from fairlead_models.cascaded import CascadedProvider
+from fairlead_models.providers import Provider
 
-SETTINGS: Final = {
-    "operator": Path("operator/fairlead_operator/settings.py"),
-    "gateway": Path("gateway/fairlead_gateway/settings.py"),
+Json = dict[str, Any]
+SETTINGS: Final[dict[str, type[msgspec.Struct]]] = {
+    "operator": fairlead_operator.settings.Settings,
+    "gateway": fairlead_gateway.settings.Settings,
 }
-PROVIDERS: Final = (Path("gateway/fairlead_models/providers.py"), Path("gateway/fairlead_models/cascaded.py"))
+_TIERS: Final = Path("crds/fairlead.dev_latencytiers.yaml")
 _ROUTES: Final = {
     "routes": "Named lists of models, tried in order.",
     "models": "What models of yours hold, in tokens.",
@@ -49,8 +57,9 @@ _KEY_SECRET: Final[Json] = {
 BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
 END: Final = "<!-- end of values -->"
 _KEY: Final = re.compile(r"( *)([A-Za-z][\w-]*):( |$)")
-_NUMBERS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
-_SCALARS: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Path": "string"}
+_NUMBERS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_LENGTHS: Final = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+_ITEMS: Final = {"min_length": "minItems", "max_length": "maxItems"}
 
 
 class Unclear(Exception):
@@ -130,8 +139,45 @@ def _property(value: Value) -> Json:
         return made
     if not _is_leaf(value):
         return _mapping(value.description)
-    kind = value.extra.get("type") or _type(value.default)
-    return {"type": kind, "description": value.description, "default": value.default, **value.extra}
+    if "tiers" in value.extra:
+        return {"type": "array", "description": value.description, "default": value.default, "items": _tier()}
+    bounds = _bounds_like_a_setting(value)
+    extra = {name: said for name, said in value.extra.items() if name not in ("setting", "like")}
+    kind = extra.get("type") or _type(value.default)
+    return {"type": kind, "description": value.description, "default": value.default, **bounds, **extra}
+
+
+def _tier() -> Json:
+    """The schema of a LatencyTier with its name, as its definition has it."""
+    definition = yaml.safe_load(_TIERS.read_text())
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    name = schema_of(fairlead_api.setting_types.ObjectName)
+    made: Json = {"type": "object", "required": ["name", "spec"], "additionalProperties": False}
+    return {**made, "properties": {"name": name, "spec": _strict(spec)}}
+
+
+def _strict(structural: Json) -> Json:
+    """A structural schema as a JSON schema that refuses what it does not name."""
+    made = {name: value for name, value in structural.items() if not name.startswith("x-kubernetes-")}
+    if "properties" in made:
+        made["properties"] = {name: _strict(value) for name, value in made["properties"].items()}
+        made.setdefault("additionalProperties", False)
+    if "items" in made:
+        made["items"] = _strict(made["items"])
+    return made
+
+
+def _bounds_like_a_setting(value: Value) -> Json:
+    """The schema of the setting, or of the type of settings, that a value is bound like. Raises Unclear."""
+    if "setting" in value.extra:
+        component, name = value.extra["setting"].split(".")
+        kinds = {each: kind for each, kind, _ in fields(SETTINGS[component])}
+        if name not in kinds:
+            raise Unclear(f"{'.'.join(value.path)}: {component} has no setting {name}")
+        return kinds[name]
+    if "like" in value.extra:
+        return schema_of(getattr(fairlead_api.setting_types, value.extra["like"]))
+    return {}
 
 
 def _mapping(description: str) -> Json:
@@ -148,7 +194,7 @@ def settings(component: str) -> Json:
     """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
     taken = _set_by_the_chart(component)
     described: Json = {}
-    for name, kind, text in fields((SETTINGS[component],), "Settings"):
+    for name, kind, text in fields(SETTINGS[component]):
         if f"FAIRLEAD_{name.upper()}" not in taken:
             described[camel_case(name)] = {**kind, "description": text or f"FAIRLEAD_{name.upper()}"}
     return described
@@ -160,12 +206,12 @@ def providers() -> Json:
     del made["properties"]
     each = _mapping("One API of models.")
     each["required"] = ["baseUrl"]
-    for name, kind, text in fields(PROVIDERS, "Provider"):
+    for name, kind, text in fields(Provider):
         each["properties"][camel_case(name)] = {**kind, "description": text}
     each["properties"]["keySecret"] = _KEY_SECRET
     engine = _mapping("One cascaded engine of speech.")
     engine["required"] = ["kind", "stt", "llm", "tts"]
-    for name, kind, text in fields(PROVIDERS, "CascadedProvider"):
+    for name, kind, text in fields(CascadedProvider):
         engine["properties"][camel_case(name)] = {**kind, "description": text}
     for part in ("stt", "tts"):
         engine["properties"][part]["properties"]["keySecret"] = _KEY_SECRET
@@ -174,33 +220,26 @@ def providers() -> Json:
     return {**made, "propertyNames": {"pattern": "^[a-z0-9][a-z0-9-]{0,62}$"}, "additionalProperties": either}
 
 
-def fields(files: Sequence[Path], name: str) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class: name, schema, and the docstring under it in one line. `files`: its module, and those that
-    its types are from.
-    """
-    known: dict[str, ast.expr | ast.ClassDef] = {}
-    for node in (node for file in files for node in ast.parse(file.read_text()).body):
-        if isinstance(node, ast.ClassDef):
-            known[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            known[node.targets[0].id] = node.value
-    yield from _fields(name, known)
+def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
+    """The fields of a class: name, schema, and the docstring under it in one line."""
+    texts: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if base.__module__.startswith("fairlead"):
+            texts |= _docstrings(base)
+    for field in msgspec.structs.fields(struct):
+        yield field.name, schema_of(field.type), texts.get(field.name, "")
 
 
-def _fields(name: str, aliases: Aliases) -> Iterator[tuple[str, Json, str]]:
-    made = aliases[name]
-    assert isinstance(made, ast.ClassDef), name
-    for base in made.bases:
-        if isinstance(base, ast.Name) and base.id in aliases:
-            yield from _fields(base.id, aliases)
+def _docstrings(struct: type) -> dict[str, str]:
+    """Docstrings under the fields of a class, each in one line."""
+    (made,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
+    assert isinstance(made, ast.ClassDef), struct
+    texts = {}
     for field, after in zip(made.body, [*made.body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
-            yield (
-                field.target.id,
-                _of_annotation(field.annotation, aliases),
-                " ".join((text or "").split()),
-            )
+            texts[field.target.id] = " ".join((text or "").split())
+    return texts
 
 
 def camel_case(name: str) -> str:
@@ -217,35 +256,47 @@ def _set_by_the_chart(component: str) -> set[str]:
     return set(re.findall(r"FAIRLEAD_[A-Z_]+", written)) | {f"FAIRLEAD_{name}" for name in elsewhere}
 
 
-def _of_annotation(node: ast.expr, aliases: Aliases) -> Json:
-    """The schema of a type as it is written."""
-    match node:
-        case ast.Name(id=name) if name in _SCALARS:
-            return {"type": _SCALARS[name]}
-        case ast.Name(id="CommaSeparated"):
-            return {"type": "array", "items": {"type": "string"}}
-        case ast.Name(id=name) if name in aliases:
-            meant = aliases[name]
-            return _struct(name, aliases) if isinstance(meant, ast.ClassDef) else _of_annotation(meant, aliases)
-        case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Constant(value=only)):
-            return {"const": only}
-        case ast.BinOp(left=left, op=ast.BitOr()):
-            return _of_annotation(left, aliases)
-        case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=members)):
-            return {"enum": [member.value for member in members if isinstance(member, ast.Constant)]}
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, ast.Call(keywords=keywords)])):
-            limits = {_NUMBERS[k.arg]: ast.literal_eval(k.value) for k in keywords if k.arg in _NUMBERS}
-            return {**_of_annotation(inner, aliases), **limits}
-        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, *_])):
-            return {"type": "array", "items": _of_annotation(inner, aliases)}
-        case ast.Subscript(value=ast.Name(id="Mapping"), slice=ast.Tuple(elts=[_, inner])):
-            return {"type": "object", "additionalProperties": _of_annotation(inner, aliases)}
-    raise Unclear(f"settings: no schema is known for the type {ast.unparse(node)}")
+def schema_of(kind: Any) -> Json:
+    """The JSON schema of a type."""
+    if get_origin(kind) in (Union, UnionType):
+        return schema_of(get_args(kind)[0])
+    if get_origin(kind) is Literal:  # in the order in which they are written, which msgspec does not keep
+        return {"enum": list(get_args(kind))} if len(get_args(kind)) > 1 else {"const": get_args(kind)[0]}
+    return _of(msgspec.inspect.type_info(kind))
 
 
-def _struct(name: str, aliases: Aliases) -> Json:
+def _of(info: msgspec.inspect.Type) -> Json:
+    match info:
+        case msgspec.inspect.Metadata():
+            return _of(info.type)
+        case msgspec.inspect.BoolType():
+            return {"type": "boolean"}
+        case msgspec.inspect.IntType():
+            return {"type": "integer", **_bounds(info, _NUMBERS)}
+        case msgspec.inspect.FloatType():
+            return {"type": "number", **_bounds(info, _NUMBERS)}
+        case msgspec.inspect.StrType():
+            return {"type": "string", **_bounds(info, _LENGTHS)}
+        case msgspec.inspect.CustomType(cls=cls) if cls is Path:
+            return {"type": "string"}
+        case msgspec.inspect.LiteralType():
+            return {"enum": list(info.values)}
+        case msgspec.inspect.VarTupleType():
+            return {"type": "array", "items": _of(info.item_type), **_bounds(info, _ITEMS)}
+        case msgspec.inspect.DictType():
+            return {"type": "object", "additionalProperties": _of(info.value_type)}
+        case msgspec.inspect.StructType():
+            return _struct(info.cls)
+    raise Unclear(f"settings: no schema is known for the type {info}")
+
+
+def _bounds(info: msgspec.inspect.Type, keywords: Mapping[str, str]) -> Json:
+    return {word: bound for name, word in keywords.items() if (bound := getattr(info, name)) is not None}
+
+
+def _struct(struct: type[msgspec.Struct]) -> Json:
     """The schema of an object with the members of a class."""
-    members = {camel_case(each): {**kind, "description": text} for each, kind, text in _fields(name, aliases)}
+    members = {camel_case(each): {**kind, "description": text} for each, kind, text in fields(struct)}
     return {"type": "object", "additionalProperties": False, "properties": members}
 
 
@@ -258,7 +309,7 @@ def table(found: list[Value]) -> str:
         default = json.dumps(value.default, ensure_ascii=False)
         shown = default if len(default) < 40 else "see values.yaml"
         words = value.description.replace("|", "\\|")
-        choices = value.extra.get("enum")
+        choices = _property(value).get("enum")
         rows.append(f"| `{'.'.join(value.path)}` | `{shown}` | {words}{_choices(choices)} |")
     for component in SETTINGS:
         rows += ["", f"### `{component}.settings`", "", "| setting | what it is |", "|---|---|"]

@@ -100,7 +100,7 @@ class StartupConfiguration:
 
     @classmethod
     def by(cls, settings: Settings) -> StartupConfiguration:
-        """Raises BadSetting, BadEgress."""
+        """Raises BadSetting."""
         own = owners(settings.owner_token, settings.release_namespace)
         return cls(tiers_in(settings.tiers), own, settings.egress)
 

@@ -7,10 +7,30 @@ import os
 import socket
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from fairlead_api.bad_setting import BadSetting
-from fairlead_api.environment import CommaSeparated, EnvironmentSettings
+from msgspec import Meta
+
+from fairlead_api.environment import EnvironmentSettings
+from fairlead_api.setting_types import (
+    EnvironmentName,
+    HostsOrNetworks,
+    HttpUrls,
+    ImageReference,
+    InstallationName,
+    ListenAddress,
+    LogLevel,
+    NamespaceName,
+    NamespaceNames,
+    Networks,
+    ObjectName,
+    ObjectNames,
+    OptionalSeconds,
+    Port,
+    Seconds,
+    Token,
+    parsed_network,
+)
 from fairlead_mcp.egress import Egress
 from fairlead_operator.enforcement.manifests import ProbePods
 from fairlead_operator.server.checks import PodTemplateChecker
@@ -30,15 +50,15 @@ ProbeRule = Literal["Never", "Daily"]
 class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Read once, at the start."""
 
-    namespace: str = ""
+    namespace: NamespaceName = ""
     """Namespace of the release: where documents and credentials are written and the Lease stands. Empty: that of the
     pod, else `fairlead-system`."""
-    watch_namespace: str = ""
+    watch_namespace: NamespaceName = ""
     """The only namespace whose McpServers and ToolPolicies count. Empty: all namespaces."""
     tiers: str = ""
     """Path of a YAML file: a list of LatencyTiers, each with `name` and `spec`, that are created where there is none at
     all. Empty: fast, standard and deep."""
-    default_tier: str = ""
+    default_tier: ObjectName = ""
     """LatencyTier of clients that name none, whichever of them has `default: true`. Empty: the one that has, else none:
     these clients see every tool that policies allow."""
     owner_token: str = ""
@@ -48,18 +68,18 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Path of a kubeconfig. Empty: `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount."""
     identity: str = ""
     """Name under which this replica holds the Lease. Empty: host name and process id."""
-    lease_name: str = "fairlead-operator"
+    lease_name: ObjectName = "fairlead-operator"
     """Name of the Lease."""
-    lease_seconds: float = 15.0
+    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     """How long a Lease stands unrenewed before another replica takes it. Writing stops after two thirds of it."""
-    listener_image: str = "busybox:1.37-musl"
+    listener_image: ImageReference = "busybox:1.37-musl"
     """Image with a static /bin/busybox, which serves stdio servers in pods."""
-    runner_image: str = "localhost/fairlead-runner:0.1.0"
+    runner_image: ImageReference = "localhost/fairlead-runner:0.1.0"
     """Image that `package` servers are installed and run in, as hack/images builds it."""
-    credentials_name: str = "fairlead-credentials"
+    credentials_name: ObjectName = "fairlead-credentials"
     """Name of the Secrets that credentials of servers are copied into for the gateways, without their number (`-0` to
     `-15`)."""
-    api_server_networks: CommaSeparated = ()
+    api_server_networks: Networks = ()
     """Networks that the API server is in beside the address of its Service: most networks judge
     by the address behind a Service. `spec.network.egress` leaves them out of what it allows, or in with
     `kubernetesAPI`."""
@@ -70,63 +90,63 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     pod_templates: PodTemplateRule = "Restricted"
     """Which fields of its pods a server may set: `Restricted`, those of `spec.podTemplate`, which keep them within the
     Pod Security Standard "restricted", or `Any`, which allows `spec.unrestrictedPodTemplate` too."""
-    any_pod_templates_in: CommaSeparated = ()
+    any_pod_templates_in: NamespaceNames = ()
     """Namespaces whose servers may set any field all the same."""
     gateway_approvals: bool = False
     """Whether administrators of gateways may approve definitions that are held back, over REST and in the console. As
     for the gateways."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
-    interval_floor: float = 10.0
+    interval_floor: Seconds = 10.0
     """Shortest time between two discoveries of a server that answers, in seconds, whatever its spec says."""
-    discovery_timeout: float = 60.0
+    discovery_timeout: Seconds = 60.0
     """Longest that one discovery may take, in seconds, all pages together."""
-    sweep_seconds: float = 180.0
+    sweep_seconds: Seconds = 180.0
     """Time between two comparisons of what exists with what is known."""
-    list_seconds: float = 20.0
+    list_seconds: Seconds = 20.0
     """Time between two complete lists of McpServers, LatencyTiers and ToolPolicies: the longest that one deleted during
     an outage of the API server stays in force after its return."""
-    workers: int = 16
+    workers: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Servers that are looked at side by side."""
-    gateways: CommaSeparated = ()
+    gateways: HttpUrls = ()
     """Where gateways are asked what they measured: `http://HOST:PORT` of their operations ports; a
     host name stands for as many replicas as it has addresses. Empty: `http://fairlead-gateway-ops:9464` in a pod, else
     `http://127.0.0.1:9464`."""
-    pull_token: str = ""
+    pull_token: Token = ""
     """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
-    installation_secret: str = ""
+    installation_secret: ObjectName = ""
     """Name of a Secret in the release's namespace with the keys `pullToken`, `sessionKey` and `auditKey`, which the
     operator makes where it is missing and takes `pull_token` from. Empty: `pull_token` is as set."""
-    installation: str = ""
+    installation: InstallationName = ""
     """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which gateways find
     servers that lead back to them. As for the gateways. Empty: it follows from `pull_token`, without one this process
     has its own."""
-    environment: str = "cluster"
+    environment: EnvironmentName = "cluster"
     """Name under which this installation's own measurements are kept; the FAIRLEAD_ENVIRONMENT of the gateways."""
-    allowed_urls: CommaSeparated = ()
+    allowed_urls: HostsOrNetworks = ()
     """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As
     for the gateways."""
-    denied_networks: CommaSeparated = ()
+    denied_networks: Networks = ()
     """Networks of the cluster's pods and Services: there only Services of a server's own namespace may
     be, and names in `allowed_urls`. As for the gateways."""
     network_policy_probe: ProbeRule = "Never"
     """Whether two short-lived pods in the release's namespace find out if the cluster enforces NetworkPolicies:
     `Never`, or `Daily`, which takes the rights of operator/network-probe.yaml."""
-    image_pull_secrets: CommaSeparated = ()
+    image_pull_secrets: ObjectNames = ()
     """Names of Secrets in the release's namespace that the image of these pods is fetched
     with."""
     confined: Confined = "auto"
     """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
     `never`, or `auto`, which is always in a pod. As for the gateways."""
-    figures_seconds: float = 60.0
+    figures_seconds: OptionalSeconds = 60.0
     """Shortest time between two writes of measured figures to the status of one McpServer or LatencyTier."""
-    metrics_host: str = "0.0.0.0"
+    metrics_host: ListenAddress = "0.0.0.0"
     """Address that /metrics, /healthz and /readyz listen on."""
-    metrics_port: int = 9464
+    metrics_port: Port = 9464
     """Port of the same; 0 = any free one."""
     log_format: LogFormat = "text"
     """`text` for people, `json` for collectors: one object per line."""
-    log_level: str = "INFO"
+    log_level: LogLevel = "INFO"
     """Least severe level that is logged."""
 
     @property
@@ -141,7 +161,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
 
     @property
     def egress(self) -> Egress:
-        """Where servers may be. Raises BadEgress."""
+        """Where servers may be."""
         confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
@@ -156,17 +176,10 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
         )
 
     def _api_server(self) -> list[IPv4Network | IPv6Network]:
-        """Raises BadSetting."""
-        known = []
-        service = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+        networks = [parsed_network(text) for text in self.api_server_networks]
         with contextlib.suppress(ValueError):
-            known.append(ip_network(service))
-        for text in self.api_server_networks:
-            try:
-                known.append(ip_network(text))
-            except ValueError as error:
-                raise BadSetting(f"FAIRLEAD_API_SERVER_NETWORKS: {text!r} is no network: {error}") from error
-        return known
+            networks.insert(0, ip_network(os.environ.get("KUBERNETES_SERVICE_HOST", "")))
+        return networks
 
     @property
     def probe_pods(self) -> ProbePods:

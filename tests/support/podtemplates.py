@@ -136,6 +136,24 @@ ALLOWED: dict[str, Json] = {
         capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
     ),
     "no readiness probe": server(readinessProbe=None),
+    "a readiness probe by a program": server(readinessProbe={"exec": {"command": ["true"]}}),
+    "a readiness probe by HTTP": server(readinessProbe={"httpGet": {"path": "/healthz", "port": 8080}}),
+    "a readiness probe by a connection": server(readinessProbe={"tcpSocket": {"port": 9090}}),
+    "a readiness probe by gRPC": server(readinessProbe={"grpc": {"port": 9090}, "periodSeconds": 9}),
+    "timings of the readiness probe alone": server(readinessProbe={"periodSeconds": 9, "timeoutSeconds": 3}),
+    "a hook that sleeps": server(lifecycle={"preStop": {"sleep": {"seconds": 5}}}),
+    "a hook by HTTP": server(lifecycle={"preStop": {"httpGet": {"path": "/stop", "port": 8080}}}),
+    "other volumes in place of the generated ones": pod(
+        volumes=[
+            {"name": "home", "persistentVolumeClaim": {"claimName": "home"}},
+            {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}
+            }}}},
+        ],
+    ),
+    "a generated variable from elsewhere": server(
+        env=[{"name": "HOME", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "home"}}}]
+    ),
     "probes of its own": server(
         livenessProbe={"httpGet": {"path": "/healthz", "port": 8080}},
         readinessProbe={"exec": {"command": ["true"]}, "tcpSocket": None},

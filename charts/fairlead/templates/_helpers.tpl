@@ -185,7 +185,7 @@ egress:
       - namespaceSelector:
           {{- if $.Values.watchNamespace }}
           matchLabels:
-            kubernetes.io/metadata.name: {{ $.Values.watchNamespace }}
+            kubernetes.io/metadata.name: {{ $.Values.watchNamespace | quote }}
           {{- else }} {}
           {{- end }}
         podSelector:

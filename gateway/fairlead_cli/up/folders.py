@@ -46,7 +46,8 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
         if not _locked(lock):
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
         try:
-            yield Folders(root / "documents", root / "credentials", package_cache(environ), root / "approvals")
+            credentials = private_directory(root / "credentials")
+            yield Folders(root / "documents", credentials, package_cache(environ), root / "approvals")
         finally:
             if state_dir is None:
                 shutil.rmtree(root, ignore_errors=True)

@@ -37,7 +37,7 @@ def read_path(text: str) -> Path:
     """
     steps = tuple(text.removeprefix("$").strip(".").split("."))
     if not all(steps) or steps[-1] == DEEP:
-        raise BadPath(f"{text!r} is no path: write names with dots between them, such as user.password or **.token")
+        raise BadPath(f"{text!r} is not a path: write names with dots between them, such as user.password or **.token")
     return steps
 
 

@@ -78,7 +78,7 @@ def load_vouchers(path: Path | None) -> Vouchers:
     if path is None:
         return Vouchers()
     try:
-        found = msgspec.convert(read_yaml(path, "the issuers") or {}, Vouchers, dec_hook=_path)
+        found = msgspec.convert(read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, Vouchers, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise BadSetting(f"{path} must hold the members issuers, scopes or serviceAccounts: {error}") from error
     for issuer in found.issuers:

@@ -78,10 +78,11 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
             loaded[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
-                f"the API keys in {settings.api_keys} cannot be read: {error}; `fairlead keys create` makes them"
+                f"the API keys of FAIRLEAD_API_KEYS in {settings.api_keys} cannot be read: {error}; `fairlead keys "
+                "create` makes them"
             ) from error
         except BadKeys as error:
-            raise BadSetting(f"{settings.api_keys} {error}") from error
+            raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {settings.api_keys} {error}") from error
         places.append(file)
     if settings.api_key_secrets:
         if kube is None:
@@ -90,7 +91,14 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
 
         places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
     if settings.key_makers and settings.made_keys is not None:
-        places.append(KeyFile(settings.made_keys))
+        made = KeyFile(settings.made_keys)
+        try:
+            loaded[made.name] = made.load()
+        except FileNotFoundError:
+            pass  # it is made with the first key
+        except (OSError, BadKeys) as error:
+            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {settings.made_keys}, which cannot be used: {error}") from error
+        places.append(made)
     elif settings.key_makers and settings.made_keys_secret and kube is not None:
         from fairlead_gateway.identity.keysecret import KeySecret
 

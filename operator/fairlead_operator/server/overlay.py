@@ -1,7 +1,8 @@
 """Kubernetes' strategic merge, as far as pod templates need it: `spec.podTemplate` laid over the generated one. Pure.
 
 Objects merge member by member, null removes a member. Lists of objects with a merge key merge item by item, an item
-with `$patch: delete` is removed; every other list replaces the one below.
+with `$patch: delete` is removed; every other list replaces the one below. Of the members of a union an object may have
+one: the overlay's replaces another one below it, as `retainKeys` does for volumes in Kubernetes' own merge.
 """
 
 from __future__ import annotations
@@ -24,15 +25,51 @@ MERGE_KEYS: Final[Mapping[str, str]] = {
     "resourceClaims": "name",
 }
 DIRECTIVE: Final = "$patch"
+_TIMINGS: Final = frozenset(
+    {
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+        "terminationGracePeriodSeconds",
+    }
+)
+_NAME: Final = frozenset({"name"})
+_NOTHING: Final[frozenset[str]] = frozenset()
+UNIONS: Final[Mapping[str, frozenset[str]]] = {
+    "livenessProbe": _TIMINGS,
+    "readinessProbe": _TIMINGS,
+    "startupProbe": _TIMINGS,
+    "postStart": _NOTHING,
+    "preStop": _NOTHING,
+    "volumes": _NAME,
+    "env": _NAME,
+    "valueFrom": _NOTHING,
+    "resourceClaims": _NAME,
+    "seccompProfile": _NOTHING,
+    "appArmorProfile": _NOTHING,
+}
+"""Member whose value, or the items of whose list, are unions, to what they may have beside one member of the union.
+The members themselves are not listed: later versions of Kubernetes add some, such as `grpc` and `sleep`.
+"""
 
 
 def merged(base: Any, overlay: Any, *, member: str = "") -> Any:
     """`overlay` laid over `base`; neither is changed. `member` is the name under which they stand."""
     if isinstance(base, Mapping) and isinstance(overlay, Mapping):
-        return _merged_objects(base, overlay)
+        return _merged_objects(_without_alternatives(base, overlay, member), overlay)
     if isinstance(base, list) and isinstance(overlay, list) and (key := MERGE_KEYS.get(member)):
-        return _merged_lists(base, overlay, key)
+        return _merged_lists(base, overlay, key, member)
     return overlay
+
+
+def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], member: str) -> Mapping[str, Any]:
+    """`base` without the members of a union that those of `overlay` exclude."""
+    shared = UNIONS.get(member)
+    if shared is None or all(name in shared or value is None for name, value in overlay.items()):
+        return base
+    return {name: value for name, value in base.items() if name in shared or name in overlay}
 
 
 def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +86,7 @@ def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict
     return result
 
 
-def _merged_lists(base: list[Any], overlay: list[Any], key: str) -> list[Any]:
+def _merged_lists(base: list[Any], overlay: list[Any], key: str, member: str) -> list[Any]:
     result = list(base)
     for item in overlay:
         identity = item.get(key) if isinstance(item, Mapping) else None
@@ -62,5 +99,5 @@ def _merged_lists(base: list[Any], overlay: list[Any], key: str) -> list[Any]:
         elif place is None or identity is None:
             result.append(item)
         else:
-            result[place] = merged(result[place], item)
+            result[place] = merged(result[place], item, member=member)
     return result

@@ -205,7 +205,7 @@ async def test_arguments_results_and_credentials_get_into_no_log_by_default(
     ("settings", "words"),
     [
         ({"audit_arguments": "redact"}, "names no paths"),
-        ({"audit_redact": ("a..b",)}, "is no path"),
+        ({"audit_redact": ("a..b",)}, "is not a path"),
         ({"redis": "http://user:hunter2@x"}, "FAIRLEAD_REDIS"),
     ],
 )

@@ -76,6 +76,42 @@ def test_pods_of_an_allowed_template_are_restricted_as_the_api_server_judges_it(
         assert status == 201, answer
 
 
+PROBES: dict[str, Json] = {
+    "exec": {"command": ["/probe"]},
+    "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
+    "tcpSocket": {"port": 9090},
+    "grpc": {"port": 9090, "service": ""},
+}
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "stdio"])
+@pytest.mark.parametrize("handler", PROBES)
+async def test_a_readiness_probe_of_any_kind_takes_the_place_of_the_generated_one(
+    world: World, handler: str, transport: str
+) -> None:
+    probe = {handler: PROBES[handler], "timeoutSeconds": 3}
+    template = pod(containers=[{"name": "server", "readinessProbe": probe}])
+    async with running(world):
+        image = {"name": IMAGE, "transport": transport, **({"command": ["serve"]} if transport == "stdio" else {})}
+        world.create("demo", {"image": image, "podTemplate": template})
+        made = await world.until("a Deployment", lambda: deployment(world, "demo"))
+    assert made is not None
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    kept = {"periodSeconds": 5, "failureThreshold": 3, "successThreshold": 1}
+    assert container["readinessProbe"] == {**probe, **kept}
+
+
+async def test_null_of_a_server_side_apply_takes_the_readiness_probe_away(world: World) -> None:
+    template = pod(containers=[{"name": "server", "readinessProbe": None}])
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
+    manifest = json.dumps({**head, "spec": {"image": {"name": IMAGE}, "podTemplate": template}})
+    async with running(world):
+        world.plane.apply(manifest, namespace=world.namespace)
+        made = await world.until("a Deployment", lambda: deployment(world, "demo"))
+        assert made is not None
+        assert "readinessProbe" not in made["spec"]["template"]["spec"]["containers"][0]
+
+
 def optional(name: str) -> list[Json]:
     """Specs that read a Secret only where there is one, each in another way."""
     reference = {"name": name, "key": "token", "optional": True}

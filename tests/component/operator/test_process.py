@@ -104,6 +104,9 @@ def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
     code, said = refused(FAIRLEAD_WORKERS="many")
     assert code == 2
     assert "FAIRLEAD_WORKERS is 'many'; it takes a whole number" in said
+    code, said = refused(FAIRLEAD_DENIED_NETWORKS="banana")
+    assert code == 2
+    assert "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12" in said
 
 
 def test_it_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:

@@ -93,33 +93,28 @@ def test_vectors_are_made_where_what_makes_them_is_installed(monkeypatch: pytest
         embedding(Settings(embedder="built-in"))
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("models:8000", "http or https"),
-        ("http://user:word@models/v1", "credentials"),
-        ("http://models/v1", "EMBEDDER_MODEL"),
-    ],
-)
-def test_an_endpoint_for_vectors_needs_a_url_without_credentials_and_a_model(
-    monkeypatch: pytest.MonkeyPatch, url: str, says: str
-) -> None:
+@pytest.mark.parametrize("url", ["models:8000", "http://user:word@models/v1", "http://models:0/v1", "http://[::1/v1"])
+@pytest.mark.parametrize("name", ["embedder_url", "compressor_url"])
+def test_an_endpoint_needs_a_url_without_credentials(name: str, url: str) -> None:
+    with pytest.raises(BadSetting, match=f"FAIRLEAD_{name.upper()} is '.*'; it takes an http or https URL without"):
+        Settings.from_env({}, **{name: url})
+
+
+def test_an_endpoint_for_vectors_needs_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): [])
-    with pytest.raises(BadSetting, match=says):
-        embedding(Settings(embedder_url=url))
+    with pytest.raises(BadSetting, match="FAIRLEAD_EMBEDDER_URL needs FAIRLEAD_EMBEDDER_MODEL"):
+        embedding(Settings(embedder_url="http://models/v1"))
+    with pytest.raises(BadSetting, match="FAIRLEAD_EMBEDDER_URL is missing"):
+        embedding(Settings(embedder="endpoint", embedder_model="qwen"))
     found = embedding(Settings(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours"))
     assert found is not None
     assert (found.url, found.model, found.namespace) == ("http://models:8000/v1", "qwen", "ours")
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [("models:8000", "http or https"), ("http://user:word@models/v1", "credentials"), ("http://models/v1", "R_MODEL")],
-)
-def test_an_endpoint_that_compresses_needs_a_url_without_credentials_and_a_model(url: str, says: str) -> None:
+def test_an_endpoint_that_compresses_needs_a_model() -> None:
     assert compression(Settings()) is None
-    with pytest.raises(BadSetting, match=says):
-        compression(Settings(compressor_url=url))
+    with pytest.raises(BadSetting, match="FAIRLEAD_COMPRESSOR_URL needs FAIRLEAD_COMPRESSOR_MODEL"):
+        compression(Settings(compressor_url="http://models/v1"))
     found = compression(Settings(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k"))
     assert found is not None
     assert (found.url, found.model, found.key, found.seconds) == ("http://m:8000/v1", "qwen", "k", 10)

@@ -57,7 +57,7 @@ def test_without_a_client_id_nobody_signs_in_so() -> None:
         ({"console_issuer": "other"}, (CORP,), "one issuer of identity.yaml: corp"),
         ({"public_url": ""}, (CORP,), "set FAIRLEAD_CONSOLE_URL"),
         ({"public_url": "https://example.com/tools"}, (CORP,), "with no path in it"),
-        ({"console_url": "tools.example.com"}, (CORP,), "is not a scheme and a host"),
+        ({"console_url": "https://tools.example.com?a=b"}, (CORP,), "is not a scheme and a host"),
         ({"console_url": "http://tools.example.com"}, (CORP,), "must be an https URL"),
     ],
 )

@@ -36,5 +36,5 @@ def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, t
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=r"the issuers in .* cannot be read"):
+    with pytest.raises(BadSetting, match=r"the issuers of FAIRLEAD_IDENTITY in .* cannot be read"):
         load_vouchers(tmp_path / "none.yaml")

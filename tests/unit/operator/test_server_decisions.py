@@ -124,6 +124,80 @@ def test_a_pod_template_is_merged_strategically(base: Any, overlay: Any, result:
     assert merged(base, overlay) == result
 
 
+HANDLERS: dict[str, dict[str, Any]] = {
+    "exec": {"command": ["true"]},
+    "httpGet": {"path": "/healthz", "port": 8080},
+    "tcpSocket": {"port": 8080},
+    "grpc": {"port": 8080},
+}
+
+
+@pytest.mark.parametrize("generated", HANDLERS)
+@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize("probe", ["readinessProbe", "livenessProbe", "startupProbe"])
+def test_a_probe_of_a_pod_template_replaces_the_handler_below_and_keeps_its_timings(
+    probe: str, handler: str, generated: str
+) -> None:
+    below = {probe: {generated: HANDLERS[generated], "periodSeconds": 5, "failureThreshold": 3}}
+    result = merged(below, {probe: {handler: HANDLERS[handler], "periodSeconds": 9}})
+    assert result == {probe: {handler: HANDLERS[handler], "periodSeconds": 9, "failureThreshold": 3}}
+
+
+def test_timings_of_a_pod_template_leave_the_handler_of_a_probe_alone() -> None:
+    below = {"readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 5}}
+    result = merged(below, {"readinessProbe": {"periodSeconds": 9, "httpGet": None}})
+    assert result == {"readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 9}}
+
+
+@pytest.mark.parametrize(
+    ("base", "overlay", "result"),
+    [
+        (
+            {"lifecycle": {"preStop": {"exec": {"command": ["a"]}}, "stopSignal": "SIGINT"}},
+            {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}},
+            {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}, "stopSignal": "SIGINT"}},
+        ),
+        (
+            {"volumes": [{"name": "home", "emptyDir": {}}]},
+            {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "a"}}]},
+            {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "a"}}]},
+        ),
+        (
+            {"volumes": [{"name": "home", "emptyDir": {"medium": "Memory"}}]},
+            {"volumes": [{"name": "home", "emptyDir": {"sizeLimit": "1Gi"}}]},
+            {"volumes": [{"name": "home", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]},
+        ),
+        (
+            {"env": [{"name": "A", "value": "a"}]},
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            {"env": [{"name": "A", "value": ""}]},
+            {"env": [{"name": "A", "value": ""}]},
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+        ),
+        (
+            {"securityContext": {"runAsUser": 1, "seccompProfile": {"type": "Localhost", "localhostProfile": "a"}}},
+            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+            {"securityContext": {"runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}}},
+        ),
+        (
+            {"resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}]},
+            {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "b"}]},
+            {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "b"}]},
+        ),
+    ],
+)  # fmt: skip
+def test_a_member_of_a_union_in_a_pod_template_replaces_another_one(base: Any, overlay: Any, result: Any) -> None:
+    assert merged(base, overlay) == result
+
+
 def up(generation: int = 1) -> dict[str, Any]:
     """A status that shows the pods as up."""
     return {

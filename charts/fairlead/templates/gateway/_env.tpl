@@ -18,7 +18,7 @@
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_SESSION_KEY" "secret" (include "fairlead.secret" .) "key" "sessionKey") | nindent 0 }}
 {{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined" "gatewayApprovals") | nindent 0 }}
 - name: FAIRLEAD_ENVIRONMENT
-  value: {{ .Values.environment }}
+  value: {{ .Values.environment | quote }}
 - name: FAIRLEAD_LOG_LEVEL
   value: {{ .Values.logging.level }}
 - name: FAIRLEAD_LOG_FORMAT

@@ -19,7 +19,7 @@
 {{- end }}
 {{- with .Values.watchNamespace }}
 - name: FAIRLEAD_WATCH_NAMESPACE
-  value: {{ . }}
+  value: {{ . | quote }}
 {{- end }}
 {{- if .Values.tiers }}
 - name: FAIRLEAD_TIERS
@@ -27,7 +27,7 @@
 {{- end }}
 {{- with .Values.defaultTier | default (ternary "fast" "" (and .Values.samples.voice (not .Values.tiers))) }}
 - name: FAIRLEAD_DEFAULT_TIER
-  value: {{ . }}
+  value: {{ . | quote }}
 {{- end }}
 - name: FAIRLEAD_LISTENER_IMAGE
   value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.listenerImage) }}
@@ -57,7 +57,7 @@
 {{- end }}
 {{- end }}
 - name: FAIRLEAD_ENVIRONMENT
-  value: {{ .Values.environment }}
+  value: {{ .Values.environment | quote }}
 - name: FAIRLEAD_LOG_LEVEL
   value: {{ .Values.logging.level }}
 - name: FAIRLEAD_LOG_FORMAT

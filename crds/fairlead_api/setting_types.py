@@ -1,0 +1,156 @@
+"""Types of settings: what a value must look like, for processes at their start and for the schema of chart values.
+
+A pattern holds in both, so it keeps to what RE2 and Python's `re` have in common. What a pattern cannot say is checked
+by a function, at the start alone. Empty texts stand for settings that are not made, and are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+RULE: Final = "rule"
+"""Key of a type's TextRule in the `extra` of its Meta."""
+LONGEST_SECONDS: Final = 31_536_000
+"""A year: more is a mistake, such as milliseconds."""
+
+
+class TextRule(NamedTuple):
+    """Requirement for the text of a setting, beside its pattern."""
+
+    expected: str
+    """Values that are taken, as part of a sentence."""
+    check: Callable[[str], Any] | None = None
+    """Raises ValueError for a text that is not taken."""
+    secret: bool = False
+    """Whether messages leave the value out."""
+
+
+def _text(
+    expected: str,
+    pattern: str,
+    check: Callable[[str], Any] | None = None,
+    *,
+    secret: bool = False,
+    longest: int | None = None,
+) -> Meta:
+    return Meta(pattern=f"^({pattern})?$", max_length=longest, extra={RULE: TextRule(expected, check, secret)})
+
+
+def parsed_network(text: str) -> IPv4Network | IPv6Network:
+    """A network, or an address as one of its own. Raises ValueError."""
+    return ip_network(text, strict=False)
+
+
+def check_host_or_network(text: str) -> None:
+    """Raises ValueError for what is neither a network nor a host name with `*` for any part."""
+    if "/" in text or ":" in text:
+        parsed_network(text)
+
+
+def check_url(text: str) -> None:
+    """Raises ValueError for what is not an http or https URL of a host, without credentials."""
+    parts = urlsplit(text)
+    good = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+    if not good or (parts.port is not None and not parts.port):
+        raise ValueError(f"{text!r} is not an http or https URL")
+
+
+_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+_IPV4: Final = rf"{_OCTET}(\.{_OCTET}){{3}}(/(3[0-2]|[12]?[0-9]))?"
+_IPV6: Final = r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
+_NETWORK: Final = f"{_IPV4}|{_IPV6}"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_PORT: Final = "(:[0-9]{1,5})?"
+
+Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
+"""Length of time."""
+OptionalSeconds = Annotated[float, Meta(ge=0, le=LONGEST_SECONDS)]
+"""Length of time that may be none."""
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Count = Annotated[int, Meta(ge=1)]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+ListenAddress = Annotated[
+    str, _text("an address to listen on, such as 127.0.0.1, 0.0.0.0 or ::", r"[A-Za-z0-9_.:%-]+", longest=253)
+]
+Network = Annotated[str, _text("networks, such as 10.96.0.0/12", _NETWORK, parsed_network)]
+HostOrNetwork = Annotated[
+    str,
+    _text(
+        "host names, such as *.tools.svc, and networks, such as 192.168.0.0/16",
+        rf"{_NETWORK}|[A-Za-z0-9*_.-]+",
+        check_host_or_network,
+    ),
+]
+HostHeader = Annotated[
+    str,
+    _text(
+        "host names with or without a port, such as tools.example.com, or * for any",
+        rf"\*|([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]){_PORT}",
+    ),
+]
+Origin = Annotated[
+    str,
+    _text(
+        "origins of web pages, such as https://app.example.com, or * for any",
+        rf"\*|([A-Za-z][A-Za-z0-9+.-]*://)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]){_PORT}/?",
+    ),
+]
+HttpUrl = Annotated[
+    str,
+    _text(
+        "an http or https URL without credentials, such as https://tools.example.com",
+        r"https?://[^\s/?#@]+([/?#]\S*)?",
+        check_url,
+    ),
+]
+TraceUrl = Annotated[
+    str,
+    _text("an http or https URL with {trace_id} where the id of a trace belongs", r"https?://\S*\{trace_id\}\S*"),
+]
+RedisUrl = Annotated[
+    str,
+    _text(
+        "a URL like redis://:password@host:6379/0, or rediss:// for TLS",
+        r"(rediss?|unix)://\S+",
+        secret=True,
+    ),
+]
+Token = Annotated[str, _text("a bearer token: printable ASCII characters without spaces", "[!-~]+", secret=True)]
+NamespaceName = Annotated[
+    str, _text("the name of a namespace: lower-case letters, digits and hyphens", _LABEL, longest=63)
+]
+ObjectName = Annotated[
+    str,
+    _text(
+        "the name of a Kubernetes object: lower-case letters, digits, hyphens and dots",
+        rf"{_LABEL}(\.{_LABEL})*",
+        longest=253,
+    ),
+]
+ImageReference = Annotated[
+    str,
+    _text("an image, such as registry.example.com/fairlead-runner:1.0", "[A-Za-z0-9][A-Za-z0-9._:/@-]*", longest=512),
+]
+InstallationName = Annotated[str, _text("fairlead- and 16 hexadecimal digits", "fairlead-[0-9a-f]{16}")]
+EnvironmentName = Annotated[
+    str,
+    _text(
+        "a name of letters, digits, hyphens, dots and underscores",
+        "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?",
+        longest=63,
+    ),
+]
+
+Networks = tuple[Network, ...]
+HostsOrNetworks = tuple[HostOrNetwork, ...]
+HostHeaders = tuple[HostHeader, ...]
+Origins = tuple[Origin, ...]
+HttpUrls = tuple[HttpUrl, ...]
+NamespaceNames = tuple[NamespaceName, ...]
+ObjectNames = tuple[ObjectName, ...]

@@ -1,0 +1,135 @@
+"""Values that cannot work are refused by `helm` at once: before a pod is replaced by one that cannot start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from badsettings import BAD_VALUES, BadSettingValue
+from charts.values import camel_case, settings
+from helmworld import Helm, Refused
+
+OWN_VALUES = {
+    "redis": "redis.url",
+    "environment": "environment",
+    "watch_namespace": "watchNamespace",
+    "default_tier": "defaultTier",
+    "allowed_urls": "servers.allowedUrls",
+    "denied_networks": "servers.deniedNetworks",
+    "confined": "servers.confined",
+    "gateway_approvals": "servers.gatewayApprovals",
+    "api_server_networks": "servers.apiServerNetworks",
+    "any_pod_templates_in": "servers.anyPodTemplatesIn",
+    "prefix_style": "servers.prefixStyle",
+    "pod_templates": "servers.podTemplates",
+    "default_action": "servers.defaultAction",
+    "user_ids": "userIds",
+    "api_key_secrets": "identity.apiKeySecrets",
+    "log_level": "logging.level",
+    "log_format": "logging.format",
+    "drain": "gateway.drain.waitSeconds",
+    "grace": "gateway.drain.graceSeconds",
+}
+"""Values of the chart that become a setting."""
+OTHERS: list[tuple[str, Any]] = [
+    ("nameOverride", "fair_lead"),
+    ("fullnameOverride", "Foo_Bar"),
+    ("commonLabels", {"cost": 42}),
+    ("image.repository", "busy box"),
+    ("image.tag", "a/b"),
+    ("image.digest", "latest"),
+    ("environment", 123),
+    ("secret.existingSecret", "My_Secret"),
+    ("tiers", [{"name": "Fast", "spec": {"maxLatency": "1s"}}]),
+    ("tiers", [{"name": "fast", "spec": {"maxLatenc": "1s"}}]),
+    ("identity.issuers", [{"issuer": "login.example.com"}]),
+    ("imagePullSecrets", ["registry"]),
+    ("operator.nodeSelector", {"disk": True}),
+    ("gateway.podAnnotations", {"cost": 42}),
+    ("gateway.resources", {"limit": {"memory": "1Gi"}}),
+    ("gateway.maxSurge", 0),
+    ("gateway.maxSurge", "0%"),
+    ("gateway.podDisruptionBudget.maxUnavailable", "one"),
+    ("gateway.podDisruptionBudget.maxUnavailable", -1),
+    ("gateway.service.port", 99999),
+    ("gateway.service.nodePort", 0),
+    ("gateway.service.loadBalancerSourceRanges", ["10.0.0.0/40"]),
+    ("gateway.ingress.hosts", ["https://tools.example.com"]),
+    ("gateway.extraEnv", [{"value": "a"}]),
+    ("gateway.autoscaling.minReplicas", 0),
+    ("operator.replicas", -1),
+    ("monitoring.podMonitor.interval", "often"),
+    ("samples.namespace", "Team"),
+]
+
+
+def places(bad: BadSettingValue) -> list[str]:
+    """Values of the chart that the setting can be given by."""
+    own = [OWN_VALUES[bad.name]] if bad.name in OWN_VALUES else []
+    name = camel_case(bad.name)
+    return own + ([f"{bad.component}.settings.{name}"] if name in settings(bad.component) else [])
+
+
+def nested(given: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path, value in given:
+        *folders, last = path.split(".")
+        inner = found
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+        inner[last] = value
+    return found
+
+
+def refusal(helm: Helm, folder: Path, values: dict[str, Any]) -> str:
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(Refused) as refused:
+        helm.template("--values", file)
+    return str(refused.value)
+
+
+def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_take(helm: Helm, tmp_path: Path) -> None:
+    given = {place: bad.value for bad in BAD_VALUES for place in places(bad)}
+    assert len(given) > 80
+    assert {"gateway.settings.callTimeout", "servers.deniedNetworks", "redis.url", "operator.settings.workers"} <= (
+        given.keys()
+    )
+    said = refusal(helm, tmp_path, nested(list(given.items())))
+    taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in said]
+    assert not taken, said
+
+
+@pytest.mark.parametrize(("path", "value"), OTHERS, ids=[f"{path}={value}" for path, value in OTHERS])
+def test_a_value_that_no_object_of_the_chart_can_have_is_refused(
+    helm: Helm, tmp_path: Path, path: str, value: Any
+) -> None:
+    assert f"at '/{path.replace('.', '/')}" in refusal(helm, tmp_path, nested([(path, value)]))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"commonLabels": {"app.kubernetes.io/name": "mine"}},
+            "commonLabels has app.kubernetes.io/name, which",
+        ),
+        ({"operator": {"podLabels": {"helm.sh/chart": "a"}}}, "operator.podLabels has helm.sh/chart, which the chart"),
+        (
+            {"gateway": {"podAnnotations": {"kubectl.kubernetes.io/default-container": "a"}}},
+            "gateway.podAnnotations has kubectl.kubernetes.io/default-container",
+        ),
+    ],
+)
+def test_labels_and_annotations_of_the_chart_itself_are_refused_with_a_sentence(
+    helm: Helm, tmp_path: Path, values: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(helm, tmp_path, values)
+
+
+def test_a_disruption_budget_that_keeps_every_node_is_refused_in_per_cent_too(helm: Helm) -> None:
+    with pytest.raises(Refused, match="no node that runs a gateway could be drained"):
+        helm.template("--set-string", "gateway.podDisruptionBudget.maxUnavailable=0%")

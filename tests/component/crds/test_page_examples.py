@@ -1,0 +1,78 @@
+"""Every manifest of a page, a sample or an example is taken by a real API server, and so are the pods made of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import ControlPlane
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_kube.resources import Kind
+from fairlead_operator.server.manifests import ManifestContext
+from fairlead_operator.server.plan import plan
+from page_examples import ROOT, Example, examples, pages
+
+LOCAL = "command"
+"""Source of servers that `fairlead up` alone runs."""
+PLURALS = {
+    "McpServer": "mcpservers", "ToolPolicy": "toolpolicies", "LatencyTier": "latencytiers", "Service": "services",
+    "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims", "ConfigMap": "configmaps",
+}  # fmt: skip
+
+
+def applied(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> tuple[int, Any]:
+    """Answer to a server-side apply that changes nothing, and takes no field that it does not know."""
+    query = "dryRun=All&fieldManager=page&force=true&fieldValidation=Strict"
+    body = json.loads(json.dumps(manifest))
+    return plane.request("PATCH", f"{path}?{query}", body, content_type="application/apply-patch+yaml")
+
+
+def path_of(manifest: dict[str, Any], namespace: str, plural: str) -> str:
+    version = manifest["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    scope = "" if plural == "latencytiers" else f"namespaces/{namespace}/"
+    return f"{root}/{scope}{plural}/{manifest['metadata']['name']}"
+
+
+def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]:
+    """What the API server says against an object and what the operator makes of it."""
+    manifest = json.loads(json.dumps(example.manifest, default=str))
+    manifest["metadata"].pop("namespace", None)
+    status, answer = applied(plane, path_of(manifest, namespace, PLURALS[manifest["kind"]]), manifest)
+    if status not in (200, 201):
+        return [f"{example.where}: {manifest['kind']}: {answer['message']}"]
+    if manifest["kind"] != "McpServer":
+        return []
+    found = []
+    wanted = plan(McpServer.model_validate(answer), ManifestContext("fairlead-system"))
+    for kind, rendered in wanted.apply:
+        status, answer = rendered_applied(plane, namespace, kind, rendered)
+        if status not in (200, 201):
+            found.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
+    return found
+
+
+def rendered_applied(plane: ControlPlane, namespace: str, kind: Kind, rendered: dict[str, Any]) -> tuple[int, Any]:
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
+    return applied(plane, path_of(manifest, namespace, kind.plural), manifest)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_api_server_takes_the_manifests_of_a_page_and_the_pods_made_of_them(
+    control_plane: ControlPlane, namespace: str, page: Path
+) -> None:
+    shown = [example for example in examples(page) if LOCAL not in example.manifest.get("spec", {})]
+    assert [each for example in shown for each in refusals(control_plane, namespace, example)] == []
+
+
+def test_the_pages_of_the_kinds_and_of_pod_templates_are_among_them() -> None:
+    names = {str(page.relative_to(ROOT)) for page in pages()}
+    assert {
+        "docs/configure/pod-templates.md",
+        "docs/reference/kinds/mcpserver.md",
+        "crds/samples/mcpserver-full.yaml",
+    } <= names
+    assert len(names) > 30

@@ -1,0 +1,103 @@
+"""Values that no setting of a process may have: one for each setting that does not take any text at all.
+
+Numbers are taken from their bounds, so a number without a lower bound has no bad value and fails the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from charts.values import SETTINGS, Json, fields
+
+ANY_TEXT: Final = frozenset(
+    {
+        "session_key", "audit_key", "console_client_secret", "console_client_id", "console_issuer", "console_scopes",
+        "admin_groups", "key_makers", "embedder_model", "embedder_instruction", "compressor_model", "redis_prefix",
+        "identity",
+    }
+)  # fmt: skip
+"""Settings that take any text; `identity` is that of the operator, the holder of its Lease."""
+READ_LATER: Final = frozenset(
+    {
+        "documents", "credentials", "kubeconfig", "routes", "tools", "cache_dir", "api_keys", "identity", "made_keys",
+        "tls_cert", "tls_key", "tls_client_ca", "context_directory", "search_directory", "audit_file", "audit_redact",
+        "tiers", "owner_token",
+    }
+)  # fmt: skip
+"""Settings that name what has to be read to be judged, and paths into arguments."""
+TEXTS: Final[dict[str, str]] = {
+    "host": "127.0.0.1:8080/mcp",
+    "metrics_host": "every address",
+    "namespace": "Team_A",
+    "watch_namespace": "team-",
+    "pull_token": "a token",
+    "embedder_key": "clé",
+    "compressor_key": "a\tb",
+    "installation": "fairlead-main",
+    "environment": "-",
+    "allowed_hosts": "https://tools.example.com",
+    "allowed_origins": "https://app.example.com/page",
+    "api_key_secrets": "Keys",
+    "made_keys_secret": "made/keys",
+    "public_url": "tools.example.com",
+    "trusted_proxies": "10.0.0.0/33",
+    "allowed_urls": "http://tools.example.com",
+    "denied_networks": "banana",
+    "api_server_networks": "256.0.0.1",
+    "redis": "http://r",
+    "embedder_url": "models:8000/v1",
+    "compressor_url": "ftp://models/v1",
+    "console_url": "https://",
+    "console_trace_url": "https://grafana.example.com/explore",
+    "default_tier": "fast!",
+    "lease_name": "fairlead operator",
+    "credentials_name": "Credentials",
+    "installation_secret": "a_b",
+    "image_pull_secrets": "registry/login",
+    "any_pod_templates_in": "team.a",
+    "listener_image": "busy box",
+    "runner_image": "-",
+    "gateways": "fairlead-gateway-ops:9464",
+}
+
+
+class BadSettingValue(NamedTuple):
+    """A setting of a process, and a value that it does not take."""
+
+    component: str
+    name: str
+    schema: Json
+    text: str
+    """As the environment has it."""
+
+    @property
+    def variable(self) -> str:
+        return f"FAIRLEAD_{self.name.upper()}"
+
+    @property
+    def value(self) -> Any:
+        """As values of the chart have it."""
+        kind = self.schema.get("type")
+        if kind in ("integer", "number"):
+            return float(self.text)
+        return [self.text] if kind == "array" else self.text
+
+
+def _bad_values() -> Iterator[BadSettingValue]:
+    for component, settings in SETTINGS.items():
+        for name, schema, _ in fields(settings):
+            if name not in ANY_TEXT | READ_LATER:
+                yield BadSettingValue(component, name, schema, _bad(name, schema))
+
+
+def _bad(name: str, schema: Json) -> str:
+    if schema.get("type") in ("integer", "number"):
+        return str(schema["minimum"] - 1 if "minimum" in schema else schema["exclusiveMinimum"])
+    if schema.get("type") == "boolean" or "enum" in schema:
+        return "perhaps"
+    return TEXTS[name]
+
+
+BAD_VALUES: Final = tuple(_bad_values())
+"""One for each setting of both processes that does not take any text."""

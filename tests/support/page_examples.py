@@ -1,0 +1,88 @@
+"""Manifests that pages and example files show, each with the page and the line where it begins."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from fairlead_api.v1alpha1.latencytier import LatencyTierSpec
+from fairlead_api.v1alpha1.mcpserver.spec import McpServerSpec
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicySpec
+
+ROOT: Final = Path(__file__).parents[2]
+_BLOCK: Final = re.compile(r"^ *```ya?ml[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+_SPECS: Final = {"McpServer": McpServerSpec, "ToolPolicy": ToolPolicySpec, "LatencyTier": LatencyTierSpec}
+_SOURCES: Final = {"url", "image", "package", "command"}
+
+
+class Example(NamedTuple):
+    """One object of a page."""
+
+    where: str
+    """Page and line, as in `docs/configure/tiers.md:8`."""
+    manifest: dict[str, Any]
+
+
+def pages() -> list[Path]:
+    """Pages and files with manifests, below the root of the repository."""
+    written = [
+        ROOT / "README.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("charts/**/*.md"),
+        *ROOT.glob("*/**/README.md"),
+    ]
+    files = [*ROOT.glob("crds/samples/**/*.yaml"), *ROOT.glob("examples/**/*.yaml")]
+    tracked = (path for path in written + files if not {"tests", ".venv", "node_modules"} & set(path.parts))
+    return [path for path in sorted(set(tracked)) if any(True for _ in examples(path))]
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Objects that a page shows. A `spec` alone is completed to an object of the kind that has its fields."""
+    for line, text in _texts(page):
+        for document in yaml.safe_load_all(text):
+            manifest = _manifest(document)
+            if manifest is not None:
+                yield Example(f"{page.relative_to(ROOT)}:{line}", manifest)
+
+
+def values(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Page and line of each block of values of the chart, and the values."""
+    known = yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text()).keys()
+    for line, text in _texts(page):
+        for document in yaml.safe_load_all(text):
+            if isinstance(document, dict) and document.keys() <= known:
+                yield f"{page.relative_to(ROOT)}:{line}", document
+
+
+def _texts(page: Path) -> Iterator[tuple[int, str]]:
+    """Line at which a text in YAML begins, and the text."""
+    text = page.read_text("utf-8")
+    if page.suffix != ".md":
+        yield 1, text
+        return
+    for block in _BLOCK.finditer(text):
+        yield text.count("\n", 0, block.start(1)) + 1, textwrap.dedent(block[1])
+
+
+def _manifest(document: Any) -> dict[str, Any] | None:
+    """None for what is not a manifest."""
+    if not isinstance(document, dict):
+        return None
+    if "apiVersion" in document and "kind" in document:
+        return document
+    spec = document.get("spec")
+    if document.keys() != {"spec"} or not isinstance(spec, dict):
+        return None
+    (kind,) = [name for name, model in _SPECS.items() if spec.keys() <= _fields(model)]
+    if kind == "McpServer" and not _SOURCES & spec.keys():
+        spec = {"url": "https://tools.example.com/mcp", **spec}
+    return {"apiVersion": "fairlead.dev/v1alpha1", "kind": kind, "metadata": {"name": "example"}, "spec": spec}
+
+
+def _fields(model: Any) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
