@@ -56,6 +56,7 @@ from fairlead_operator.kube.credentials import (
 )
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
+from fairlead_operator.kube.drift import DriftRepairs
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
@@ -215,10 +216,11 @@ class _Leadership:
         wakeups = Wakeups.of(decided)
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
-        self.owned = Owned(kube, queue.add, kinds)
+        self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
+        self.owned = Owned(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add)
         self.declarations = KubeDeclarations(
-            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers
+            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers, drift=drift
         )
         servers = self.declarations.servers
 
@@ -240,8 +242,8 @@ class _Leadership:
             self.controller.document_disturbed(name, labels)
 
         self.secrets = ObjectStore(LabelledSecret.from_object, secret_changed)
-        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name)
-        self.documents = KubeDocuments(kube, release, disturbed, given.owners)
+        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
+        self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
         if settings.network_policy_probe == "Daily":
             probe = ClusterProbe(kube, release, settings.probe_pods, given.owners)
@@ -249,7 +251,7 @@ class _Leadership:
                 kube, release, probe, enforcement_changed, telemetry.enforce, wiring.now, given.owners
             )
         name = settings.installation_secret
-        self.installation_secret = InstallationSecret(kube, release, name, given.owners) if name else None
+        self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
         platform = KubePlatform(
             kube,
             servers,
@@ -261,6 +263,8 @@ class _Leadership:
             dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
             self.enforcement.verdict if self.enforcement is not None else None,
+            enqueue=queue.add,
+            drift=drift,
         )
         connector = NetworkConnector(
             resolve=wiring.resolve, egress=given.egress,
@@ -280,6 +284,7 @@ class _Leadership:
         try:
             await self._work(operator)
         finally:
+            self.drift.close()
             await self.gateways.aclose()
 
     async def _work(self, operator: Operator) -> None:
