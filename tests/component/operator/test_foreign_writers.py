@@ -107,7 +107,10 @@ async def test_a_status_that_is_changed_in_a_loop_is_shown_at_the_pace_too(audit
         path = world.server_path("remote", "/status")
         async with fighting(Rival(world, path, {"status": {"tools": 99, "conditions": []}}, "other-operator")):
             await world.until("four repairs", lambda: undone(operator, "mcpservers") >= 4)
-        assert undone(operator, "mcpservers") <= 5
+            before = writes_to(world, "mcpservers")
+            await world.until("a pause of four seconds", lambda: undone(operator, "mcpservers") >= 5)
+        assert undone(operator, "mcpservers") <= 6
+        assert writes_to(world, "mcpservers") - before <= 4
 
         def told() -> bool:
             return world.is_("remote", "Conflicted", "True", "WritesUndone")
