@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_operators import OPERATORS
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
@@ -14,5 +15,5 @@ from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *SIGN_IN,
+    *EXTENSIONS, *SIGN_IN, *OPERATORS,
 )  # fmt: skip

@@ -29,7 +29,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS
 from fairlead_kube.store import ObjectStore
-from fairlead_operator.kube.drift import DriftRepairs, Target
+from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
 from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.manifests import references
@@ -180,8 +180,8 @@ class CredentialStore:
         except Conflict:
             return None
 
-    def _target(self, shard: str, entry: str) -> Target:
-        return Target(SECRETS, self._namespace, f"{shard}/{entry}")
+    def _target(self, shard: str, entry: str) -> WriteTarget:
+        return WriteTarget(SECRETS, self._namespace, f"{shard}/{entry}")
 
     def _key(self, shard: str) -> ServerKey:
         return ServerKey(self._namespace, shard)

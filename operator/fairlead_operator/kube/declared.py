@@ -26,7 +26,7 @@ from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.informer import Store
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
 from fairlead_kube.store import ObjectStore, key_of
-from fairlead_operator.kube.drift import DriftRepairs, Target, Writers, content_of
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
@@ -220,7 +220,7 @@ class KubeDeclarations:
         """Write a status; None where somebody undoes it too often. Raises ApiError."""
         namespace = resource.metadata.namespace if kind.namespaced else None
         return await self._drift.write(
-            Target(kind, namespace or "", resource.metadata.name, "status"),
+            WriteTarget(kind, namespace or "", resource.metadata.name, "status"),
             content_of(body["status"]),
             Writers.of({"metadata": {"managedFields": resource.metadata.managed_fields}}, "status"),
             self._rules_changed,

@@ -28,7 +28,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import NotFound
 from fairlead_kube.resources import CONFIG_MAPS
 from fairlead_kube.store import ObjectStore
-from fairlead_operator.kube.drift import DriftRepairs, Target, Writers
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +195,7 @@ class KubeDocuments:
             return
         packed = self.store.get(self._key(blob.name))
         await self._drift.write(
-            Target(CONFIG_MAPS, self._namespace, blob.name),
+            WriteTarget(CONFIG_MAPS, self._namespace, blob.name),
             msgspec.json.encode(blob, order="deterministic"),
             packed.writers if packed is not None else None,
             partial(self._disturbed, blob.name, blob.labels),
@@ -235,7 +235,7 @@ class KubeDocuments:
         with contextlib.suppress(NotFound):
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
         self.store.forget(self._key(name))
-        self._drift.forget([Target(CONFIG_MAPS, self._namespace, name)])
+        self._drift.forget([WriteTarget(CONFIG_MAPS, self._namespace, name)])
         self._follow(name)
 
     def _key(self, name: str) -> ServerKey:
@@ -262,7 +262,7 @@ class KubeDocuments:
         if after is None or before is None or not holds(after.unpacked(), before.unpacked()):
             known = after or before
             disturbed = partial(self._disturbed, key.name, known.labels if known is not None else {})
-            if not self._drift.held_back(Target(CONFIG_MAPS, self._namespace, key.name), disturbed):
+            if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):
                 disturbed()
 
 

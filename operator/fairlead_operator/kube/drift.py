@@ -33,8 +33,8 @@ CALM_S: Final = 600.0
 MANAGER_LIMIT: Final = 128
 
 
-class Target(NamedTuple):
-    """What is written: an object, or a subresource of it."""
+class WriteTarget(NamedTuple):
+    """Object that is written, or a subresource of it."""
 
     kind: Kind
     namespace: str
@@ -101,9 +101,9 @@ class DriftRepairs:
 
     def __init__(self, undone: Callable[[Kind], None] = lambda kind: None) -> None:
         self._undone = undone
-        self._repairs: dict[Target, _Repairs] = {}
-        """Of the last `CALM_S` seconds."""
-        self._written: dict[Target, tuple[int, str]] = {}
+        self._repairs: dict[WriteTarget, _Repairs] = {}
+        """Repairs of the last `CALM_S` seconds."""
+        self._written: dict[WriteTarget, tuple[int, str]] = {}
         """Hash of what was written last, and when the API server says that was."""
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class DriftRepairs:
 
     async def write(
         self,
-        target: Target,
+        target: WriteTarget,
         content: bytes,
         before: Writers | None,
         wake: Callable[[], None],
@@ -133,12 +133,12 @@ class DriftRepairs:
         self._written[target] = hash(content), Writers.of(answer, target.subresource).own_at
         return answer
 
-    def pause(self, target: Target) -> float:
+    def pause(self, target: WriteTarget) -> float:
         """Seconds until the object may be put back again."""
         repairs = self._repairs.get(target)
         return max(0.0, repairs.next_at - asyncio.get_running_loop().time()) if repairs is not None else 0.0
 
-    def held_back(self, target: Target, wake: Callable[[], None]) -> bool:
+    def held_back(self, target: WriteTarget, wake: Callable[[], None]) -> bool:
         """Whether it is too early to put the object back; `wake` is then called once it is not."""
         pause, repairs = self.pause(target), self._repairs.get(target)
         if not pause or repairs is None:
@@ -152,7 +152,7 @@ class DriftRepairs:
             repairs.due = asyncio.get_running_loop().call_later(pause, due)
         return True
 
-    def repaired(self, target: Target, by: str, wake: Callable[[], None], owner: ServerKey | None = None) -> None:
+    def repaired(self, target: WriteTarget, by: str, wake: Callable[[], None], owner: ServerKey | None = None) -> None:
         """The object was put back, after `by` had changed it (empty: nobody knows who). `wake` is called when it was
         disputed and is left alone again.
         """
@@ -185,7 +185,7 @@ class DriftRepairs:
         message = ". ".join(sorted(_sentence(target, repairs.by) for target, repairs in disputes))
         return ConditionVerdict(True, Cause.WRITES_UNDONE, message)
 
-    def forget(self, targets: Collection[Target]) -> None:
+    def forget(self, targets: Collection[WriteTarget]) -> None:
         """Drop what is remembered of objects that are no longer wanted."""
         for target in targets:
             self._written.pop(target, None)
@@ -196,7 +196,7 @@ class DriftRepairs:
         for target in list(self._repairs):
             self._drop(target)
 
-    def _drop(self, target: Target) -> None:
+    def _drop(self, target: WriteTarget) -> None:
         repairs = self._repairs.pop(target, None)
         if repairs is not None:
             for timer in (repairs.due, repairs.calm):
@@ -205,12 +205,12 @@ class DriftRepairs:
 
 
 def content_of(status: Json) -> bytes:
-    """What two writes of a status have in common that say the same, at whatever time."""
+    """Status without its times of transition: equal for two that say the same."""
     conditions = [{**each, "lastTransitionTime": None} for each in status.get("conditions") or ()]
     return _encode({**status, "conditions": conditions})
 
 
-def _sentence(target: Target, by: str) -> str:
+def _sentence(target: WriteTarget, by: str) -> str:
     """Who undoes what; without numbers, which would make each status another one."""
     who = f"field manager {by}"
     if by == MANAGER:

@@ -17,7 +17,7 @@ from fairlead_api.meta import LABEL_MANAGED_BY, MANAGED_BY
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS, Scope
-from fairlead_operator.kube.drift import DriftRepairs, Target
+from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class InstallationSecret:
     ) -> None:
         self._kube = kube
         self._drift = drift or DriftRepairs()
-        self._target = Target(SECRETS, namespace, name)
+        self._target = WriteTarget(SECRETS, namespace, name)
         self._namespace = namespace
         self._owners = list(owners)
         self._values: Mapping[str, str] = {}

@@ -52,7 +52,7 @@ class Expiry:
     def __init__(self, duration: float) -> None:
         self._duration = duration
         self._seen: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
-        """What each lease said when it last changed, and when that was; by namespace and name."""
+        """Holder and renewal of each lease as last seen, and when they changed; by namespace and name."""
 
     def expired(self, lease: Json, now: float) -> bool:
         """Whether nobody holds the lease, or it stood unchanged for as long as it says that it lasts."""
@@ -208,7 +208,7 @@ class Lease:
             self._watchdog.disarm()
         if not task.cancelled():
             task.exception()  # retrieved, for callers that look at it later
-        if self.leading() or self.waiting:  # the second: it yields, and whoever goes before it waits for that
+        if self.leading() or self.waiting:  # the second: it yields, and the holder that it yields to waits for that
             await self._release()
         self._until = 0.0
         self._held = None

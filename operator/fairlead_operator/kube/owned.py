@@ -22,7 +22,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import MCP_SERVERS, WORKLOAD_KINDS, Kind
 from fairlead_kube.store import ObjectStore
-from fairlead_operator.kube.drift import DriftRepairs, Target, Writers
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Applied(NamedTuple):
     wanted: str
     """Hash of the manifest."""
     fingerprint: str
-    """Of what stood there afterwards."""
+    """Fingerprint of the object afterwards."""
     own_at: str
     """When that was, as the API server says."""
 
@@ -148,7 +148,7 @@ class Owned:
         repeats = applied is not None and applied.wanted == wanted
         if repeats and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
             return
-        target, wake = Target(kind, namespace, name), partial(self._enqueue, key)
+        target, wake = WriteTarget(kind, namespace, name), partial(self._enqueue, key)
         if repeats and self._drift.held_back(target, wake):
             return
         if seen is None or seen.owner_uid != owner_uid:
@@ -181,7 +181,7 @@ class Owned:
 
     def _forget(self, kind: Kind, key: ServerKey) -> None:
         self._applied.pop((kind, key), None)
-        self._drift.forget([Target(kind, key.namespace, key.name)])
+        self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
     async def _put_right(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
         """Apply; where somebody added to a list, put the list back as a whole first, which no apply does.
@@ -213,7 +213,7 @@ class Owned:
 
     def _changed(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
         reported = before is not None and after is not None and before.status_json != after.status_json
-        target = Target(kind, key.namespace, key.name)
+        target = WriteTarget(kind, key.namespace, key.name)
         if not reported and self._drift.held_back(target, partial(self._enqueue, key)):
             return
         for owner in {seen.owner for seen in (before, after) if seen is not None and seen.owner is not None}:

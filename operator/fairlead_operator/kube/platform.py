@@ -24,7 +24,7 @@ from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFoun
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, DeclaredServers
-from fairlead_operator.kube.drift import DriftRepairs, Target, Writers, content_of
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
@@ -226,8 +226,8 @@ class KubePlatform:
             logger.warning("the status of McpServer %s is not shown: %s", key, error)
 
 
-def _status_of(key: ServerKey) -> Target:
-    return Target(MCP_SERVERS, key.namespace, key.name, "status")
+def _status_of(key: ServerKey) -> WriteTarget:
+    return WriteTarget(MCP_SERVERS, key.namespace, key.name, "status")
 
 
 def endpoint_of(server: McpServer) -> Endpoint:

@@ -188,7 +188,7 @@ async def test_a_lease_that_a_tenant_makes_up_keeps_nobody_from_leading_the_clus
     renewing = asyncio.create_task(renew())
     try:
         async with operator_of(blue) as operator:
-            await leads(blue, operator)
+            await blue.until("leading", lambda: operator.controller is not None, seconds=30)
     finally:
         renewing.cancel()
         await asyncio.wait([renewing])

@@ -20,7 +20,7 @@ from fairlead_kube.resources import CONFIG_MAPS, DEPLOYMENTS, MCP_SERVERS, Kind
 from fairlead_operator.kube.credentials import CredentialStore, shard_name
 from fairlead_operator.kube.declared import DeclaredServers
 from fairlead_operator.kube.documents import KubeDocuments
-from fairlead_operator.kube.drift import CALM_S, DriftRepairs, Target, Writers
+from fairlead_operator.kube.drift import CALM_S, DriftRepairs, Writers, WriteTarget
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform
@@ -253,7 +253,7 @@ async def test_a_document_that_is_changed_each_time_is_written_ever_more_seldom(
     looks.enqueue()
     await looks.run_for(10 * MINUTE)
     paced(cluster)
-    assert drift.pause(Target(CONFIG_MAPS, "release", "doc")) > 0
+    assert drift.pause(WriteTarget(CONFIG_MAPS, "release", "doc")) > 0
 
 
 async def test_a_copied_credential_that_is_deleted_each_time_is_written_ever_more_seldom() -> None:
@@ -320,7 +320,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
 
 
 async def test_a_write_that_the_api_server_refuses_is_no_repair() -> None:
-    drift, target = DriftRepairs(), Target(MCP_SERVERS, "team", "demo", "status")
+    drift, target = DriftRepairs(), WriteTarget(MCP_SERVERS, "team", "demo", "status")
 
     async def refuse() -> Json:
         raise Conflict("somebody was faster")
