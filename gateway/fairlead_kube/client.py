@@ -150,11 +150,14 @@ class Kube:
         what, path = f"get {kind.named(namespace, name)}", kind.path(namespace, name)
         await self._call(what, "GET", path, types=(JSON, METADATA_ONLY), timeout=READ_TIMEOUT)
 
-    async def allowed(self, verb: str, kind: Kind, namespace: str = "", subresource: str = "") -> bool:
+    async def allowed(
+        self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""
+    ) -> bool:
         """Whether these credentials may do that; asks, and changes nothing."""
         attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
         attributes |= {"namespace": namespace} if namespace else {}
         attributes |= {"subresource": subresource} if subresource else {}
+        attributes |= {"name": name} if name else {}
         answer = await self.review(SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": attributes}, Json)
         return bool(answer.get("status", {}).get("allowed"))
 

@@ -56,7 +56,9 @@ from fairlead_operator.kube.credentials import (
 )
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
+from fairlead_operator.kube.drift import DriftRepairs
 from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned
@@ -106,7 +108,7 @@ class StartupConfiguration:
 
 
 class Operator:
-    """One replica. `run` it; it leads when it holds the Lease."""
+    """One replica. `run` it; it leads when it holds the Lease of its release and that over the followed namespaces."""
 
     def __init__(self, settings: Settings, configuration: Configuration, wiring: Dependencies) -> None:
         self.settings = settings
@@ -116,16 +118,35 @@ class Operator:
         self._given = StartupConfiguration.by(settings)
         self._kube = Kube.connect(configuration)
         duration = settings.lease_seconds
+        timings = Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5)
+        release = settings.release_namespace
         self.lease = Lease(
             dataclasses.replace(self._kube, on_write=self._count),
-            settings.release_namespace,
+            release,
             settings.lease_name,
             settings.replica,
-            timings=Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5),
+            timings=timings,
             rng=wiring.rng,
             end_process=wiring.end_process,
             owners=self._given.owners,
         )
+        watched, family = settings.watch_namespace, family_of(release, settings.lease_name)
+        namespace, name = lease_place(watched)
+        self._others = OtherReleases(self._kube, watched, family, duration)
+        self.followed = Lease(
+            dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count),
+            namespace,
+            name,
+            f"{family}{settings.replica}",
+            timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
+            rng=wiring.rng,
+            end_process=wiring.end_process,
+            owners=self._given.owners if namespace == release else (),
+            family=family,
+            superior=self._others.superior,
+            explain=partial(explain, watched=watched),
+        )
+        """Lease over the followed namespaces, for which the holder of `lease` contends."""
         self.controller: Controller | None = None
         """While this replica leads."""
 
@@ -133,17 +154,22 @@ class Operator:
         return f"<Operator {self.lease!r} {self.controller!r}>"
 
     async def run(self) -> None:
-        """Contend, lead, contend again, until cancelled; the Lease is released on the way out."""
+        """Contend, lead, contend again, until cancelled; the Leases are released on the way out."""
         try:
-            await self.lease.run(self._lead)
+            await self.lease.run(lambda: self.followed.run(self._lead))
         finally:
             await self._kube.aclose()
+
+    def _allowance(self) -> float:
+        return min(self.lease.allowance(), self.followed.allowance())
 
     def _count(self, verb: str, kind: Kind) -> None:
         self.telemetry.writes.labels(verb, kind.plural).inc()
 
     async def _lead(self) -> None:
-        kube = dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count)
+        await self._others.vacated()
+        kube = dataclasses.replace(self._kube, allowance=self._allowance, on_write=self._count)
+        logger.info("leading as %s", self.lease.identity)
         self.telemetry.leader.set(1)
         try:
             named = await knows_domain_policies(kube)
@@ -190,10 +216,11 @@ class _Leadership:
         wakeups = Wakeups.of(decided)
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
-        self.owned = Owned(kube, queue.add, kinds)
+        self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
+        self.owned = Owned(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add)
         self.declarations = KubeDeclarations(
-            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers
+            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers, drift=drift
         )
         servers = self.declarations.servers
 
@@ -215,8 +242,8 @@ class _Leadership:
             self.controller.document_disturbed(name, labels)
 
         self.secrets = ObjectStore(LabelledSecret.from_object, secret_changed)
-        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name)
-        self.documents = KubeDocuments(kube, release, disturbed, given.owners)
+        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
+        self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
         if settings.network_policy_probe == "Daily":
             probe = ClusterProbe(kube, release, settings.probe_pods, given.owners)
@@ -224,7 +251,7 @@ class _Leadership:
                 kube, release, probe, enforcement_changed, telemetry.enforce, wiring.now, given.owners
             )
         name = settings.installation_secret
-        self.installation_secret = InstallationSecret(kube, release, name, given.owners) if name else None
+        self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
         platform = KubePlatform(
             kube,
             servers,
@@ -236,6 +263,8 @@ class _Leadership:
             dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
             self.enforcement.verdict if self.enforcement is not None else None,
+            enqueue=queue.add,
+            drift=drift,
         )
         connector = NetworkConnector(
             resolve=wiring.resolve, egress=given.egress,
@@ -255,6 +284,7 @@ class _Leadership:
         try:
             await self._work(operator)
         finally:
+            self.drift.close()
             await self.gateways.aclose()
 
     async def _work(self, operator: Operator) -> None:

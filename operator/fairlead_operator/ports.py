@@ -86,6 +86,13 @@ class Workload:
     """None where no pods are run."""
     network: ConditionVerdict | None = None
     """Whether the NetworkPolicies of its pods are enforced; None where no pods are run, or nobody looks."""
+    disputed: ConditionVerdict | None = None
+    """Who undoes what is written for it, again and again; None while nobody does."""
+
+    @property
+    def beside(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
+        """Verdicts that say nothing about whether it runs: `network` and `disputed`."""
+        return self.network, self.disputed
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """/healthz, /readyz and /metrics of the operator. Started by `__main__`.
 
 Healthy: the process answers. Ready: it leads and has begun to work, or it waits for its turn with an API server that it
-can reach. A replica that waits is ready, or a rollout of two would never end.
+can reach. A replica that waits for another one of its release is ready, or a rollout of two would never end. One that
+waits for another release is not: nobody does its work, which `helm --wait` and `kubectl get pods` then tell.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def routes(operator: Operator, host: str) -> web.Application:
             return web.Response(text="leading\n")
         if operator.lease.waiting:
             return web.Response(text="waiting for the lease\n")
+        if operator.followed.waiting:
+            return web.Response(status=503, text=f"not ready: {operator.followed.explanation}\n")
         return web.Response(status=503, text="not ready\n")
 
     async def metrics(_: web.Request) -> web.Response:

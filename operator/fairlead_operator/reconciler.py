@@ -229,9 +229,9 @@ class Reconciler:
         look = _Reconcile(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
         calibrated = self._calibrate(look, catalog)
-        beside = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, workload.network
+        more = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, *workload.beside
         verified = self._verified(look)
-        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *beside)
+        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *more)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.shown(server.key) if self._figures is not None else None

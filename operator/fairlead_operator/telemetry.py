@@ -61,6 +61,12 @@ class Telemetry:
             ["verb", "resource"],
             registry=registry,
         )
+        self.undone = Counter(
+            "fairlead_operator_undone_writes",
+            "Writes that were made again because somebody else had changed or deleted what they wrote.",
+            ["resource"],
+            registry=registry,
+        )
         self._moves = Counter(
             "fairlead_operator_tier_moves",
             "Tools that left a tier (down) or came back to it (up).",

@@ -12,9 +12,45 @@ def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
     for role in [item for item in manifest if item["kind"] in ("Role", "ClusterRole")]:
         name = role["metadata"]["name"]
         mine = name if role["kind"] == "Role" else f"fairlead-{NAMESPACE}-{name.removeprefix('fairlead-')}"
+        if role["metadata"].get("namespace") == "default":
+            mine = f"fairlead-{name}"
+            assert one(found, "RoleBinding", mine)["metadata"]["namespace"] == "default"
         assert one(found, role["kind"], mine)["rules"] == role["rules"]
     plain = helm.template("--set", "rbac.aggregate=false")
-    assert len(of_kind(plain, "Role") + of_kind(plain, "ClusterRole")) == 4
+    assert len(of_kind(plain, "Role") + of_kind(plain, "ClusterRole")) == 6
+
+
+def test_the_leases_that_releases_share_are_granted_by_their_names_alone(helm: Helm) -> None:
+    """Beside `create`, of which RBAC cannot say the name. Every ServiceAccount reads that of who follows all."""
+
+    def leases(*values: str) -> set[tuple[str, str, str]]:
+        """Namespace, name and verb of what is granted outside of the release's own namespace."""
+        found = helm.template(*values)
+        return {
+            (role["metadata"].get("namespace", ""), name, verb)
+            for role in of_kind(found, "Role") + of_kind(found, "ClusterRole")
+            for rule in role["rules"]
+            for name in rule.get("resourceNames", [""])
+            for verb in rule["verbs"]
+            if rule["resources"] == ["leases"] and role["metadata"].get("namespace") != NAMESPACE
+        }
+
+    single = {("team", "", "create"), ("team", "fairlead-namespace", "get"), ("team", "fairlead-namespace", "update")}
+    assert leases("--set", "watchNamespace=team") == single
+    assert leases() == {
+        ("", "fairlead-namespace", "list"),
+        ("default", "", "create"),
+        ("default", "fairlead-all-namespaces", "get"),
+        ("default", "fairlead-all-namespaces", "update"),
+    }
+    (readers,) = [
+        item
+        for item in of_kind(helm.template(), "RoleBinding")
+        if item["subjects"][0]["name"] == "system:serviceaccounts"
+    ]
+    role = one(helm.template(), "Role", readers["roleRef"]["name"])
+    assert grants(role) == {("coordination.k8s.io", "leases", "get")}
+    assert role["rules"][0]["resourceNames"] == ["fairlead-all-namespaces"]
 
 
 def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) -> None:
@@ -31,7 +67,8 @@ def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm)
         "latencytiers/status",
     }
     (moved,) = [role for role in of_kind(found, "Role") if role["metadata"]["namespace"] == "team"]
-    assert grants(moved) | grants(left) == grants(whole[0]) | grants(whole[1])
+    lease = {("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "list", "update")}
+    assert (grants(moved) | grants(left)) - lease == (grants(whole[0]) | grants(whole[1])) - lease
     (binding,) = [item for item in of_kind(found, "RoleBinding") if item["metadata"]["namespace"] == "team"]
     assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "fairlead-operator", "namespace": NAMESPACE}
 

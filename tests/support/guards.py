@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
@@ -15,5 +16,5 @@ from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *PAGES, *SIGN_IN,
+    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS,
 )  # fmt: skip

@@ -22,9 +22,11 @@ from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
+from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.enforcement.simulated import SimulatedNetwork
 from fairlead_operator.kube.documents import blob_from
+from fairlead_operator.kube.followed import ALL_NAMESPACES
 from fairlead_operator.settings import Settings
 from shownconditions import cause
 from waiting import LONGEST
@@ -173,6 +175,7 @@ def release_namespace(plane: ControlPlane, namespace: str) -> Any:
     try:
         yield name
     finally:
+        plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
         plane.remove_namespace(name)
 
 

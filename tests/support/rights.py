@@ -16,12 +16,15 @@ import yaml
 
 from audit import Write
 from controlplane import REPOSITORY
+from fairlead_operator.kube.followed import ALL_NAMESPACES, ONE_NAMESPACE
 from operatorworld import World
 
 MANIFEST = REPOSITORY / "operator" / "rbac.yaml"
 NETWORK_PROBE = REPOSITORY / "operator" / "network-probe.yaml"
 CLUSTER_SCOPED = frozenset({"latencytiers", "latencytiers/status"})
-Where = Literal["everywhere", "release"]
+LEASE_OF_ALL = "all-namespaces"
+"""End of the names of roles about the Lease of who follows all namespaces, which lies in a namespace of its own."""
+Where = Literal["everywhere", "release", "default"]
 
 
 @dataclass(frozen=True, order=True)
@@ -48,8 +51,11 @@ def granted() -> set[Grant]:
     found = set()
     for role in documents(MANIFEST, NETWORK_PROBE):
         if role["kind"] in ("ClusterRole", "Role"):
+            name = role["metadata"]["name"]
             where: Where = "everywhere" if role["kind"] == "ClusterRole" else "release"
-            account = role["metadata"]["name"].removesuffix("-tiers").removesuffix("-network-probe")
+            account = name.removesuffix("-tiers").removesuffix("-network-probe")
+            if name.endswith(LEASE_OF_ALL):
+                where, account = "default", "fairlead-operator"
             for rule in role["rules"]:
                 found |= {
                     Grant(account, where, group, resource, verb)
@@ -74,6 +80,8 @@ def _of(request: Write, world: World) -> Iterator[Grant]:
     start = f"system:serviceaccount:{world.release}:"
     if request.user.startswith(start):
         where: Where = "release" if request.namespace == world.release else "everywhere"
+        if request.namespace == ALL_NAMESPACES[0]:
+            where = "default"
         account = request.user.removeprefix(start)
         yield Grant(account, where, request.group, request.resource, request.verb)
 
@@ -91,7 +99,9 @@ class Accounts:
         `probes` those of the probe of the network too.
         """
         objects = documents(MANIFEST, *([NETWORK_PROBE] if probes else []))
-        text = yaml.safe_dump_all(map(_narrowed, objects) if namespaced else objects)
+        if namespaced:
+            objects = [_narrowed(each) for each in objects if each["metadata"].get("namespace") != ALL_NAMESPACES[0]]
+        text = yaml.safe_dump_all(objects)
         text = text.replace("fairlead-system", world.release).replace("TENANT", world.namespace)
         world.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
         return cls(_account(world, "fairlead-operator"), _account(world, "fairlead-gateway"))
@@ -111,7 +121,10 @@ def _narrowed(document: dict[str, Any]) -> dict[str, Any]:
     narrow["metadata"] = {"name": f"{document['metadata']['name']}-servers", "namespace": "TENANT"}
     if kind == "ClusterRole":
         rules = [{**r, "resources": [x for x in r["resources"] if x not in CLUSTER_SCOPED]} for r in document["rules"]]
-        narrow["rules"] = [rule for rule in rules if rule["resources"]]
+        narrow["rules"] = [rule for rule in rules if rule["resources"] and "leases" not in rule["resources"]]
+        lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+        narrow["rules"].append({**lease, "verbs": ["create"]})
+        narrow["rules"].append({**lease, "verbs": ["get", "update"], "resourceNames": [ONE_NAMESPACE]})
     else:
         narrow["roleRef"] = {**document["roleRef"], "kind": "Role", "name": narrow["metadata"]["name"]}
     return narrow

@@ -35,6 +35,7 @@ class Cause(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
     CONFLICTED = "Conflicted"
+    WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
 
     # ResolvedRefs
@@ -184,7 +185,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.NOT_ALLOWED: (
             Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.ADDRESS_NOT_ALLOWED, Cause.APPLY_REFUSED, Cause.RUN_AS_ROOT_REFUSED,
         ),
-        Reason.CONFLICTED: (Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED),
+        Reason.CONFLICTED: (Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE),
         Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER, Cause.SECRET_NOT_FOUND, Cause.SECRET_KEY_MISSING, Cause.SECRET_VALUE_INVALID,

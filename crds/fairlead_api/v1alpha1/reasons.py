@@ -74,6 +74,11 @@ _CONFLICTED: Final = {
         "Another policy says otherwise about the same tools; status.conflicts says which. Deny wins.",
         "Change one of the two, if that is not what is meant.",
     ),
+    Cause.WRITES_UNDONE: CauseExplanation(
+        "True",
+        "Somebody changes an object of this server each time that it is put back, so it is put back ever more seldom.",
+        "Have the other writer leave it alone: a controller, a GitOps tool, or a second installation of Fairlead.",
+    ),
 }
 
 _RESOLVED_REFS: Final = {

@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS
 from fairlead_kube.store import ObjectStore
+from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
 from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.manifests import references
@@ -105,8 +107,10 @@ class CredentialStore:
         lost: Callable[[str], None],
         owners: Sequence[Json] = (),
         name: str = NAME,
+        drift: DriftRepairs | None = None,
     ) -> None:
         self.name = name
+        self._drift = drift or DriftRepairs()
         self._kube = kube
         self._namespace = namespace
         self._lost = lost
@@ -128,9 +132,20 @@ class CredentialStore:
         value = base64.b64encode(msgspec.json.encode(credential)).decode()
         if self._data(shard).get(entry) == value:
             return
-        if self._key(shard) not in self.store and await self._created(shard, {entry: value}):
-            return
-        self.store.put(await self._kube.merge(SECRETS, self._namespace, shard, {"data": {entry: value}}))
+        await self._drift.write(
+            self._target(shard, entry),
+            value.encode(),
+            None,
+            partial(self._lost, entry),
+            partial(self._put, shard, {entry: value}),
+        )
+
+    async def _put(self, shard: str, data: dict[str, str]) -> Json:
+        answer = await self._created(shard, data) if self._key(shard) not in self.store else None
+        if answer is None:
+            answer = await self._kube.merge(SECRETS, self._namespace, shard, {"data": data})
+        self.store.put(answer)
+        return answer
 
     async def remove(self, key: ServerKey) -> None:
         """Forget the credential of one server; fine when there is none."""
@@ -144,6 +159,7 @@ class CredentialStore:
                 await self._remove(key.name, entry)
 
     async def _remove(self, shard: str, entry: str) -> None:
+        self._drift.forget([self._target(shard, entry)])
         if entry not in self._data(shard):
             return
         try:
@@ -153,18 +169,19 @@ class CredentialStore:
         else:
             self.store.put(answer)
 
-    async def _created(self, shard: str, data: dict[str, str]) -> bool:
+    async def _created(self, shard: str, data: dict[str, str]) -> Json | None:
         labels = {LABEL_MANAGED_BY: MANAGED_BY, STORE_LABEL: "true"}
         metadata: Json = {"name": shard, "namespace": self._namespace, "labels": labels}
         if self._owners:
             metadata["ownerReferences"] = self._owners
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         try:
-            answer = await self._kube.create(SECRETS, self._namespace, body)
+            return await self._kube.create(SECRETS, self._namespace, body)
         except Conflict:
-            return False
-        self.store.put(answer)
-        return True
+            return None
+
+    def _target(self, shard: str, entry: str) -> WriteTarget:
+        return WriteTarget(SECRETS, self._namespace, f"{shard}/{entry}")
 
     def _key(self, shard: str) -> ServerKey:
         return ServerKey(self._namespace, shard)
@@ -174,8 +191,9 @@ class CredentialStore:
 
     def _changed(self, key: ServerKey, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
         for entry, value in (before or {}).items():
-            if value != (after or {}).get(entry):
-                self._lost(entry)
+            lost = partial(self._lost, entry)
+            if value != (after or {}).get(entry) and not self._drift.held_back(self._target(key.name, entry), lost):
+                lost()
 
 
 class Resolver:

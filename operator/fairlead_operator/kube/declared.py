@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from pydantic import ValidationError
@@ -25,11 +26,13 @@ from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.informer import Store
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
 from fairlead_kube.store import ObjectStore, key_of
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Resource)
+_MANAGER: Final = frozenset({"manager", "time", "subresource"})
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,15 @@ class _Labelled(msgspec.Struct):
 
 
 def _slim(item: Json) -> Json:
-    return {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "managedFields"}}
+    """With nothing of its managers but who wrote its status, and when."""
+    metadata = dict(item["metadata"])
+    if managed := metadata.get("managedFields"):
+        metadata["managedFields"] = [
+            {k: v for k, v in entry.items() if k in _MANAGER}
+            for entry in managed
+            if entry.get("subresource") == "status"
+        ]
+    return {**item, "metadata": metadata}
 
 
 def _parsed(model: type[R], item: Json) -> R | Broken:
@@ -139,8 +150,10 @@ class KubeDeclarations:
         server_changed: Callable[[ServerKey], None],
         rules_changed: Callable[[], None],
         default_tiers: Collection[LatencyTier] = DEFAULT_TIERS,
+        drift: DriftRepairs | None = None,
     ) -> None:
         self._kube = kube
+        self._drift = drift or DriftRepairs()
         self._server_changed = server_changed
         self._rules_changed = rules_changed
         self._default_tiers = default_tiers
@@ -172,13 +185,14 @@ class KubeDeclarations:
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         body = {"metadata": {"name": policy.metadata.name}, "status": status.to_wire()}
         try:
-            applied = await self._kube.apply(TOOL_POLICIES, policy.metadata.namespace, body, subresource="status")
+            applied = await self._show(TOOL_POLICIES, policy, body)
         except NotFound:
             return
         except Invalid as error:  # with its status goes its spec, which may be older than a rule of its kind
             logger.warning("the status of ToolPolicy %s is not shown: %s", policy.key, error)
             return
-        self._policies.changed(applied)
+        if applied is not None:
+            self._policies.changed(applied)
 
     async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
         await self._show_tiers("conditions", conditions)
@@ -196,9 +210,22 @@ class KubeDeclarations:
                     continue
                 body = {"metadata": {"name": tier.metadata.name}, "status": status.to_wire()}
                 try:
-                    self._tiers.changed(await self._kube.apply(LATENCY_TIERS, None, body, subresource="status"))
+                    applied = await self._show(LATENCY_TIERS, tier, body)
                 except NotFound:
                     continue
+                if applied is not None:
+                    self._tiers.changed(applied)
+
+    async def _show(self, kind: Kind, resource: Resource, body: Json) -> Json | None:
+        """Write a status; None where somebody undoes it too often. Raises ApiError."""
+        namespace = resource.metadata.namespace if kind.namespaced else None
+        return await self._drift.write(
+            WriteTarget(kind, namespace or "", resource.metadata.name, "status"),
+            content_of(body["status"]),
+            Writers.of({"metadata": {"managedFields": resource.metadata.managed_fields}}, "status"),
+            self._rules_changed,
+            partial(self._kube.apply, kind, namespace, body, subresource="status"),
+        )
 
     def _changed(self, key: ServerKey, before: object, after: object) -> None:
         self._server_changed(key)

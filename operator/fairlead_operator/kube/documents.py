@@ -16,7 +16,8 @@ import logging
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import NotFound
 from fairlead_kube.resources import CONFIG_MAPS
 from fairlead_kube.store import ObjectStore
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +60,14 @@ class PackedBlob:
     parts: tuple[str, ...]
     """Names of the parts that it refers to."""
     values: bytes
+    writers: Writers = field(default=Writers(), compare=False)
 
     @classmethod
     def from_object(cls, config_map: Json) -> PackedBlob:
         blob = blob_from(config_map)
         values = zlib.compress(msgspec.json.encode(_Values(blob.data, blob.binary)), level=1)
-        return cls(blob.name, blob.labels, blob.annotations, () if blob.is_part else part_names(blob), values)
+        parts = () if blob.is_part else part_names(blob)
+        return cls(blob.name, blob.labels, blob.annotations, parts, values, Writers.of(config_map))
 
     @property
     def is_part(self) -> bool:
@@ -111,8 +115,10 @@ class KubeDocuments:
         namespace: str,
         disturbed: Callable[[str, Mapping[str, str]], None],
         owners: Sequence[Json] = (),
+        drift: DriftRepairs | None = None,
     ) -> None:
         self._kube = kube
+        self._drift = drift or DriftRepairs()
         self._namespace = namespace
         self._disturbed = disturbed
         self._owners = list(owners)
@@ -187,6 +193,16 @@ class KubeDocuments:
         stored = self._blob(blob.name)
         if stored is not None and holds(stored, blob):
             return
+        packed = self.store.get(self._key(blob.name))
+        await self._drift.write(
+            WriteTarget(CONFIG_MAPS, self._namespace, blob.name),
+            msgspec.json.encode(blob, order="deterministic"),
+            packed.writers if packed is not None else None,
+            partial(self._disturbed, blob.name, blob.labels),
+            partial(self._put, blob, stored),
+        )
+
+    async def _put(self, blob: Blob, stored: Blob | None) -> Json:
         if stored is not None:
             await self._drop_foreign(stored, blob)
         manifest = config_map_for(blob, self._namespace)
@@ -199,6 +215,7 @@ class KubeDocuments:
         self._follow(blob.name)
         if not holds(blob_from(answer), blob):  # one that was not known had keys of somebody else
             self._disturbed(blob.name, blob.labels)
+        return answer
 
     async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
         """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
@@ -218,6 +235,7 @@ class KubeDocuments:
         with contextlib.suppress(NotFound):
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
         self.store.forget(self._key(name))
+        self._drift.forget([WriteTarget(CONFIG_MAPS, self._namespace, name)])
         self._follow(name)
 
     def _key(self, name: str) -> ServerKey:
@@ -243,7 +261,9 @@ class KubeDocuments:
         self._follow(key.name)
         if after is None or before is None or not holds(after.unpacked(), before.unpacked()):
             known = after or before
-            self._disturbed(key.name, known.labels if known is not None else {})
+            disturbed = partial(self._disturbed, key.name, known.labels if known is not None else {})
+            if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):
+                disturbed()
 
 
 def _debase(value: str) -> bytes:

@@ -17,6 +17,7 @@ from fairlead_api.meta import LABEL_MANAGED_BY, MANAGED_BY
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS, Scope
+from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,12 @@ RETRY_SECONDS: Final = 1.0
 class InstallationSecret:
     """Store of the one Secret for an informer, and what makes it. Every replica may call `ensure` at once."""
 
-    def __init__(self, kube: Kube, namespace: str, name: str, owners: Sequence[Json] = ()) -> None:
+    def __init__(
+        self, kube: Kube, namespace: str, name: str, owners: Sequence[Json] = (), drift: DriftRepairs | None = None
+    ) -> None:
         self._kube = kube
+        self._drift = drift or DriftRepairs()
+        self._target = WriteTarget(SECRETS, namespace, name)
         self._namespace = namespace
         self._owners = list(owners)
         self._values: Mapping[str, str] = {}
@@ -55,6 +60,7 @@ class InstallationSecret:
         data = {**_missing({}), **self._values}
         body: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         made = await self._kube.create(SECRETS, self._namespace, body)
+        self._wrote()
         logger.info("made the Secret %s of the installation", self.scope.name)
         return made
 
@@ -64,7 +70,13 @@ class InstallationSecret:
         if not missing:
             return secret
         patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing}
-        return await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
+        completed = await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
+        self._wrote()
+        return completed
+
+    def _wrote(self) -> None:
+        if self._values:
+            self._drift.repaired(self._target, "", lambda: None)
 
     # Called by the informer.
 
@@ -79,6 +91,7 @@ class InstallationSecret:
         await self._restored()
 
     async def _restored(self) -> None:
+        await asyncio.sleep(self._drift.pause(self._target))  # no other event is kept waiting: it is the only Secret
         while True:
             try:
                 await self.ensure()

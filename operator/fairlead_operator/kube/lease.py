@@ -9,6 +9,8 @@ The rules that make two leaders impossible, whatever the clocks say:
   has not left by the deadline never does: see `fence`.
 - When `deadline` passes, the leader's tasks are cancelled and it contends again. If they do not end, because something
   blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
+- A lease that yields to another one (`superior`) looks for it before each renewal, and once more after it was taken: of
+  two that are taken at the same time the one that yields sees the other.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
@@ -27,6 +30,9 @@ from fairlead_kube.fence import boottime
 from fairlead_kube.resources import LEASES
 
 logger = logging.getLogger(__name__)
+
+IDENTITY_LIMIT: Final = 600
+"""Characters of an identity that are shown: others may write leases too."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,45 @@ class Timings:
     """How long cancelled tasks may take to end before the process is ended instead."""
 
 
+class Expiry:
+    """Judges whether the holders of leases have stopped renewing, by our own monotonic clock."""
+
+    def __init__(self, duration: float) -> None:
+        self._duration = duration
+        self._seen: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
+        """Holder and renewal of each lease as last seen, and when they changed; by namespace and name."""
+
+    def expired(self, lease: Json, now: float) -> bool:
+        """Whether nobody holds the lease, or it stood unchanged for as long as it says that it lasts."""
+        metadata, spec = lease["metadata"], lease.get("spec") or {}
+        key = (metadata["namespace"], metadata["name"])
+        if not spec.get("holderIdentity"):
+            self._seen.pop(key, None)
+            return True
+        record = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
+        seen, since = self._seen.get(key, ((), now))
+        if seen != record:
+            self._seen[key] = record, now
+            return False
+        return now - since >= float(spec.get("leaseDurationSeconds") or self._duration)
+
+
+Superior = Callable[[float], Awaitable[str]]
+"""Gives the identity of the holder of a lease that ours yields to, empty where nobody holds one, at a time of the
+monotonic clock. Raises ApiError."""
+
+
+async def no_superior(now: float) -> str:
+    """Default of `superior`: the lease yields to no other."""
+    return ""
+
+
 class Lease:
-    """Contends for one Lease object and runs `lead` while it is held."""
+    """Contends for one Lease object and runs `lead` while it is held.
+
+    Holders whose identity begins with `family` are kept apart by another lease, which this process holds: it takes
+    theirs over at once. `explain(holder)` says for whom it waits.
+    """
 
     def __init__(
         self,
@@ -55,8 +98,14 @@ class Lease:
         rng: random.Random | None = None,
         end_process: Callable[[], None] | None = None,
         owners: Sequence[Json] = (),
+        family: str = "",
+        superior: Superior = no_superior,
+        explain: Callable[[str], str] = "the lease is held by {}".format,
     ) -> None:
         self._kube = kube
+        self._family = family
+        self._superior = superior
+        self._explain = explain
         self._owners = list(owners)
         self._namespace = namespace
         self._name = name
@@ -66,15 +115,24 @@ class Lease:
         self._rng = rng or random.Random()
         self._until = 0.0
         self._held: Json | None = None
-        self._seen: tuple[object, ...] = ()
-        self._seen_at = 0.0
+        self._expiry = Expiry(timings.duration)
         self._watchdog = Watchdog(timings.grace, end_process)
         self._trouble = ""
-        self.waiting = False
-        """The API server answered, and somebody else holds the lease."""
+        self.holder = ""
+        """Identity of the other one that this process waits for; empty while it holds the lease, or does not know."""
 
     def __repr__(self) -> str:
         return f"<Lease {self._namespace}/{self._name} identity={self.identity} leading={self.leading()}>"
+
+    @property
+    def waiting(self) -> bool:
+        """The API server answered, and somebody else holds the lease, or one that it yields to."""
+        return bool(self.holder)
+
+    @property
+    def explanation(self) -> str:
+        """Sentence that says for whom this process waits; empty where it does not."""
+        return self._explain(self.holder) if self.holder else ""
 
     def leading(self) -> bool:
         """Whether this process may write at this moment."""
@@ -92,8 +150,11 @@ class Lease:
         after a release: the process is of no use then.
         """
         while True:
-            await self._acquire()
-            logger.info("leading as %s", self.identity)
+            try:
+                await self._acquire()
+            finally:
+                self.holder = ""
+            logger.info("holding the lease %s as %s", self._name, self.identity)
             task = asyncio.ensure_future(lead())
             try:
                 await self._keep(task)
@@ -104,8 +165,20 @@ class Lease:
             logger.warning("leadership lost; contending again")
 
     async def _acquire(self) -> None:
-        while not await self._try():  # noqa: ASYNC110 - the event is in another process
+        while not (await self._try() and await self._first()):  # noqa: ASYNC110 - the event is in another process
             await asyncio.sleep(self._period() / 2)  # looking costs little, and a lease that is given up waits for it
+
+    async def _first(self) -> bool:
+        """Whether the lease that was just taken yields to no other; else, or where that is not known, give it up."""
+        try:
+            if not (other := await self._superior(self._monotonic())):
+                return True
+            self._wait_for(other)
+        except ApiError as error:
+            self._complain(error)
+        await self._release()
+        self._held = None
+        return False
 
     async def _keep(self, task: asyncio.Future[None]) -> None:
         """Renew until the lease is lost or `task` ends."""
@@ -117,7 +190,7 @@ class Lease:
                 left = max(0.0, self._until - self._monotonic())
                 async with asyncio.timeout(left):
                     if not await self._try():
-                        if self._held is None:
+                        if self._held is None or self.waiting:
                             return
                         continue
             except TimeoutError:
@@ -135,7 +208,7 @@ class Lease:
             self._watchdog.disarm()
         if not task.cancelled():
             task.exception()  # retrieved, for callers that look at it later
-        if self.leading():
+        if self.leading() or self.waiting:  # the second: it yields, and the holder that it yields to waits for that
             await self._release()
         self._until = 0.0
         self._held = None
@@ -148,10 +221,13 @@ class Lease:
         before = self._monotonic()
         try:
             lease = self._held or await self._read()
-            if not self._ours(lease) and not self._expired(lease, before):
+            if other := self._other_holder(lease, before):
                 self._held = None
+            else:
+                other = await self._superior(before)
+            if other:
                 self._until = 0.0
-                self.waiting = True
+                self._wait_for(other)
                 return False
             self._held = await self._write(lease)
         except Conflict:
@@ -159,10 +235,10 @@ class Lease:
             return await self._after_conflict()
         except ApiError as error:
             self._complain(error)
-            self.waiting = False
+            self.holder = ""
             return False
         self._trouble = ""
-        self.waiting = False
+        self.holder = ""
         self._until = before + self._timings.deadline
         return True
 
@@ -187,17 +263,17 @@ class Lease:
                 metadata["ownerReferences"] = self._owners
             return {"metadata": metadata, "spec": {}}
 
+    def _other_holder(self, lease: Json, now: float) -> str:
+        """Identity of somebody else who holds the lease; empty where it can be taken."""
+        if self._ours(lease):
+            return ""
+        holder = str(lease["spec"].get("holderIdentity") or "")
+        if self._family and holder.startswith(self._family):
+            return ""
+        return "" if self._expiry.expired(lease, now) else holder
+
     def _ours(self, lease: Json) -> bool:
         return bool(lease["spec"].get("holderIdentity") == self.identity)
-
-    def _expired(self, lease: Json, now: float) -> bool:
-        spec = lease["spec"]
-        if not spec.get("holderIdentity"):
-            return True
-        seen = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, now
-        return now - self._seen_at >= float(spec.get("leaseDurationSeconds") or self._timings.duration)
 
     async def _write(self, lease: Json) -> Json:
         now = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -220,9 +296,16 @@ class Lease:
             return
         lease = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
         try:
-            await self._kube.replace(LEASES, self._namespace, self._name, lease)
-        except ApiError as error:
-            logger.warning("the lease was not released: %s", error)
+            async with asyncio.timeout(self._timings.grace / 2):  # an outer lease's watchdog may be counting
+                await self._kube.replace(LEASES, self._namespace, self._name, lease)
+        except (ApiError, TimeoutError) as error:
+            logger.warning("the lease %s was not released: %s", self._name, str(error) or "no answer in time")
+
+    def _wait_for(self, holder: str) -> None:
+        holder = holder[:IDENTITY_LIMIT]
+        if holder != self.holder:
+            self.holder = holder
+            logger.warning("waiting: %s", self.explanation)
 
     def _complain(self, error: ApiError) -> None:
         if str(error) != self._trouble:

@@ -11,9 +11,9 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import MCP_SERVERS, WORKLOAD_KINDS, Kind
 from fairlead_kube.store import ObjectStore
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +44,23 @@ class Seen:
     generation: int
     status_json: bytes
     """Kept as JSON, which takes a fifth of the memory."""
+    writers: Writers = field(default=Writers(), compare=False)
 
     @property
     def status(self) -> Json:
         status: Json = msgspec.json.decode(self.status_json)
         return status
+
+
+class _Applied(NamedTuple):
+    """An apply that was sent."""
+
+    wanted: str
+    """Hash of the manifest."""
+    fingerprint: str
+    """Fingerprint of the object afterwards."""
+    own_at: str
+    """When that was, as the API server says."""
 
 
 class ForeignObject(Exception):
@@ -91,23 +104,29 @@ def _seen(item: Json) -> Seen:
         fingerprint=fingerprint(item),
         generation=metadata.get("generation", 0),
         status_json=_encode(item.get("status") or {}),
+        writers=Writers.of(item),
     )
 
 
 class Owned:
-    """Objects of all servers, in a store for each of `kinds`. `enqueue` is called with each server whose objects
-    changed.
+    """Objects of all servers, each under its server's name, in a store for each of `kinds`. `enqueue` is called with
+    each server whose objects changed. What others change is put back at the pace of `drift`.
     """
 
     def __init__(
-        self, kube: Kube, enqueue: Callable[[ServerKey], None], kinds: Sequence[Kind] = WORKLOAD_KINDS
+        self,
+        kube: Kube,
+        enqueue: Callable[[ServerKey], None],
+        kinds: Sequence[Kind] = WORKLOAD_KINDS,
+        drift: DriftRepairs | None = None,
     ) -> None:
         self._kube = kube
         self._enqueue = enqueue
+        self._drift = drift or DriftRepairs()
         self.stores: dict[Kind, ObjectStore[Seen]] = {
             kind: ObjectStore(_seen, partial(self._changed, kind)) for kind in kinds
         }
-        self._applied: dict[tuple[Kind, ServerKey], tuple[str, str]] = {}
+        self._applied: dict[tuple[Kind, ServerKey], _Applied] = {}
 
     def __repr__(self) -> str:
         return f"<Owned {self.stores} applied={len(self._applied)}>"
@@ -116,8 +135,8 @@ class Owned:
         """The object as last seen."""
         return self.stores[kind].get(ServerKey(namespace, name))
 
-    async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> Seen:
-        """Make the object as the manifest says, unless it already is.
+    async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> None:
+        """Make the object as the manifest says, unless it already is, or it is too early to put it back once more.
 
         Raises ForeignObject when one of that name is not controlled by `owner_uid`, ApiError when the API server
         refuses.
@@ -125,18 +144,25 @@ class Owned:
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         store, key = self.stores[kind], ServerKey(namespace, name)
         wanted = hashlib.sha256(_encode(manifest)).hexdigest()
-        seen = store.get(key)
-        if seen is not None and self._applied.get((kind, key)) == (wanted, seen.fingerprint):
-            return seen
+        seen, applied = store.get(key), self._applied.get((kind, key))
+        repeats = applied is not None and applied.wanted == wanted
+        if repeats and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
+            return
+        target, wake = WriteTarget(kind, namespace, name), partial(self._enqueue, key)
+        if repeats and self._drift.held_back(target, wake):
+            return
         if seen is None or seen.owner_uid != owner_uid:
             await self._claimable(kind, namespace, name, owner_uid)
         answer = await self._put_right(kind, manifest, exists=seen is not None)
         store.put(answer)
         after = _seen(answer)
-        self._applied[kind, key] = (wanted, after.fingerprint)
-        if seen is None or seen.fingerprint != after.fingerprint:
-            logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
-        return store.get(key) or after
+        self._applied[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
+        if seen is not None and seen.fingerprint == after.fingerprint:
+            return  # what others had added is left to them: nothing was undone
+        logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
+        if repeats and applied is not None:
+            by = seen.writers.since(applied.own_at) if seen is not None else ""
+            self._drift.repaired(target, by, wake, owner=key)
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
@@ -146,7 +172,16 @@ class Owned:
         with contextlib.suppress(NotFound):
             await self._kube.delete(kind, namespace, name, uid=seen.uid)
         self.stores[kind].forget(ServerKey(namespace, name))
-        self._applied.pop((kind, ServerKey(namespace, name)), None)
+        self._forget(kind, ServerKey(namespace, name))
+
+    def forget(self, server: ServerKey) -> None:
+        """Drop what is remembered of the objects of a server that is gone; they go by the garbage collector."""
+        for kind in self.stores:
+            self._forget(kind, server)
+
+    def _forget(self, kind: Kind, key: ServerKey) -> None:
+        self._applied.pop((kind, key), None)
+        self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
     async def _put_right(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
         """Apply; where somebody added to a list, put the list back as a whole first, which no apply does.
@@ -177,7 +212,9 @@ class Owned:
             raise ForeignObject(f"{kind.kind} {namespace}/{name} exists and does not belong to this McpServer")
 
     def _changed(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
-        if after is None:
-            self._applied.pop((kind, key), None)
+        reported = before is not None and after is not None and before.status_json != after.status_json
+        target = WriteTarget(kind, key.namespace, key.name)
+        if not reported and self._drift.held_back(target, partial(self._enqueue, key)):
+            return
         for owner in {seen.owner for seen in (before, after) if seen is not None and seen.owner is not None}:
             self._enqueue(owner)

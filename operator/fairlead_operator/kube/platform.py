@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from functools import partial
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
@@ -23,6 +24,7 @@ from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFoun
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, DeclaredServers
+from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
@@ -57,7 +59,12 @@ class KubePlatform:
         installation: ManifestContext,
         pod_templates: PodTemplateChecker = RESTRICTED,
         enforcement: Callable[[], ConditionVerdict | None] | None = None,
+        *,
+        enqueue: Callable[[ServerKey], None] = lambda key: None,
+        drift: DriftRepairs | None = None,
     ) -> None:
+        self._enqueue = enqueue
+        self._drift = drift or DriftRepairs()
         self._kube = kube
         self._servers = servers
         self._owned = owned
@@ -106,6 +113,7 @@ class KubePlatform:
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         workload = await self._ensure(server, credential)
+        workload = dataclasses.replace(workload, disputed=self._drift.verdict(server.key))
         if self._enforcement is None or server.spec.source_kind not in ("image", "package"):
             return workload
         return dataclasses.replace(workload, network=self._enforcement())
@@ -148,13 +156,22 @@ class KubePlatform:
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
         if status.to_wire() == server.status.to_wire():
             return
-        metadata = {"name": server.metadata.name, "resourceVersion": server.metadata.resource_version}
-        body = {"metadata": metadata, "status": status.to_wire()}
+        key, wire = server.key, status.to_wire()
+        metadata = {"name": key.name, "resourceVersion": server.metadata.resource_version}
+        body = {"metadata": metadata, "status": wire}
         try:
-            answer = await self._kube.apply(MCP_SERVERS, server.metadata.namespace, body, subresource="status")
+            answer = await self._drift.write(
+                _status_of(key),
+                content_of(wire),
+                Writers.of({"metadata": {"managedFields": server.metadata.managed_fields}}, "status"),
+                partial(self._enqueue, key),
+                partial(self._kube.apply, MCP_SERVERS, key.namespace, body, subresource="status"),
+                owner=key,
+            )
         except (Conflict, NotFound):
             return  # changed or deleted meanwhile: its event is on the way, and brings the next look
-        self._servers.changed(answer)
+        if answer is not None:
+            self._servers.changed(answer)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
@@ -163,6 +180,8 @@ class KubePlatform:
         """Nothing: the kubelet restarts containers, by a back-off of its own."""
 
     async def forget(self, key: ServerKey) -> None:
+        self._owned.forget(key)
+        self._drift.forget([_status_of(key)])
         await self._store.remove(key)
 
     async def sweep(self, alive: Collection[ServerKey]) -> None:
@@ -196,9 +215,19 @@ class KubePlatform:
         status = {"conditions": conditions, "observedGeneration": generation}
         body = {"metadata": {"name": key.name}, "status": status}
         try:
-            await self._kube.apply(MCP_SERVERS, key.namespace, body, subresource="status")
+            await self._drift.write(
+                _status_of(key),
+                content_of(status),
+                Writers.of(broken.item, "status"),
+                partial(self._enqueue, key),
+                partial(self._kube.apply, MCP_SERVERS, key.namespace, body, subresource="status"),
+            )
         except (Invalid, NotFound) as error:  # a rule of its kind cannot even be evaluated, or it is gone
             logger.warning("the status of McpServer %s is not shown: %s", key, error)
+
+
+def _status_of(key: ServerKey) -> WriteTarget:
+    return WriteTarget(MCP_SERVERS, key.namespace, key.name, "status")
 
 
 def endpoint_of(server: McpServer) -> Endpoint:

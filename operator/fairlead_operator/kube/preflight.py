@@ -23,6 +23,7 @@ from fairlead_kube.resources import (
     SECRETS,
     Kind,
 )
+from fairlead_operator.kube.followed import ONE_NAMESPACE, lease_place
 
 logger = logging.getLogger(__name__)
 
@@ -78,19 +79,23 @@ async def _crds(kube: Kube) -> None:
 
 async def _rights(kube: Kube, release_namespace: str, watched: str) -> None:
     """The rights that nothing works without, one for each rule of the manifest that grants them."""
-    needed: list[tuple[str, Kind, str, str]] = [
-        ("watch", MCP_SERVERS, watched, ""),
-        ("patch", MCP_SERVERS, watched, "status"),
-        ("patch", DEPLOYMENTS, watched, ""),
-        ("list", SECRETS, watched, ""),
-        ("list", SECRETS, release_namespace, ""),
-        ("watch", PODS, watched, ""),
-        ("update", LEASES, release_namespace, ""),
+    followed_in, followed = lease_place(watched)
+    needed: list[tuple[str, Kind, str, str, str]] = [
+        ("watch", MCP_SERVERS, watched, "", ""),
+        ("patch", MCP_SERVERS, watched, "status", ""),
+        ("patch", DEPLOYMENTS, watched, "", ""),
+        ("list", SECRETS, watched, "", ""),
+        ("list", SECRETS, release_namespace, "", ""),
+        ("watch", PODS, watched, "", ""),
+        ("update", LEASES, release_namespace, "", ""),
+        ("create", LEASES, followed_in, "", ""),
+        ("update", LEASES, followed_in, "", followed),
     ]
     if not watched:  # an installation of one namespace goes without, where it has to
-        needed.append(("create", LATENCY_TIERS, "", ""))
-    for verb, kind, namespace, subresource in needed:
-        if not await kube.allowed(verb, kind, namespace, subresource):
-            what = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        needed.append(("list", LEASES, "", "", ONE_NAMESPACE))
+        needed.append(("create", LATENCY_TIERS, "", "", ""))
+    for verb, kind, namespace, subresource, name in needed:
+        if not await kube.allowed(verb, kind, namespace, subresource, name=name):
+            what = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
             where = f" in namespace {namespace}" if namespace else ""
             raise CannotStart(f"the credentials may not {verb} {what}{where}: grant {RIGHTS}")

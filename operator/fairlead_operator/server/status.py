@@ -54,6 +54,8 @@ class Verdicts:
     """None: no other resource says otherwise."""
     network: ConditionVerdict | None = None
     """None: no pods are run, or nobody looks whether their NetworkPolicies are enforced."""
+    disputed: ConditionVerdict | None = None
+    """None: nobody undoes what is written for the server. Shown with `conflicted`."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def build_status(
     given: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
-        ConditionType.CONFLICTED: verdicts.conflicted,
+        ConditionType.CONFLICTED: _both(verdicts.disputed, verdicts.conflicted),
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
         ConditionType.VERIFIED: verdicts.verified or as_shown(shown.condition(ConditionType.VERIFIED)) or NOT_REACHED,
@@ -115,6 +117,13 @@ def build_status(
         approvals=_approvals(facts, shown) if server.spec.pin else None,
         latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
     )
+
+
+def _both(first: ConditionVerdict | None, second: ConditionVerdict | None) -> ConditionVerdict | None:
+    """One verdict out of two that say the same about a condition, under the cause of the first."""
+    if first is None or second is None:
+        return first or second
+    return ConditionVerdict(first.ok, first.cause, f"{first.message}. {second.cause}: {second.message}")
 
 
 def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | None:

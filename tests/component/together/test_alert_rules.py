@@ -82,6 +82,9 @@ STORIES = {
     "FairleadPublishingFails": Story(
         {'fairlead_operator_publish_failures_total{what="state"}': "0+1x8 8x30"}, 4, 8, 30
     ),
+    "FairleadWritesUndone": Story(
+        {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 4 6+1x20 26x30"}, 4, 12, 45
+    ),
     "FairleadDefinitionsHeld": Story(
         {'fairlead_held_definitions{namespace="n",server="s"}': "2x10 0x20"}, 4, 6, 15
     ),

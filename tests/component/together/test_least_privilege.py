@@ -183,6 +183,10 @@ DENIED = [
     ("fairlead-operator", "create", "rbac.authorization.k8s.io", "rolebindings", "TENANT", ""),
     ("fairlead-operator", "list", "", "namespaces", "", ""),
     ("fairlead-operator", "list", "", "nodes", "", ""),
+    ("fairlead-operator", "list", "coordination.k8s.io", "leases", "", ""),
+    ("fairlead-operator", "update", "coordination.k8s.io", "leases", "TENANT", "fairlead-namespace"),
+    ("fairlead-operator", "update", "coordination.k8s.io", "leases", "default", "another"),
+    ("fairlead-gateway", "update", "coordination.k8s.io", "leases", "default", "fairlead-all-namespaces"),
     ("fairlead-operator", "impersonate", "", "users", "", ""),
 ]
 
