@@ -48,7 +48,9 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
     """Runs of pytest: the form of the path, the API server, and pytest's words."""
     (repository / "notes").write_text("")
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI", "FAIRLEAD_TEST"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI", "FAIRLEAD_TEST"))
     }
     command = [str(repository / "hack" / "test"), *words]
     done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=30, check=False)
