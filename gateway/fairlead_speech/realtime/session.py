@@ -18,11 +18,13 @@ from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
 from fairlead_rest.problems import RATE_LIMITED
+from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
 from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.hidden_items import HiddenItems
 from fairlead_speech.realtime.own_events import OwnEvents
 from fairlead_speech.realtime.responses import ResponseTurns
@@ -38,6 +40,7 @@ from fairlead_speech.toolbox import SessionToolbox
 ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
+APPEND: Final = "input_audio_buffer.append"
 CLIENT_ASKS: Final = "client"
 """Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 _CARRY: Final = Carry(images=False)
@@ -50,8 +53,8 @@ log = logging.getLogger(__name__)
 class RealtimeSession:
     """One session. `aclose` it."""
 
-    client_audio: tuple[bytes, ...] = events.CLIENT_AUDIO
-    provider_audio: tuple[bytes, ...] = events.PROVIDER_AUDIO
+    client_frames: FrameReader = CLIENT_FRAMES
+    provider_frames: FrameReader = PROVIDER_FRAMES
 
     def __init__(
         self,
@@ -190,21 +193,29 @@ class RealtimeSession:
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
         kind = events.kind_of(frame)
+        if kind == APPEND:  # a large one: it is not decoded again
+            return frame
+        event = events.read(frame)
         if kind == "session.update":
-            return await self._client_update(frame)
+            return await self._client_update(event)
         if kind == "response.create":
-            return await self._client_asks(frame)
-        if kind == "conversation.item.create":
-            await self._client_says(events.read(frame))
-        elif kind == SESSION_UPDATE:
+            return await self._client_asks(frame, event)
+        if kind == SESSION_UPDATE:
             await self._wishes.take(frame)
             return None
+        if not await self._wishes.allowed(event, None):
+            return None
+        if kind == "conversation.item.create":
+            await self._client_says(event)
         return frame
 
-    async def _client_update(self, frame: bytes) -> bytes | None:
-        event = events.read(frame)
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
+        return events.error_event(str(error), "invalid_event", None, None)
+
+    async def _client_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
-        if not await self._wishes.allowed(event, session, "session.tools"):
+        if not await self._wishes.allowed(event, "session.tools"):
             return None
         if session.get("type") == "transcription":
             self._takes_tools = self._shown.open = False
@@ -217,10 +228,9 @@ class RealtimeSession:
         # no wait from here to its sending: updates are answered in the order in which they are sent
         return _encode(self._tools.client_update(event))
 
-    async def _client_asks(self, frame: bytes) -> bytes | None:
-        event = events.read(frame)
+    async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
         response = member(event, "response")
-        if not await self._wishes.allowed(event, response, "response.tools"):
+        if not await self._wishes.allowed(event, "response.tools"):
             return None
         if response.get("conversation") != "none":
             self._rounds.client_asks()
@@ -243,7 +253,7 @@ class RealtimeSession:
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        event = events.read(frame) if kind else {}
+        event = events.read(frame)
         seen: Event | None = event
         if kind in ("session.created", "session.updated"):
             seen = await self._session(kind, event)
