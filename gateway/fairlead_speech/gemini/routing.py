@@ -118,11 +118,13 @@ class RoutedLive:
     async def _live(self, message: Message) -> bytes | None:
         live = member(message, "realtimeInput")
         left = dict(live)
-        for number, found in enumerate(heard_audio(live, left)):
+        number = 0
+        async for found in heard_audio(live, left):
             audio, rate = found or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._hear(audio[start : start + _SLICE_BYTES], rate)
-            if number % _PIECE == _PIECE - 1:
+            number += 1
+            if number % _PIECE == 0:
                 await asyncio.sleep(0)
         marked = self._setup.detection is None  # other clients may not mark turns
         if marked and has(left, "activityStart") and not self._turns.speaking:
