@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_mcp import members
-from fairlead_mcp.value_count import holds_more
+from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
@@ -100,8 +100,8 @@ class FrameReader:
         bounds = self._bounds
         if len(frame) > bounds.bytes:
             frame = without_media(frame, bounds)
-        if holds_more(frame, bounds.values):
-            raise TooLargeFrame(f"a message may hold {bounds.values} values")
+        if (dear := too_dear(frame, bounds.values)) is not None:
+            raise TooLargeFrame(f"the message is too large: {dear}")
         message = read(frame)
         if members.repeats(frame):
             raise UnreadableFrame("a message may have no member twice in one object")
@@ -142,7 +142,7 @@ def without_media(frame: bytes, bounds: FrameBounds) -> bytes:
     Raises TooLargeFrame where that is more than the bounds allow.
     """
     too_large = TooLargeFrame(f"a message may have {bounds.bytes >> 20} MiB beside its media in base64")
-    if frame.count(b'"') > bounds.bytes:
+    if frame.count(b'"') > 4 * bounds.values:  # names and texts of as many values as may be
         raise too_large
     left, size = [], 0
     for part in frame.split(b'"'):
@@ -155,4 +155,6 @@ def without_media(frame: bytes, bounds: FrameBounds) -> bytes:
 
 def _is_media(string: bytes) -> bool:
     head = _MEDIA_HEAD.match(string, 0, 1024)
-    return not (string[head.end() :] if head is not None else string).translate(None, _BASE64_BYTES)
+    start = head.end() if head is not None else 0
+    pieces = (string[at : at + PIECE_BYTES] for at in range(start, len(string), PIECE_BYTES))
+    return not any(piece.translate(None, _BASE64_BYTES) for piece in pieces)

@@ -138,8 +138,8 @@ async def test_pictures_of_many_mebibytes_reach_gemini(tmp_path: Path, outer: st
 
 
 WORDS = "one, two, [three], {four} and so on. "
-VALUES = [{}] * (MAX_VALUES // 2 - 10)
-MANY = [{}] * (MAX_VALUES // 2 + 1)
+VALUES: list[Any] = [{}] * (MAX_VALUES // 2 - 10)
+MANY: list[Any] = [{}] * (MAX_VALUES // 2 + 1)
 LARGE = WORDS * (MAX_BYTES // len(WORDS) + 1)
 LONG = LARGE[: MAX_BYTES - 1000]
 """Full of commas, and not too large."""
@@ -149,13 +149,13 @@ def event(text: str = "", values: Sequence[Any] = ()) -> dict[str, Any]:
     content = [{"type": "input_text", "text": text}]
     return {
         "type": "conversation.item.create",
-        "item": {"type": "message", "role": "user", "content": content, "x": values},
+        "item": {"type": "message", "role": "user", "content": content, "x": [*values]},
     }
 
 
 def turn(text: str = "", values: Sequence[Any] = ()) -> dict[str, Any]:
     return {
-        "clientContent": {"turns": [{"role": "user", "parts": [{"text": text}], "x": values}], "turnComplete": False}
+        "clientContent": {"turns": [{"role": "user", "parts": [{"text": text}], "x": [*values]}], "turnComplete": False}
     }
 
 
