@@ -10,9 +10,10 @@ from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
+from guards_of_speech import SPEECH
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *SIGN_IN,
+    *EXTENSIONS, *SIGN_IN, *SPEECH,
 )  # fmt: skip

@@ -83,6 +83,18 @@ async def test_an_event_that_can_be_read_otherwise_gets_an_error_and_goes_nowher
         assert [each["type"] for each in world.session.received[before:]] == ["input_audio_buffer.clear"]
 
 
+@pytest.mark.parametrize("kind", ["session.update", "response.create", "session.start"])
+async def test_tools_of_the_provider_pass_in_no_event(tmp_path: Path, kind: str) -> None:
+    async with speech_world(tmp_path) as world, world.client() as client:
+        await client.socket.send_str(
+            f'{{"type":"{kind}",{MCP.replace("session", "response" if kind == "response.create" else "session")}}}'
+        )
+        await client.send("input_audio_buffer.clear")
+        await world.session.until("input_audio_buffer.clear")
+        assert [each["type"] for each in world.session.received if "https://x.example" in json.dumps(each)] == []
+        assert (await client.until("error"))[0]["error"]["code"] == "mcp_tools_refused"
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 async def test_a_message_that_can_be_read_otherwise_closes_the_session(tmp_path: Path, name: str) -> None:
     async with live_world(tmp_path) as world, world.client() as client:
@@ -90,8 +102,8 @@ async def test_a_message_that_can_be_read_otherwise_closes_the_session(tmp_path:
         await client.socket.send_str(MESSAGES[name])
         code, reason = await client.end()
         assert (code, bool(reason)) == (1007, True), reason
-        await eventually(lambda: world.metrics.sessions["gemini-live", "unreadable"] == 1)
         assert world.session.received[before:] == []
+        await eventually(lambda: world.metrics.sessions["gemini-live", "unreadable"] == 1)
 
 
 IMAGE = base64.b64encode(bytes(range(256)) * (12 << 10)).decode()
