@@ -14,6 +14,9 @@ from fairlead_speech import frames
 from fairlead_speech.frames import UnreadableFrame
 
 Event: TypeAlias = dict[str, Any]
+APPEND: Final = "input_audio_buffer.append"
+TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
+"""Beginning of the types of events about what is heard."""
 OWN: Final = "fairlead_"
 """Beginning of the ids of events and items that the gateway makes."""
 read: Final = frames.read
@@ -50,6 +53,13 @@ def text(event: Mapping[str, Any], name: str) -> str:
     """A text within an event; empty where there is none."""
     found = event.get(name)
     return found if isinstance(found, str) else ""
+
+
+def written_text(item: Event) -> str:
+    """All that an item has the user say in writing; empty where it is another one."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return ""
+    return " ".join(text(part, "text") for part in members(item, "content") if part.get("type") == "input_text")
 
 
 def own_id() -> str:

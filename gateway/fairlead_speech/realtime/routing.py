@@ -25,11 +25,10 @@ from fairlead_speech.realtime.events import Event, member, text
 from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.routed_config import TRANSCRIPTION, RoutedConfig, change
 from fairlead_speech.realtime.routed_items import RoutedItems
-from fairlead_speech.realtime.session import APPEND, RealtimeSession
+from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
-_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class RoutedSession:
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        event = {} if kind == APPEND else events.read(frame)  # a large one: it is not decoded again
+        event = {} if kind == events.APPEND else events.read(frame)  # a large one: it is not decoded again
         if kind == "session.update":
             passed = await self._session.from_client(_encode(self._config.outgoing(event)))
             if passed is not None:
@@ -205,7 +204,7 @@ class RoutedSession:
         elif kind == "session.updated" and passed is not None:
             self._config.accepted()
             return _encode(self._config.shown(events.read(passed)))
-        elif kind.startswith(_TRANSCRIPT):
+        elif kind.startswith(events.TRANSCRIPT):
             await self._heard(kind, event)
             return passed if self._config.heard.get(TRANSCRIPTION) else None
         return passed

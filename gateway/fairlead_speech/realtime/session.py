@@ -26,7 +26,7 @@ from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
 from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.hidden_items import HiddenItems
-from fairlead_speech.realtime.own_events import OwnEvents
+from fairlead_speech.realtime.own_events import CLIENT_ASKS, OwnEvents
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
 from fairlead_speech.realtime.tools import SessionTools
@@ -40,12 +40,8 @@ from fairlead_speech.toolbox import SessionToolbox
 ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
-APPEND: Final = "input_audio_buffer.append"
-CLIENT_ASKS: Final = "client"
-"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 _CARRY: Final = Carry(images=False)
-_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
-_WATCHED: Final = frozenset({f"{_TRANSCRIPT}delta", f"{_TRANSCRIPT}completed"})
+_WATCHED: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -193,7 +189,7 @@ class RealtimeSession:
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        if kind == APPEND:  # a large one: it is not decoded again
+        if kind == events.APPEND:  # a large one: it is not decoded again
             return frame
         event = events.read(frame)
         if kind == "session.update":
@@ -243,10 +239,9 @@ class RealtimeSession:
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
-        words = [text(part, "text") for part in members(item, "content") if part.get("type") == "input_text"]
-        if item.get("type") == "message" and item.get("role") == "user" and words:
+        if words := events.written_text(item):
             turn = text(item, "id") or events.own_id()
-            await self._shown.heard(HeardText(turn, " ".join(words), final=True, grows=False))
+            await self._shown.heard(HeardText(turn, words, final=True, grows=False))
 
     # Frames of the provider
 
@@ -284,11 +279,7 @@ class RealtimeSession:
 
     async def _session(self, kind: str, event: Event) -> Event | None:
         session = member(event, "session")
-        audio = member(member(session, "audio"), "input")
-        if "turn_detection" in audio:
-            self._turns.answers_speech = member(audio, "turn_detection").get("create_response", True) is not False and (
-                audio["turn_detection"] is not None
-            )
+        self._turns.configured(session)
         if kind == "session.created" and not self._began:
             self._began = True
             self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
