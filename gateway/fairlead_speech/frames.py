@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_mcp import members
+from fairlead_mcp.surrogates import paired
 from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
@@ -80,20 +81,27 @@ class FrameReader:
         *,
         binary: bool,
         passes_audio: bool,
+        mends: bool = False,
         fault: Callable[[Message], str | None] = lambda _: None,
     ) -> None:
         """`audio`: the form of a frame of audio. `binary`: whether messages may come as binary ones. `passes_audio`:
-        whether the session needs no look at frames of audio. `fault`: a sentence about what is wrong with a message.
+        whether the session needs no look at frames of audio. `mends`: whether halves of characters are replaced.
+        `fault`: a sentence about what is wrong with a message.
         """
         self._bounds = bounds
         self._audio = audio
         self._fault = fault
+        self._mends = mends
         self.binary = binary
         self.passes_audio = passes_audio
 
     def is_audio(self, frame: bytes) -> bool:
         """Whether a frame is audio by its form, and small."""
         return len(frame) <= MAX_FORM_BYTES and self._audio.fullmatch(frame) is not None
+
+    def mended(self, frame: bytes) -> bytes:
+        """The frame as it is to be read: servers cut texts within a character, and the session goes on."""
+        return paired(frame) if self._mends else frame
 
     def check(self, frame: bytes) -> Message:
         """The message without its media, once it is certain that every parser reads it so. Raises RefusedFrame."""

@@ -24,6 +24,11 @@ def _event(unit: str, size: int, *, live: bool = False, count: int | None = None
     return f'{{"type":"conversation.item.create","item":{{"type":"message","role":"user","content":[{units}{{}}]}}}}'
 
 
+def _blobs(count: int) -> str:
+    blobs = ",".join(['{"mimeType":"audio/pcm","data":"AQEB"}'] * count)
+    return f'{{"realtimeInput":{{"mediaChunks":[{blobs}]}}}}'
+
+
 FLOODS: dict[str, tuple[str, ...]] = {
     "15 MiB of empty objects": (_event("{},", 15 * MIB),),
     "15 MiB of members": (_event('{"a":1},', 15 * MIB),),
@@ -45,6 +50,7 @@ LIVE_FLOODS: dict[str, tuple[str, ...]] = {
     "15 MiB of empty objects": (_event("{},", 15 * MIB, live=True),),
     "1 MiB of empty objects": (_event("{},", MIB - 200, live=True),),
     "as many objects as may be": (_event('{"a_b": 1},', MIB, live=True, count=9990),),
+    "as many small blobs as may be": (_blobs(4900),),
     "10 MiB of audio": (f'{{"realtimeInput":{{"audio":{{"mimeType":"audio/pcm","data":"{"A" * 10 * MIB}"}}}}}}',),
 }
 

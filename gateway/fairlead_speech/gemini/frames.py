@@ -85,5 +85,5 @@ def _whole(form: bytes) -> re.Pattern[bytes]:
 CLIENT_FRAMES: Final = FrameReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=True, fault=fault)
 HEARD_FRAMES: Final = FrameReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault)
 """Those of a client whose audio the gateway itself hears."""
-PROVIDER_FRAMES: Final = FrameReader(OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False)
+PROVIDER_FRAMES: Final = FrameReader(OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, mends=True)
 """Audio is looked at, too: an answer begins with it."""

@@ -54,4 +54,4 @@ def _provider_audio() -> re.Pattern[bytes]:
 
 
 CLIENT_FRAMES: Final = FrameReader(OF_CLIENT, _client_audio(), binary=False, passes_audio=True, fault=misspelt)
-PROVIDER_FRAMES: Final = FrameReader(OF_PROVIDER, _provider_audio(), binary=False, passes_audio=True)
+PROVIDER_FRAMES: Final = FrameReader(OF_PROVIDER, _provider_audio(), binary=False, passes_audio=True, mends=True)

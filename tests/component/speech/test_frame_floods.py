@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from aiohttp import WSMsgType
 
-from cascadeworld import cascade_world
+from cascadeworld import cascade_world, routed_world
 from fairlead_speech.scripted.gemini import LiveScriptSession
 from fairlead_speech.scripted.realtime import RealtimeScriptSession
 from framefloods import FLOODS, LIVE_FLOODS, flooded
 from liveworld import live_world
+from routedlive import routed_live_world
+from routedturns import DEEP
 from speechworld import speech_world
 
 SECONDS = 2.0
@@ -76,4 +78,18 @@ async def test_a_flood_of_a_cascaded_engine_holds_nobody_up(tmp_path: Path, floo
 @pytest.mark.parametrize("flood", LIVE_FLOODS)
 async def test_a_flood_of_gemini_live_holds_nobody_up(tmp_path: Path, flood: str) -> None:
     async with live_world(tmp_path) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_flood_of_a_session_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with routed_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", LIVE_FLOODS)
+async def test_a_flood_of_gemini_live_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with routed_live_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
         assert await longest_turn() < MOST_MS
