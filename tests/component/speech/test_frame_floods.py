@@ -19,7 +19,7 @@ from routedlive import routed_live_world
 from routedturns import DEEP
 from speechworld import speech_world
 
-SECONDS = 2.0
+SECONDS = 1.0
 MOST_MS = 50.0
 
 
@@ -82,7 +82,9 @@ async def test_a_flood_of_gemini_live_holds_nobody_up(tmp_path: Path, flood: str
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize(
+    "flood", ["15 MiB of audio", "as many objects as may be", "updates of as many tools as may be"]
+)
 async def test_a_flood_of_a_session_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
     async with routed_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
         assert await longest_turn() < MOST_MS
