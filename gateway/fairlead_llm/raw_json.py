@@ -1,10 +1,9 @@
-"""JSON that goes on as it came: raw items in a list, members read one by one, text that cannot be encoded. Pure module,
-which takes whatever a client or a provider wrote.
+"""JSON that goes on as it came: raw items in a list, members read one by one. Pure module, which takes whatever a
+client or a provider wrote.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,12 +11,6 @@ import msgspec
 from msgspec import Raw
 
 _any: Final = msgspec.json.Decoder().decode
-_HALF: Final = re.compile(
-    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)
-"""Escaped backslashes and pairs, which stay, or half a pair."""
-
-
 MAX_VALUES: Final = 1 << 20
 """Values of one body, about: each takes up to some 200 bytes once it is read, whatever its size on the wire."""
 
@@ -52,13 +45,6 @@ def text_of(content: object) -> str:
 def array(items: Sequence[bytes | Raw]) -> bytes:
     """A JSON array of raw items."""
     return b"[" + b",".join(bytes(item) for item in items) + b"]"
-
-
-def paired(data: bytes) -> bytes:
-    """The JSON with a replacement character for each half of a surrogate pair that is alone in it: no UTF-8 has one."""
-    if b"\\ud" not in data and b"\\uD" not in data:
-        return data
-    return _HALF.sub(lambda found: found[0] if found[1] else b"\\ufffd", data)
 
 
 def error_in(body: bytes) -> bytes | None:

@@ -18,11 +18,7 @@ MAX_BYTES: Final = 256 * 1024
 """Length of a message that is mended, which takes up to 40 ms of the event loop."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)"
-)
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
-_REPLACEMENT: Final = rb"\ufffd"
 _NOT_A_NUMBER: Final = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity))\b")
 _SHOWN_ID: Final = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?=[,}\r\n]|$)')
 _ID_ALONE: Final = re.compile(rb'\s*"id"\s*:\s*"?(\d{1,18})"?\s*,?\s*')
@@ -39,7 +35,9 @@ def mend(message: bytes) -> bytes | None:
     if len(message) > MAX_BYTES:
         return None
     text = message.removeprefix(BYTE_ORDER_MARK)
-    text = _STRING.sub(lambda match: _mended_string(match[0]), text)
+    if _CONTROL.search(text):
+        text = _STRING.sub(lambda match: _escaped(match[0]), text)
+    text = paired(text)
     if b'"error"' in text:
         text = _with_error_object(text) or text
     if text == message:
@@ -88,20 +86,9 @@ def what_is_wrong(line: bytes, error: Exception) -> str:
     return f"the answer is not JSON ({error})"
 
 
-def _mended_string(text: bytes) -> bytes:
-    if b"\\u" in text:
-        text = _ESCAPE.sub(_mended_escape, text)
+def _escaped(text: bytes) -> bytes:
+    """A string with its raw control characters as escapes."""
     return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][0], text)
-
-
-def _mended_escape(match: re.Match[bytes]) -> bytes:
-    """A whole pair, or another escape, as it is; a half as U+FFFD."""
-    whole_pair = match[1] is not None
-    return match[0] if whole_pair or not _is_half(match[0]) else _REPLACEMENT
-
-
-def _is_half(escape: bytes) -> bool:
-    return escape[1:2] == b"u" and 0xD800 <= int(escape[2:6] or b"0", 16) <= 0xDFFF
 
 
 def _with_error_object(text: bytes) -> bytes | None:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_gateway.telemetry import Histogram
+from fairlead_speech.frames import (
+    BinaryFrame,
+    FrameReader,
+    ReadingPace,
+    RefusedFrame,
+    TooLargeFrame,
+    UnreadableFrame,
+)
 from fairlead_speech.metrics import TO_CLIENT, TO_PROVIDER, SpeechMetrics
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.sockets import GOING_AWAY, INTERNAL_ERROR, TRY_AGAIN_LATER, Closing, SessionSide
+from fairlead_speech.sockets import (
+    BAD_ARGUMENT,
+    GOING_AWAY,
+    INTERNAL_ERROR,
+    TOO_LARGE,
+    TRY_AGAIN_LATER,
+    UNSUPPORTED,
+    Closing,
+    SessionSide,
+)
 
 STALLED_SECONDS: Final = 10.0
 """Time for which a side may read nothing; the other side is held up meanwhile."""
@@ -23,7 +41,10 @@ STALLED: Final = "stalled"
 PROVIDER_CLOSED: Final = "provider_closed"
 DRAINED: Final = "drained"
 FAILED: Final = "failed"
+UNREADABLE: Final = "unreadable"
+"""A side sent a message that is not taken."""
 _RETIRED: Final = "the gateway is being restarted: open the session again"
+log = logging.getLogger(__name__)
 
 
 class SpeechBridge:
@@ -37,13 +58,16 @@ class SpeechBridge:
         engine: str,
         metrics: SpeechMetrics,
         clock: Callable[[], float],
+        turns: asyncio.Lock,
     ) -> None:
+        """`turns`: of all sessions, for messages that take the loop long."""
         self._client = client
         self._provider = provider
         self._session = session
         self._engine = engine
         self._metrics = metrics
         self._clock = clock
+        self._turns = turns
         self._retiring: float | None = None
         """Time at which the session is closed, whatever it does."""
         self._retired = asyncio.Event()
@@ -58,10 +82,10 @@ class SpeechBridge:
         session = self._session
         pumps = {
             asyncio.create_task(
-                self._pump(self._client, self._provider, session.client_audio, session.from_client, TO_PROVIDER)
+                self._pump(self._client, self._provider, session.client_frames, session.from_client, TO_PROVIDER)
             ): "client",
             asyncio.create_task(
-                self._pump(self._provider, self._client, session.provider_audio, session.from_provider, TO_CLIENT)
+                self._pump(self._provider, self._client, session.provider_frames, session.from_provider, TO_CLIENT)
             ): "provider",
             asyncio.create_task(self._watch()): "gateway",
             asyncio.create_task(session.end.wait()): "gateway",
@@ -83,37 +107,65 @@ class SpeechBridge:
         else:
             outcome, closing = ended.result()
         closes = []
-        if side != "client":
+        open_still = outcome == UNREADABLE  # else a side whose pump has ended is gone
+        if side != "client" or open_still:
             closes.append(self._client.close(closing))
-        if side != "provider":
+        if side != "provider" or open_still:
             closes.append(self._provider.close(Closing(1000)))
         await asyncio.gather(*closes)
         if (error := ended.exception()) is not None:
             raise error
-        return outcome if side != "provider" or outcome == CUT else PROVIDER_CLOSED
+        return PROVIDER_CLOSED if side == "provider" and outcome == OK else outcome
 
     async def _pump(
         self,
         source: SessionSide,
         sink: SessionSide,
-        passing: tuple[bytes, ...],
+        reader: FrameReader,
         look: Callable[[bytes], Awaitable[bytes | None]],
         direction: str,
     ) -> tuple[str, Closing]:
         """Carry the frames of one side; how it ended."""
         clock, frames, key = self._clock, self._metrics.frames, (self._engine, direction)
         delay: Histogram = self._metrics.delays[direction]
+        pace = ReadingPace(self._turns)
         while True:
             frame = await source.receive()
             if isinstance(frame, Closing):
                 return OK if frame.clean else CUT, frame.passed_on()
             began = clock()
             sink.binary = source.received_binary
-            passed = frame if frame.startswith(passing) else await look(frame)
+            try:
+                if source.received_binary and not reader.binary:
+                    raise BinaryFrame("messages are text here")
+                if not reader.is_audio(frame):
+                    await pace.take(len(frame))
+                    frame = reader.mended(frame)
+                    reader.check(frame)
+                    await pace.take(len(frame))  # what is done by it takes about as long again
+                    passed = await look(frame)
+                else:
+                    passed = frame if reader.passes_audio else await look(frame)
+            except RefusedFrame as error:
+                ended = await self._refuse(error, source)
+                if ended is not None:
+                    return ended
+                continue
             if passed is not None:
                 await sink.send(passed)
             frames[key] += 1
             delay.observe(round((clock() - began) * 1e9))
+
+    async def _refuse(self, error: RefusedFrame, source: SessionSide) -> tuple[str, Closing] | None:
+        """Answer a frame that is not taken: how the session ends; None: it goes on."""
+        if source is self._provider:
+            log.warning("A provider's message is refused, its session of %s ends: %s", self._engine, error)
+            return UNREADABLE, Closing(INTERNAL_ERROR, f"the provider's message is refused: {error}")
+        answer = self._session.refusal(error) if isinstance(error, UnreadableFrame) else None
+        if answer is None:
+            return UNREADABLE, closing_of(error)
+        await self._client.send(answer)
+        return None
 
     async def _watch(self) -> tuple[str, Closing]:
         """Look for what ends a session from outside."""
@@ -134,3 +186,10 @@ class SpeechBridge:
                 return STALLED, Closing(INTERNAL_ERROR, "the provider did not read what the client said")
             if self._retiring is not None and (not self._session.responding or self._clock() >= self._retiring):
                 return DRAINED, Closing(GOING_AWAY, _RETIRED)
+
+
+def closing_of(error: RefusedFrame) -> Closing:
+    """The close for a client whose message is not taken."""
+    if isinstance(error, TooLargeFrame):
+        return Closing(TOO_LARGE, str(error))
+    return Closing(UNSUPPORTED if isinstance(error, BinaryFrame) else BAD_ARGUMENT, str(error))

@@ -14,7 +14,8 @@ from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownMode
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON, decode, encode, read_pieces
 from fairlead_rest.problems import Problem
-from fairlead_speech.realtime.events import member, members
+from fairlead_speech.realtime.events import member
+from fairlead_speech.realtime.frames import misspelt
 from fairlead_speech.realtime.tools import has_provider_mcp
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
@@ -46,8 +47,10 @@ class ClientSecrets:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
             raise of_problem(problem) from problem
+        if (wrong := misspelt(body)) is not None:
+            raise LlmError(400, wrong, "invalid_request")
         session = member(body, "session")
-        if not self._provider_mcp and has_provider_mcp(members(session, "tools")):
+        if not self._provider_mcp and has_provider_mcp(body):
             raise LlmError(400, "tools of type mcp are refused here", "mcp_tools_refused", param="session.tools")
         providers, key = self._providers(), str(request.scope.get(PROVIDER_KEY, ""))
         try:

@@ -100,6 +100,7 @@ class SpeechServices:
         self.running: set[SpeechBridge] = set()
         self.over = asyncio.Event()
         """Set when the last session that runs has ended."""
+        self._turns = asyncio.Lock()
         self._breakers = breakers
         self._shelf = ToolShelf(context)
 
@@ -198,7 +199,7 @@ class SpeechServices:
         self, client: SessionSide, provider: SessionSide, session: BridgedSession, engine: str, record: RequestRecord
     ) -> None:
         """Carry a session to its end, and record it."""
-        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock)
+        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock, self._turns)
         if isinstance(provider, CascadedSession):  # the provider ends all others
             provider.expire_in(SESSION_SECONDS)
         self.running.add(bridge)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
+from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing
 
 OVER_BUDGET: Final = "over_budget"
@@ -68,10 +69,10 @@ class SpeechSession(Protocol):
 class BridgedSession(SpeechSession, Protocol):
     """Session between a client and a provider that speak the same wire format."""
 
-    client_audio: tuple[bytes, ...]
-    """Beginnings of frames of a client that pass without a look."""
-    provider_audio: tuple[bytes, ...]
-    """Beginnings of frames of a provider that pass without a look."""
+    client_frames: FrameReader
+    """Reads what the client sends, before `from_client` gets it."""
+    provider_frames: FrameReader
+    """Reads what the provider sends, before `from_provider` gets it."""
     end: SessionEnd
     """How the session ends itself."""
 
@@ -81,11 +82,15 @@ class BridgedSession(SpeechSession, Protocol):
         ...
 
     async def from_client(self, frame: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none."""
+        """The frame as the provider gets it; None where it gets none. Raises RefusedFrame."""
         ...
 
     async def from_provider(self, frame: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none."""
+        """The frame as the client gets it; None where it gets none. Raises RefusedFrame."""
+        ...
+
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """The answer to a message of the client's that cannot be read; None: the session ends with it."""
         ...
 
     async def retire(self, seconds: float) -> None:

@@ -20,7 +20,8 @@ take up to half a minute.
 """
 CLOSE_SECONDS: Final = 2.0
 """For a peer to answer a close."""
-GOING_AWAY, BAD_ARGUMENT, POLICY_VIOLATION, INTERNAL_ERROR, TRY_AGAIN_LATER = 1001, 1007, 1008, 1011, 1013
+GOING_AWAY, UNSUPPORTED, BAD_ARGUMENT, POLICY_VIOLATION, TOO_LARGE = 1001, 1003, 1007, 1008, 1009
+INTERNAL_ERROR, TRY_AGAIN_LATER = 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
 SILENT: Final = "the other side answers no ping"
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})

@@ -12,9 +12,10 @@ from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
+from guards_of_speech import SPEECH
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS,
+    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH,
 )  # fmt: skip

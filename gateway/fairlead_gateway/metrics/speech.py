@@ -24,7 +24,7 @@ class SpeechCollector(Collector):
         )
         for engine, number in [*metrics.active.items()]:
             active.add_metric([engine], number)
-        text = "Speech sessions, by how they ended: ok, cut, stalled, provider_closed, drained, failed, or a refusal"
+        text = "Speech sessions, by outcome: ok, cut, stalled, unreadable, provider_closed, drained, failed, refusals"
         sessions = CounterMetricFamily("fairlead_speech_sessions", text, labels=["engine", "outcome"])
         text = "Frames of speech sessions, by direction: to_provider, to_client"
         frames = CounterMetricFamily("fairlead_speech_frames", text, labels=["engine", "direction"])

@@ -26,9 +26,9 @@ from fairlead_llm.anthropic.blocks import (
 )
 from fairlead_llm.anthropic.errors import error_object
 from fairlead_llm.anthropic.shown_calls import shown_results, shown_uses
-from fairlead_llm.raw_json import paired
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
+from fairlead_mcp.surrogates import paired
 from fairlead_models.errors import LlmError
 
 MAX_ROUND: Final = 32 << 20

@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from fairlead_formats.messages.drafts import member, text_of
 from fairlead_llm.gemini.parts import EMPTY, MODEL, ContentPart, is_list
-from fairlead_llm.raw_json import array, paired
+from fairlead_llm.raw_json import array
+from fairlead_mcp.surrogates import paired
 
 _HEAD: Final = ("responseId", "modelVersion")
 _USAGE: Final = "usageMetadata"

@@ -14,12 +14,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.raw_json import decoded, paired
+from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.items import encode, head_of, identified, members_of, raws, unwrapped, waiting
 from fairlead_llm.responses.own_servers import begin_of_call, end_of_call, events_of_call, list_events
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
+from fairlead_mcp.surrogates import paired
 from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_object
 

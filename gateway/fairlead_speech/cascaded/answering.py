@@ -194,10 +194,10 @@ class TurnAnswerer:
             await self.engine.send(frame)
 
     async def _pump(self) -> None:
-        audio = self._session.provider_audio
+        reader = self._session.provider_frames
         while not isinstance(frame := await self.engine.receive(), Closing):
             try:
-                if frame.startswith(audio):
+                if reader.is_audio(frame):
                     await self.relay.send_audio(frame)
                     continue
                 passed = await self._session.from_provider(frame)

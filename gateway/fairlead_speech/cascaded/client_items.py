@@ -1,4 +1,4 @@
-"""Items that a client adds to a conversation: what is taken of them, bounded. Pure module."""
+"""Items that a client adds to a conversation: what is taken of them, bounded. No I/O here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "
 _encode: Final = msgspec.json.encode
 
 
-def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
+async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     """Parts of a message without their audio; and the audio that is to be heard, joined. `room`: bytes of audio that
     may come. Raises BadEvent.
     """
@@ -33,7 +33,7 @@ def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     audio = bytearray()
     try:
         for part in given:
-            audio += decoded(text(part, "audio"))
+            audio += await decoded(text(part, "audio"))
     except BadAudio as error:
         raise BadEvent("invalid_value", str(error), "item.content.audio") from error
     parts = [{name: value for name, value in part.items() if name != "audio"} for part in given]

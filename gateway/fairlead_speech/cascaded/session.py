@@ -146,7 +146,7 @@ class CascadedSession:
 
     async def _append(self, event: Event) -> None:
         try:
-            audio = decoded(text(event, "audio"))
+            audio = await decoded(text(event, "audio"))
         except BadAudio as error:
             raise BadEvent("invalid_value", str(error), "audio") from error
         if len(audio) > self._buffer.room and self._buffer.speaking:
@@ -228,12 +228,12 @@ class CascadedSession:
         elif kind == "function_call":
             self._added(item, text(event, "previous_item_id"))
         elif kind == "message" and item.get("role") in _ROLES:
-            self._create_message(item, text(event, "previous_item_id"))
+            await self._create_message(item, text(event, "previous_item_id"))
         else:
             raise BadEvent("invalid_value", "items are messages, function calls and their outputs", "item.type")
 
-    def _create_message(self, item: Event, after: str) -> None:
-        parts, audio = message_parts(item, self._buffer.room)
+    async def _create_message(self, item: Event, after: str) -> None:
+        parts, audio = await message_parts(item, self._buffer.room)
         if audio and self._hearing.full:
             raise _many_turns()
         added = self._added({**item, "content": parts}, after)

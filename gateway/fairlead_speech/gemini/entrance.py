@@ -16,10 +16,12 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
 from fairlead_rest.problems import Problem
 from fairlead_speech.admission import SessionRequest
+from fairlead_speech.frames import TooLargeFrame, UnreadableFrame
 from fairlead_speech.gemini.calls import CallModes
+from fairlead_speech.gemini.frames import CLIENT_FRAMES, SETUP
 from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
 from fairlead_speech.gemini.line import ProviderLine
-from fairlead_speech.gemini.messages import Message, member, members, read, text
+from fairlead_speech.gemini.messages import Message, member, members, text
 from fairlead_speech.gemini.models import live_model
 from fairlead_speech.gemini.notices import ClientNotices
 from fairlead_speech.gemini.routed_session import live_routing
@@ -35,6 +37,7 @@ from fairlead_speech.sockets import (
     MAX_MESSAGE,
     POLICY_VIOLATION,
     PROVIDER_PING_SECONDS,
+    TOO_LARGE,
     TRY_AGAIN_LATER,
     Closing,
     SessionSide,
@@ -167,6 +170,8 @@ def closing_of(error: LlmError) -> Closing:
         return Closing(TRY_AGAIN_LATER, str(error))
     if error.status >= 500:
         return Closing(INTERNAL_ERROR, str(error))
+    if error.status == 413:
+        return Closing(TOO_LARGE, str(error))
     return Closing(BAD_ARGUMENT if error.status == 400 else POLICY_VIOLATION, str(error))
 
 
@@ -188,8 +193,13 @@ async def _first_message(client: SessionSide) -> Message | None:
     if isinstance(frame, Closing):
         return None
     if len(frame) > MAX_SETUP:  # it is kept as long as the session
-        raise LlmError(400, f"a setup may have {MAX_SETUP >> 20} MiB", "invalid_request", param="setup")
-    setup = member(read(frame), "setup")
+        raise LlmError(413, f"a setup may have {MAX_SETUP >> 20} MiB", "invalid_request", param="setup")
+    try:
+        setup = member(CLIENT_FRAMES.check(frame), SETUP)
+    except TooLargeFrame as error:
+        raise LlmError(413, str(error), "invalid_request") from error
+    except UnreadableFrame as error:
+        raise LlmError(400, str(error), "invalid_request") from error
     if not text(setup, "model"):
         raise LlmError(400, _NO_SETUP, "invalid_request", param="setup.model")
     return setup

@@ -1,12 +1,12 @@
 """Messages of Gemini Live as bytes and as objects. Pure module.
 
 A message is an object with one or more members that say what it is; servers put several into one. Members are written
-in camel case, and by Google's SDK for Python in part in snake case. Source: Live API reference, BidiGenerateContent.
+in camel case, and by Google's SDK for Python in part in snake case. A `FrameReader` has checked what comes from a peer.
+Source: Live API reference, BidiGenerateContent.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -15,17 +15,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from fairlead_speech import frames
+from fairlead_speech.frames import UnreadableFrame
+
 Message: TypeAlias = dict[str, Any]
 IDLE: Final = "IDLE"
-CLIENT_MEDIA: Final = tuple(
-    f'{{"{outer}":{space}{{"{inner}"'.encode()
-    for outer, inner, space in itertools.product(
-        ("realtimeInput", "realtime_input"), ("audio", "video", "mediaChunks", "media_chunks"), ("", " ")
-    )
-)
-"""Beginnings of messages with audio or video. A message of a client may hold one thing alone: none is behind it."""
 _SECONDS: Final = re.compile(r"(\d{1,6})(\.\d{1,9})?s")
-_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+read: Final = frames.read
 _NOTHING: Final[Message] = {}
 ABSENT: Final = Raw()
 
@@ -108,33 +104,25 @@ class ServerMessage(msgspec.Struct, rename="camel"):
 
 
 _server: Final = msgspec.json.Decoder(ServerMessage).decode
-UNREADABLE: Final = ServerMessage()
 
 
 def read_server(frame: bytes) -> ServerMessage:
-    """A server's message; UNREADABLE for what is none."""
+    """A server's message. Raises UnreadableFrame."""
     try:
         return _server(frame)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return UNREADABLE
-
-
-def read(frame: bytes) -> Message:
-    """A message as an object; empty for what is none."""
-    try:
-        return _object(frame)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableFrame(f"the message cannot be read: {error}") from error
 
 
 @lru_cache(maxsize=64)
-def _snake(name: str) -> str:
+def snake_case(name: str) -> str:
+    """A name as Google's SDK for Python spells some."""
     return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def key(message: Mapping[str, Any], name: str) -> str:
     """A member's name, in camel case, as the message spells it; as it is where there is none."""
-    return _snake(name) if name not in message and _snake(name) in message else name
+    return snake_case(name) if name not in message and snake_case(name) in message else name
 
 
 def member(message: Mapping[str, Any], name: str) -> Message:

@@ -16,8 +16,10 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.input_buffer import InputBuffer
+from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.gemini import messages
 from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.gemini.frames import HEARD_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.gemini.messages import Message, ServerContent, has, key, member, members, text
 from fairlead_speech.gemini.routed_memory import RoutedMemory
 from fairlead_speech.gemini.routed_setup import RoutedSetup
@@ -38,9 +40,8 @@ _encode: Final = msgspec.json.encode
 class RoutedLive:
     """One session: between the bridge and the session that it looks into."""
 
-    client_audio: tuple[bytes, ...] = ()
-    """None: turns are found in it."""
-    provider_audio: tuple[bytes, ...] = ()
+    client_frames: FrameReader = HEARD_FRAMES
+    provider_frames: FrameReader = PROVIDER_FRAMES
 
     def __init__(
         self,
@@ -110,14 +111,20 @@ class RoutedLive:
             self._setup.updated(message)
         return passed
 
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """None: the session ends."""
+        return self._session.refusal(error)
+
     async def _live(self, message: Message) -> bytes | None:
         live = member(message, "realtimeInput")
         left = dict(live)
-        for number, found in enumerate(heard_audio(live, left)):
+        number = 0
+        async for found in heard_audio(live, left):
             audio, rate = found or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._hear(audio[start : start + _SLICE_BYTES], rate)
-            if number % _PIECE == _PIECE - 1:
+            number += 1
+            if number % _PIECE == 0:
                 await asyncio.sleep(0)
         marked = self._setup.detection is None  # other clients may not mark turns
         if marked and has(left, "activityStart") and not self._turns.speaking:

@@ -17,8 +17,10 @@ from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
+from fairlead_speech.frames import FrameReader, TooLargeFrame, UnreadableFrame
 from fairlead_speech.gemini import messages
 from fairlead_speech.gemini.calls import CallModes
+from fairlead_speech.gemini.frames import CLIENT_FRAMES, PROVIDER_FRAMES, SESSION_UPDATE, SETUP
 from fairlead_speech.gemini.messages import Message, Resumption, ServerContent, Transcript, has, key, member, members
 from fairlead_speech.gemini.notices import ClientNotices
 from fairlead_speech.gemini.setup import SessionSetup, function_names, has_provider_mcp
@@ -29,14 +31,12 @@ from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.results import unspoken
 from fairlead_speech.session import OVER_BUDGET, SessionEnd, day_over
 from fairlead_speech.shown_tools import ShownTools, TierWish
-from fairlead_speech.sockets import BAD_ARGUMENT, POLICY_VIOLATION, Closing, SessionSide
+from fairlead_speech.sockets import POLICY_VIOLATION, Closing, SessionSide
 from fairlead_speech.tiers import SpokenTier, UnknownTier
 from fairlead_speech.tool_calls import ToolCallHandler
 from fairlead_speech.toolbox import SessionToolbox
 
 ENGINE: Final = "gemini-live"
-SESSION_UPDATE: Final = "fairleadSessionUpdate"
-"""Member of a client's message that is for the gateway: `{tier?, queueDepth?}`."""
 MAX_SETUP: Final = 1 << 20
 """Bytes of a client's `setup` or `contextUpdate`, which are kept as long as the session."""
 MCP_REFUSED: Final = "mcpServers are called by the provider past this gateway's policies: they are refused here"
@@ -49,9 +49,8 @@ _encode: Final = msgspec.json.encode
 class LiveSession:
     """One session. `aclose` it."""
 
-    client_audio: tuple[bytes, ...] = messages.CLIENT_MEDIA
-    provider_audio: tuple[bytes, ...] = ()
-    """None: behind audio there may be the end of a turn in the same message."""
+    client_frames: FrameReader = CLIENT_FRAMES
+    provider_frames: FrameReader = PROVIDER_FRAMES
 
     def __init__(
         self,
@@ -178,6 +177,8 @@ class LiveSession:
         message = messages.read(frame)
         if has(message, "contextUpdate"):
             return await self._client_update(message, len(frame))
+        if SETUP in message:
+            raise UnreadableFrame("a setup is the first message of a connection alone")
         if SESSION_UPDATE in message:
             await self._wish(message)
             return None
@@ -196,10 +197,13 @@ class LiveSession:
             self._turns.asked()
         return frame
 
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """None: Google's servers close as well, with 1007."""
+        return None
+
     async def _client_update(self, message: Message, size: int) -> bytes | None:
         if size > MAX_SETUP:
-            await self._client.close(Closing(BAD_ARGUMENT, f"a contextUpdate may have {MAX_SETUP >> 20} MiB"))
-            return None
+            raise TooLargeFrame(f"a contextUpdate may have {MAX_SETUP >> 20} MiB")
         tools = members(member(member(message, "contextUpdate"), "tools"), "tools")
         if not self._provider_mcp and has_provider_mcp(tools):
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_models.errors import LlmError
+from fairlead_speech.frames import RefusedFrame
+from fairlead_speech.gemini.frames import PROVIDER_FRAMES
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import GoAway, is_there, read_server
 from fairlead_speech.gemini.models import LiveModel
@@ -184,8 +186,12 @@ class ToolSwitch:
                     frame = await side.receive()
                     if isinstance(frame, Closing):
                         return frame
+                    PROVIDER_FRAMES.check(frame)
                     if is_there(read_server(frame).setup_complete):
                         return None
+        except RefusedFrame as error:
+            await side.close(Closing(1000))
+            return Closing(1011, f"the provider's answer to a setup is refused: {error}")
         except TimeoutError:
             await side.close(Closing(1000))
             return Closing(1011, "the provider did not answer a setup")

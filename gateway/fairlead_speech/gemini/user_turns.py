@@ -1,11 +1,11 @@
-"""Turns of a user of Gemini Live, and the messages in which a provider gets them. Pure module."""
+"""Turns of a user of Gemini Live, and the messages in which a provider gets them. No I/O here."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -112,7 +112,7 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
         yield END
 
 
-def heard_audio(live: Message, left: Message) -> Iterator[tuple[bytes, int] | None]:
+async def heard_audio(live: Message, left: Message) -> AsyncIterator[tuple[bytes, int] | None]:
     """PCM of a client's `realtimeInput`, each with its samples a second; None for a blob of another kind. `left` is a
     copy, of which what was heard is taken away. There may be a hundred thousand blobs: each is decoded as it is asked
     for.
@@ -120,7 +120,7 @@ def heard_audio(live: Message, left: Message) -> Iterator[tuple[bytes, int] | No
     for name in ("audio", "mediaChunks"):
         blobs, others = members(live, name), []
         for blob in blobs:
-            audio = _pcm(blob)
+            audio = await _pcm(blob)
             if audio is None:
                 others.append(blob)
             yield audio
@@ -130,13 +130,13 @@ def heard_audio(live: Message, left: Message) -> Iterator[tuple[bytes, int] | No
             left[key(live, name)] = others
 
 
-def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
+async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
     kind = text(blob, "mimeType")
     if _PCM.fullmatch(kind) is None:
         return None  # the provider says what it thinks of it
     rate = _RATE.search(kind)
     samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
     try:
-        return (decoded(text(blob, "data")), samples) if samples in _RATES else None
+        return (await decoded(text(blob, "data")), samples) if samples in _RATES else None
     except BadAudio:
         return None

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event, members
+from fairlead_speech.realtime.events import Event
 from fairlead_speech.realtime.tools import has_provider_mcp
 from fairlead_speech.session import FrameSink
 from fairlead_speech.shown_tools import ShownTools, TierWish
@@ -30,9 +30,11 @@ class ClientWishes:
         self._shown = shown
         self._provider_mcp = provider_mcp
 
-    async def allowed(self, event: Event, place: Event, param: str) -> bool:
-        """Whether the tools at a place of a client's event are allowed; the client is told where they are not."""
-        if self._provider_mcp or not has_provider_mcp(members(place, "tools")):
+    async def allowed(self, event: Event, param: str | None) -> bool:
+        """Whether all tools within a client's event are allowed; the client is told where they are not. `param`: where
+        they belong in this one.
+        """
+        if self._provider_mcp or not has_provider_mcp(event):
             return True
         refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
         await self._client.send(refusal)

@@ -1,4 +1,6 @@
-"""Events of OpenAI Realtime as bytes and as objects. Pure module."""
+"""Events of OpenAI Realtime as bytes and as objects. Pure module, which takes what a `FrameReader` has
+checked, or what is made here.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +10,31 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from fairlead_speech import frames
+from fairlead_speech.frames import UnreadableFrame
+
 Event: TypeAlias = dict[str, Any]
+APPEND: Final = "input_audio_buffer.append"
+TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
+"""Beginning of the types of events about what is heard."""
 OWN: Final = "fairlead_"
 """Beginning of the ids of events and items that the gateway makes."""
-CLIENT_AUDIO: Final = (b'{"type":"input_audio_buffer.append"', b'{"type": "input_audio_buffer.append"')
-PROVIDER_AUDIO: Final = (
-    b'{"type":"response.output_audio.delta"', b'{"type": "response.output_audio.delta"',
-    b'{"type":"response.output_audio_transcript.delta"', b'{"type": "response.output_audio_transcript.delta"',
-)  # fmt: skip
-_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+read: Final = frames.read
 
 
 class _EventType(msgspec.Struct):
-    type: str = ""
+    type: str
 
 
 _typed: Final = msgspec.json.Decoder(_EventType).decode
 
 
 def kind_of(frame: bytes) -> str:
-    """Type of an event; empty for what is none."""
+    """Type of an event. Raises UnreadableFrame."""
     try:
         return _typed(frame).type
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""
-
-
-def read(frame: bytes) -> Event:
-    """An event as an object; empty for what is none."""
-    try:
-        return _object(frame)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableFrame("an event must be an object of JSON with a type") from error
 
 
 def member(event: Mapping[str, Any], name: str) -> Event:
@@ -58,6 +53,13 @@ def text(event: Mapping[str, Any], name: str) -> str:
     """A text within an event; empty where there is none."""
     found = event.get(name)
     return found if isinstance(found, str) else ""
+
+
+def written_text(item: Event) -> str:
+    """All that an item has the user say in writing; empty where it is another one."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return ""
+    return " ".join(text(part, "text") for part in members(item, "content") if part.get("type") == "input_text")
 
 
 def own_id() -> str:

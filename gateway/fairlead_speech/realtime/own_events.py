@@ -9,6 +9,8 @@ from fairlead_speech.realtime.events import own_id
 
 MOST: Final = 256
 """Events that are remembered until they are refused."""
+CLIENT_ASKS: Final = "client"
+"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 
 
 class OwnEvents:

@@ -6,6 +6,8 @@ has heard of it; for one that did not, another response is asked for when that o
 
 from __future__ import annotations
 
+from fairlead_speech.realtime.events import Event, member
+
 
 class ResponseTurns:
     """State of the default conversation of one session: free, asked, or answering; and who speaks."""
@@ -33,6 +35,14 @@ class ResponseTurns:
     def owes(self) -> bool:
         """Whether the model is answering, or is to answer."""
         return not self.free or self._wanted
+
+    def configured(self, session: Event) -> None:
+        """Take from the provider's session whether it answers speech by itself."""
+        audio = member(member(session, "audio"), "input")
+        if "turn_detection" in audio:
+            detection = audio["turn_detection"]
+            creates = member(audio, "turn_detection").get("create_response", True)
+            self.answers_speech = detection is not None and creates is not False
 
     def client_asks(self) -> None:
         """The client asks for a response: the gateway does not, for what is there by now."""

@@ -18,16 +18,17 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_models.offers import ToolOffer
 from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
+from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.metrics import ERROR, SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.routed_config import TRANSCRIPTION, RoutedConfig, change
 from fairlead_speech.realtime.routed_items import RoutedItems
 from fairlead_speech.realtime.session import RealtimeSession
 from fairlead_speech.session import FrameSink
 from fairlead_speech.tiers import UnknownTier
 
-_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 _OF_ITEM: Final = frozenset({"conversation.item.truncate", "conversation.item.delete", "conversation.item.retrieve"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ log = logging.getLogger(__name__)
 class RoutedSession:
     """One session: between the bridge and the session that it looks into."""
 
-    client_audio: tuple[bytes, ...] = events.CLIENT_AUDIO
-    provider_audio: tuple[bytes, ...] = events.PROVIDER_AUDIO
+    client_frames: FrameReader = CLIENT_FRAMES
+    provider_frames: FrameReader = PROVIDER_FRAMES
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class RoutedSession:
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        event = events.read(frame) if kind else {}
+        event = {} if kind == events.APPEND else events.read(frame)  # a large one: it is not decoded again
         if kind == "session.update":
             passed = await self._session.from_client(_encode(self._config.outgoing(event)))
             if passed is not None:
@@ -129,6 +130,10 @@ class RoutedSession:
         if kind == "conversation.item.delete":
             await self._items.deleted(text(event, "item_id"))
         return await self._session.from_client(frame)
+
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """An event `error`: the session goes on."""
+        return self._session.refusal(error)
 
     async def _client_says(self, event: Event) -> bytes | None:
         event = self._items.placed(event)
@@ -177,7 +182,7 @@ class RoutedSession:
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        event = events.read(frame) if kind else {}
+        event = events.read(frame)
         if kind == "session.created":
             return await self._begin(frame, event)
         if kind == "input_audio_buffer.speech_stopped":
@@ -199,7 +204,7 @@ class RoutedSession:
         elif kind == "session.updated" and passed is not None:
             self._config.accepted()
             return _encode(self._config.shown(events.read(passed)))
-        elif kind.startswith(_TRANSCRIPT):
+        elif kind.startswith(events.TRANSCRIPT):
             await self._heard(kind, event)
             return passed if self._config.heard.get(TRANSCRIPTION) else None
         return passed
@@ -271,7 +276,7 @@ class RoutedSession:
             await self._answerer.interrupt("turn_detected")
         if self._session.speaking:  # it is answered with what the user is saying
             await self._session.hold(elsewhere=False)
-        elif self._for_engine(member(events.read(owed), "response")):
+        elif self._for_engine(member(_asked(owed), "response")):
             await self._route(owed)
         else:
             await self._have_provider_answer(owed)
@@ -295,7 +300,7 @@ class RoutedSession:
 
     async def _route(self, frame: bytes) -> None:
         """Have the engine answer the turn, as the client asks for it; empty: by itself."""
-        self._routed, asked = frame, member(events.read(frame), "response")
+        self._routed, asked = frame, member(_asked(frame), "response")
         await self._session.hold(elsewhere=True)
         try:
             await self._answerer.answer(self._session.tier, self._config.for_engine, asked, self._over)
@@ -310,3 +315,8 @@ class RoutedSession:
             await self._have_provider_answer(self._routed)
         else:
             await self._session.hold(elsewhere=False)
+
+
+def _asked(frame: bytes) -> Event:
+    """A client's request for a response; empty: it made none."""
+    return events.read(frame) if frame else {}

@@ -18,13 +18,15 @@ from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
 from fairlead_rest.problems import RATE_LIMITED
+from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
 from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
 from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.hidden_items import HiddenItems
-from fairlead_speech.realtime.own_events import OwnEvents
+from fairlead_speech.realtime.own_events import CLIENT_ASKS, OwnEvents
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
 from fairlead_speech.realtime.tools import SessionTools
@@ -38,11 +40,8 @@ from fairlead_speech.toolbox import SessionToolbox
 ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
-CLIENT_ASKS: Final = "client"
-"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 _CARRY: Final = Carry(images=False)
-_TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
-_WATCHED: Final = frozenset({f"{_TRANSCRIPT}delta", f"{_TRANSCRIPT}completed"})
+_WATCHED: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ log = logging.getLogger(__name__)
 class RealtimeSession:
     """One session. `aclose` it."""
 
-    client_audio: tuple[bytes, ...] = events.CLIENT_AUDIO
-    provider_audio: tuple[bytes, ...] = events.PROVIDER_AUDIO
+    client_frames: FrameReader = CLIENT_FRAMES
+    provider_frames: FrameReader = PROVIDER_FRAMES
 
     def __init__(
         self,
@@ -190,21 +189,29 @@ class RealtimeSession:
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
         kind = events.kind_of(frame)
+        if kind == events.APPEND:  # a large one: it is not decoded again
+            return frame
+        event = events.read(frame)
         if kind == "session.update":
-            return await self._client_update(frame)
+            return await self._client_update(event)
         if kind == "response.create":
-            return await self._client_asks(frame)
-        if kind == "conversation.item.create":
-            await self._client_says(events.read(frame))
-        elif kind == SESSION_UPDATE:
+            return await self._client_asks(frame, event)
+        if kind == SESSION_UPDATE:
             await self._wishes.take(frame)
             return None
+        if not await self._wishes.allowed(event, None):
+            return None
+        if kind == "conversation.item.create":
+            await self._client_says(event)
         return frame
 
-    async def _client_update(self, frame: bytes) -> bytes | None:
-        event = events.read(frame)
+    def refusal(self, error: UnreadableFrame) -> bytes | None:
+        """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
+        return events.error_event(str(error), "invalid_event", None, None)
+
+    async def _client_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
-        if not await self._wishes.allowed(event, session, "session.tools"):
+        if not await self._wishes.allowed(event, "session.tools"):
             return None
         if session.get("type") == "transcription":
             self._takes_tools = self._shown.open = False
@@ -217,10 +224,9 @@ class RealtimeSession:
         # no wait from here to its sending: updates are answered in the order in which they are sent
         return _encode(self._tools.client_update(event))
 
-    async def _client_asks(self, frame: bytes) -> bytes | None:
-        event = events.read(frame)
+    async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
         response = member(event, "response")
-        if not await self._wishes.allowed(event, response, "response.tools"):
+        if not await self._wishes.allowed(event, "response.tools"):
             return None
         if response.get("conversation") != "none":
             self._rounds.client_asks()
@@ -233,17 +239,16 @@ class RealtimeSession:
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
-        words = [text(part, "text") for part in members(item, "content") if part.get("type") == "input_text"]
-        if item.get("type") == "message" and item.get("role") == "user" and words:
+        if words := events.written_text(item):
             turn = text(item, "id") or events.own_id()
-            await self._shown.heard(HeardText(turn, " ".join(words), final=True, grows=False))
+            await self._shown.heard(HeardText(turn, words, final=True, grows=False))
 
     # Frames of the provider
 
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
         kind = events.kind_of(frame)
-        event = events.read(frame) if kind else {}
+        event = events.read(frame)
         seen: Event | None = event
         if kind in ("session.created", "session.updated"):
             seen = await self._session(kind, event)
@@ -274,11 +279,7 @@ class RealtimeSession:
 
     async def _session(self, kind: str, event: Event) -> Event | None:
         session = member(event, "session")
-        audio = member(member(session, "audio"), "input")
-        if "turn_detection" in audio:
-            self._turns.answers_speech = member(audio, "turn_detection").get("create_response", True) is not False and (
-                audio["turn_detection"] is not None
-            )
+        self._turns.configured(session)
         if kind == "session.created" and not self._began:
             self._began = True
             self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"

@@ -7,7 +7,6 @@ update.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -132,6 +131,17 @@ def written(definition: bytes) -> Event:
     return tool
 
 
-def has_provider_mcp(tools: Sequence[Event]) -> bool:
-    """Whether the provider itself would call MCP servers."""
-    return any(tool.get("type") == "mcp" for tool in tools)
+def has_provider_mcp(event: Event) -> bool:
+    """Whether there are tools anywhere in an event that have the provider itself call MCP servers: events that the
+    gateway does not know may hold some, too.
+    """
+    waiting: list[object] = [event]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if any(tool.get("type") == "mcp" for tool in members(value, "tools")):
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False

@@ -116,7 +116,7 @@ async def test_what_cannot_be_opened_is_a_close_with_its_reason(tmp_path: Path) 
             ({"model": "models/other"}, 1008, "no provider serves a model 'other'"),
             ({"model": ""}, 1007, "the first message must be a setup"),
             ({"tools": [mcp]}, 1008, "mcpServers"),
-            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1007, "a setup may have 1 MiB"),
+            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1009, "a setup may have 1 MiB"),
             ({"tools": [{"functionDeclarations": [{"name": "1 bad"}]}]}, 1007, "bad function declaration"),
         ):
             async with world.client(setup=setup, ready=False) as client:
@@ -200,7 +200,7 @@ async def test_updates_that_are_not_taken_close_the_session(tmp_path: Path) -> N
     async with live_world(tmp_path) as world:
         for update, code in (
             ({"tools": {"tools": [mcp]}}, 1008),
-            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1007),
+            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1009),
         ):
             async with world.client() as client:
                 await client.send(contextUpdate=update)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_speech.scripted.gemini import LiveScriptSession
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import LOUD, NEW, OLD, QUIET, LiveClient, LiveWorld, live_world
 from waiting import eventually
@@ -241,6 +242,22 @@ async def test_a_handle_that_is_refused_ends_the_session_with_the_providers_reas
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         assert await client.end() == (1007, "unknown session handle")
         assert world.metrics.resumptions == {(ENGINE, "failed"): 1}
+
+
+@pytest.mark.parametrize("answer", ['{"setupComplete":{},"setupComplete":{}}', '{"x":NaN}', "hello"])
+async def test_an_unreadable_answer_of_the_next_connection_ends_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    async def unreadable(session: LiveScriptSession, **message: object) -> None:
+        await session._socket.send_str(answer)
+
+    async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
+        await greeted(world, client)
+        monkeypatch.setattr(LiveScriptSession, "send", unreadable)
+        await client.send(fairleadSessionUpdate={"tier": "deep"})
+        code, reason = await client.end()
+        assert (code, "answer to a setup is refused" in reason) == (1011, True)
+        await eventually(lambda: world.session.closed)
 
 
 async def test_a_model_that_refuses_context_updates_is_resumed_from_then_on(tmp_path: Path) -> None:

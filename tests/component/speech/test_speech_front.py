@@ -221,3 +221,11 @@ async def test_a_client_secret_is_the_providers(tmp_path: Path) -> None:
             world.gateway, "/v1/realtime/client_secrets", {"session": {"model": "gpt-realtime", "tools": tools}}
         )
         assert (refused.status, refused.message["error"]["code"]) == (400, "mcp_tools_refused")
+        wrongs: tuple[dict[str, Any], ...] = (
+            {"Tools": tools},
+            {"tools": [{**tools[0], "Type": "mcp", "type": "function"}]},
+        )
+        for wrong in wrongs:
+            body = {"session": {"model": "gpt-realtime", **wrong}}
+            misread = await post(world.gateway, "/v1/realtime/client_secrets", body)
+            assert (misread.status, "some parsers read as" in misread.message["error"]["message"]) == (400, True)

@@ -19,32 +19,33 @@ def part(audio: bytes, **more: Any) -> dict[str, Any]:
     return {"type": "input_audio", "audio": base64.b64encode(audio).decode(), **more}
 
 
-def refusal(parts: list[dict[str, Any]], room: int = 1 << 20) -> str:
+async def refusal(parts: list[dict[str, Any]], room: int = 1 << 20) -> str:
     with pytest.raises(BadEvent) as refused:
-        message_parts({"content": parts}, room)
+        await message_parts({"content": parts}, room)
     return refused.value.code
 
 
-def test_audio_of_several_parts_is_joined_and_left_out_of_what_is_shown() -> None:
+async def test_audio_of_several_parts_is_joined_and_left_out_of_what_is_shown() -> None:
     written = {"type": "input_text", "text": "this"}
-    parts, audio = message_parts({"content": [written, part(SOUND), part(SOUND)]}, 1 << 20)
+    parts, audio = await message_parts({"content": [written, part(SOUND), part(SOUND)]}, 1 << 20)
     assert (parts, audio) == ([written, {"type": "input_audio"}, {"type": "input_audio"}], SOUND * 2)
 
 
-def test_audio_that_was_heard_already_is_not_heard_again() -> None:
-    assert message_parts({"content": [part(b"\0\0", transcript="hi")]}, 1 << 20)[1] == b""
+async def test_audio_that_was_heard_already_is_not_heard_again() -> None:
+    assert (await message_parts({"content": [part(b"\0\0", transcript="hi")]}, 1 << 20))[1] == b""
 
 
-def test_too_many_parts_are_refused_unread() -> None:
-    assert refusal([{"type": "input_audio", "audio": "no base64!"}] * (MOST_PARTS + 1)) == "array_above_max_length"
+async def test_too_many_parts_are_refused_unread() -> None:
+    parts = [{"type": "input_audio", "audio": "no base64!"}] * (MOST_PARTS + 1)
+    assert await refusal(parts) == "array_above_max_length"
 
 
-def test_audio_beyond_the_room_is_refused_undecoded() -> None:
-    assert refusal([part(SOUND), {"type": "input_audio", "audio": "!" * 8000}], 4800) == "input_audio_buffer_full"
+async def test_audio_beyond_the_room_is_refused_undecoded() -> None:
+    assert await refusal([part(SOUND), {"type": "input_audio", "audio": "!" * 8000}], 4800) == "input_audio_buffer_full"
 
 
-def test_a_moment_of_audio_is_no_turn() -> None:
-    assert refusal([part(SOUND[2:])]) == "invalid_value"
+async def test_a_moment_of_audio_is_no_turn() -> None:
+    assert await refusal([part(SOUND[2:])]) == "invalid_value"
 
 
 @pytest.mark.parametrize("character", ["x", "ä", "\0", "🎲", '"'])

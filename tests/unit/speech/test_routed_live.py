@@ -112,21 +112,21 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
         ("audio/pcm;rate=1", None), ("audio/ogg", None), ("image/png", None),
     ],
 )  # fmt: skip
-def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
+async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
     left = dict(live)
-    found = [*heard_audio(live, left)]
+    found = [each async for each in heard_audio(live, left)]
     if rate is None:
         assert (found, left) == ([None, None], live)
     else:
         assert (found, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
 
 
-def test_what_is_no_base64_is_left_to_the_provider() -> None:
+async def test_what_is_no_base64_is_left_to_the_provider() -> None:
     live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
     left = dict(live)
-    assert ([*heard_audio(live, left)], left) == ([None], live)
+    assert ([each async for each in heard_audio(live, left)], left) == ([None], live)
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
@@ -243,14 +243,14 @@ def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: py
     assert setup.for_engine()["instructions"] == "Be brief."
 
 
-def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
 
-    def decode(data: str) -> bytes:
+    async def decode(data: str) -> bytes:
         taken.append(data)
         return b".."
 
     monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", decode)
     live = {"mediaChunks": [{"mimeType": "audio/pcm", "data": f"{number}"} for number in range(3)]}
     heard = heard_audio(live, dict(live))
-    assert (next(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"
+    assert (await anext(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"

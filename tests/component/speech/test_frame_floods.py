@@ -1,0 +1,97 @@
+"""A speech session that sends what takes long to read holds nobody else up."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from pathlib import Path
+
+import pytest
+from aiohttp import WSMsgType
+
+from cascadeworld import cascade_world, routed_world
+from fairlead_speech.scripted.gemini import LiveScriptSession
+from fairlead_speech.scripted.realtime import RealtimeScriptSession
+from framefloods import FLOODS, LIVE_FLOODS, flooded
+from liveworld import live_world
+from routedlive import routed_live_world
+from routedturns import DEEP
+from speechworld import speech_world
+
+SECONDS = 1.0
+MOST_MS = 50.0
+
+
+async def longest_turn() -> float:
+    """CPU of the event loop's thread between two turns of somebody who waits for it, at most, in milliseconds. The
+    providers of these tests share the loop.
+    """
+    gc.collect()
+    gc.freeze()  # what tests before this one have left, which a gateway has not
+    until, longest, before = time.monotonic() + SECONDS, 0.0, time.thread_time()
+    while time.monotonic() < until:
+        await asyncio.sleep(0)
+        longest, before = max(longest, time.thread_time() - before), time.thread_time()
+    gc.unfreeze()
+    return longest * 1000
+
+
+@pytest.fixture(autouse=True)
+def providers_that_read_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the loop, and what they do with what comes is not the gateway's."""
+
+    async def drain(session: RealtimeScriptSession) -> None:
+        await session.send("session.created", session=session.config)
+        await _discard(session)
+
+    async def drain_live(session: LiveScriptSession) -> None:
+        await session.send(setupComplete={})
+        await _discard(session)
+
+    monkeypatch.setattr(RealtimeScriptSession, "run", drain)
+    monkeypatch.setattr(LiveScriptSession, "run", drain_live)
+
+
+async def _discard(session: RealtimeScriptSession | LiveScriptSession) -> None:
+    while (await session._socket.receive()).type is WSMsgType.TEXT:
+        pass
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_flood_of_openai_realtime_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with speech_world(tmp_path) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_flood_of_a_cascaded_engine_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with cascade_world(tmp_path) as world:
+        url = f"http://127.0.0.1:{world.gateway.port}/v1/realtime?model=assistant"
+        async with flooded(url, flood):
+            assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", LIVE_FLOODS)
+async def test_a_flood_of_gemini_live_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with live_world(tmp_path) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    "flood", ["15 MiB of audio", "as many objects as may be", "updates of as many tools as may be"]
+)
+async def test_a_flood_of_a_session_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with routed_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("flood", LIVE_FLOODS)
+async def test_a_flood_of_gemini_live_with_slow_turns_holds_nobody_up(tmp_path: Path, flood: str) -> None:
+    async with routed_live_world(tmp_path, **DEEP) as world, flooded(world.url(), flood):
+        assert await longest_turn() < MOST_MS

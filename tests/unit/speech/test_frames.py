@@ -1,0 +1,305 @@
+"""What the gateway reads of a message is what every other parser reads of it, or it is refused; and it costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead_mcp.value_count import MAX_DIGITS, too_dear
+from fairlead_speech.cascaded.audio import BadAudio, decoded
+from fairlead_speech.frames import (
+    MAX_BYTES,
+    MAX_FORM_BYTES,
+    MAX_VALUES,
+    FrameReader,
+    ReadingPace,
+    RefusedFrame,
+    TooLargeFrame,
+    UnreadableFrame,
+)
+from fairlead_speech.gemini import frames as live
+from fairlead_speech.realtime import frames as realtime
+from fairlead_speech.realtime.tools import has_provider_mcp
+
+READERS = {
+    "realtime, client": realtime.CLIENT_FRAMES,
+    "realtime, provider": realtime.PROVIDER_FRAMES,
+    "gemini, client": live.CLIENT_FRAMES,
+    "gemini, provider": live.PROVIDER_FRAMES,
+}
+SOUND = base64.b64encode(bytes(range(256))).decode()
+APPEND = {"type": "input_audio_buffer.append", "audio": SOUND, "event_id": "mine"}
+DELTA = {
+    "type": "response.output_audio.delta", "event_id": "e", "response_id": "r", "item_id": "i", "output_index": 0,
+    "content_index": 0, "delta": SOUND,
+}  # fmt: skip
+MCP = {"type": "mcp", "server_label": "x", "server_url": "https://x.example"}
+
+
+def first_of_equals(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(reversed(pairs))
+
+
+def without_case(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """As Go's encoding/json reads names of a struct, without regard to case, and C, to the first NUL."""
+    return {name.partition("\0")[0].casefold(): value for name, value in pairs}
+
+
+PARSERS: dict[str, Callable[[bytes], Any]] = {
+    "json": json.loads,
+    "json, the first of equal members": lambda frame: json.loads(frame, object_pairs_hook=first_of_equals),
+    "msgspec": msgspec.json.decode,
+}
+
+
+with contextlib.suppress(ImportError):
+    import orjson
+
+    PARSERS["orjson"] = orjson.loads
+
+
+def variants(event: dict[str, Any]) -> list[bytes]:
+    orders = [dict(order) for order in itertools.permutations(event.items())]
+    written = [json.dumps(order, separators=how) for order in orders for how in ((",", ":"), (", ", ": "))]
+    return [each.encode() for each in (*written, json.dumps(event, indent=2), f"\n{json.dumps(event)}\r\n")]
+
+
+@pytest.mark.parametrize("event", [APPEND, {"type": APPEND["type"], "audio": SOUND}])
+def test_audio_of_openai_passes_by_its_form_in_every_order(event: dict[str, Any]) -> None:
+    for frame in variants(event):
+        assert realtime.CLIENT_FRAMES.is_audio(frame), frame
+        assert realtime.CLIENT_FRAMES.check(frame)["type"] == event["type"]
+
+
+def test_audio_of_gemini_passes_by_its_form_in_every_spelling() -> None:
+    for kind, outer, (inner, listed) in itertools.product(
+        ("mimeType", "mime_type"),
+        ("realtimeInput", "realtime_input"),
+        [("audio", False), ("video", False), ("mediaChunks", True), ("media_chunks", True)],
+    ):
+        for blob in variants({kind: "audio/pcm;rate=16000", "data": SOUND}):
+            frame = json.dumps({outer: {inner: [0] if listed else 0}}).encode().replace(b"0", blob)
+            assert live.CLIENT_FRAMES.is_audio(frame), frame
+            assert live.CLIENT_FRAMES.check(frame)
+
+
+def test_audio_of_providers_passes_by_its_form() -> None:
+    said = {"serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": SOUND}}]}}}
+    for how in (None, 2):
+        assert live.PROVIDER_FRAMES.is_audio(json.dumps(said, indent=how).encode())
+        assert realtime.PROVIDER_FRAMES.is_audio(json.dumps(DELTA, indent=how).encode())
+        words = {**DELTA, "type": "response.output_audio_transcript.delta", "delta": "Well, yes", "obfuscation": "x"}
+        assert realtime.PROVIDER_FRAMES.is_audio(json.dumps(words, indent=how).encode())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type":"input_audio_buffer.append","audio":"AAAA","audio":"AAAA"}',
+        '{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"\\u0041"}',
+        '{"type":"input_audio_buffer.append","audio":"AA\\"AA"}',
+        '{"type":"input_audio_buffer.append","audio":"AA\nAA"}',
+        '{"type":"input_audio_buffer.append","audio":"AAäA"}',
+        '{"type":"input_audio_buffer.append","event_id":"e"}',
+        '{"type":"input_audio_buffer.append","audio":"AAAA"}{}',
+        '{"type":"input_audio_buffer.append","audio":"AAAA",}',
+        '{"type":"input_audio_buffer_append","audio":"AAAA"}',
+        '\ufeff{"type":"input_audio_buffer.append","audio":"AAAA"}',
+        f'{{"type":"input_audio_buffer.append","audio":"{"A" * MAX_FORM_BYTES}"}}',
+        '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x","data":"AAAA"}}}',
+        '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"},"text":"x"}}',
+        '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"}},"setup":{}}',
+    ],
+)
+def test_what_is_not_wholly_audio_does_not_pass_by_its_form(frame: str) -> None:
+    assert not any(reader.is_audio(frame.encode()) for reader in READERS.values())
+
+
+NAMES = st.sampled_from(
+    ["type", "Type", "\\u0074ype", "tools", "Tools", "session", "audio", "setup", "realtimeInput", "x"]
+)
+TEXTS = st.sampled_from([
+    '"mcp"', '"session.update"', '"input_audio_buffer.append"', '"\\ud800"', '"\\ud83c\\udfb2"', '"\x01"', '"ä"',
+    '"{,}"',
+    '"\\\\"', '"\\""', "NaN", "1", "1e5", "-0", "1e999", "01", "null", "true", '""', "Infinity", "'x'",
+])  # fmt: skip
+PAIRS = st.tuples(NAMES, st.deferred(lambda: VALUES))
+OBJECTS = st.lists(PAIRS, max_size=4).map(
+    lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
+)
+VALUES: st.SearchStrategy[str] = st.one_of(
+    TEXTS, OBJECTS, st.lists(st.deferred(lambda: VALUES), max_size=3).map(lambda each: f"[{','.join(each)}]")
+)
+SPOKEN = '{"realtimeInput":{"audio":{"data":"AA==","mimeType":"x"}}}'
+AUDIO = st.sampled_from([json.dumps(APPEND), json.dumps(DELTA), SPOKEN])
+DAMAGE = st.sampled_from(
+    [b"", b'"', b",", b'","type":"session.update', b"\\", b"\xff", b"\xef\xbb\xbf", b"{", b"}", b" ", b"\0"]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """JSON, or nearly: an object or a frame of audio, with some of its bytes replaced by others."""
+    frame = bytearray(draw(st.one_of(OBJECTS, AUDIO)).encode())
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(frame)))
+        piece = draw(DAMAGE)
+        frame[at : at + draw(st.integers(0, 2))] = piece
+    return bytes(frame)
+
+
+def taken(reader: FrameReader, frame: bytes) -> bool:
+    """Whether a frame is passed on."""
+    try:
+        return reader.is_audio(frame) or reader.check(frame) is not None
+    except RefusedFrame:
+        return False
+
+
+@settings(max_examples=1500)
+@given(damaged())
+def test_a_frame_is_refused_or_every_parser_reads_the_same(frame: bytes) -> None:
+    if not any(taken(reader, frame) for reader in READERS.values()):
+        return
+    read = {name: json.dumps(parse(frame), sort_keys=True) for name, parse in PARSERS.items()}
+    assert len({*read.values()}) == 1, read
+
+
+def spelled(name: str, value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """A member with that name, more or less."""
+    escaped = f"\\u{ord(name[0]):04x}{name[1:]}"
+    names = st.sampled_from(
+        [name, name, name, name.title(), name.upper(), name.replace("s", "ſ"), escaped, f"{name}\\u0000"]
+    )
+    return st.tuples(names, value).map(lambda pair: f'"{pair[0]}":{pair[1]}')
+
+
+def object_of(*members: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(st.one_of(*members), min_size=1, max_size=3).map(lambda each: f"{{{','.join(each)}}}")
+
+
+TOOL = object_of(spelled("type", st.sampled_from(['"mcp"', '"function"'])), spelled("name", st.just('"add"')))
+LISTED = TOOL.map(lambda tool: f"[{tool}]")
+CONFIGURED = object_of(spelled("type", st.just('"realtime"')), spelled("tools", LISTED))
+KINDS = st.sampled_from([f'"{APPEND["type"]}"', '"session.update"', '"response.create"'])
+EVENTS = object_of(
+    spelled("type", KINDS), spelled("audio", st.just('"AAAA"')), spelled("session", CONFIGURED),
+    spelled("response", CONFIGURED),
+)  # fmt: skip
+
+
+@settings(max_examples=3000)
+@given(EVENTS.map(str.encode))
+def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(frame: bytes) -> None:
+    if not taken(realtime.CLIENT_FRAMES, frame):
+        return
+    seen = json.loads(frame)
+    for hook in (first_of_equals, without_case, dict):
+        event = json.loads(frame, object_pairs_hook=hook)
+        assert event.get("type") == seen.get("type")
+        assert has_provider_mcp(event) == has_provider_mcp(seen)
+
+
+def test_values_are_counted_outside_of_texts_alone() -> None:
+    words = json.dumps({"a": '[,{"\\' * 50, 'b", "[': [1, {"c": "\\"}, []]}).encode()
+    assert too_dear(words, 6) == "it may hold 6 values", "three commas and four openings"
+    assert too_dear(words, 7) is None
+    assert too_dear(b'["' + b'","' * 100 + b'"]', 100) is not None
+    assert too_dear(b'"' * 1000, 100) is None, "it is no JSON: its decoder says so at the third quote"
+
+
+def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() -> None:
+    digits = b"1" * (MAX_DIGITS + 1)
+    assert too_dear(b'{"a":[1,' + digits + b"]}", 100) == f"a number in it may have {MAX_DIGITS} digits"
+    assert too_dear(b'{"a":-0.' + digits + b"}", 100) is not None
+    assert too_dear(b'{"a":"\\"' + digits + b'","b":1}', 100) is None
+    assert too_dear(b'{"a":' + digits[1:] + b"}", 100) is None
+
+
+@pytest.mark.parametrize("unit", [b"{},", b'"",', b"[[],[]],", b'{"a":1},', b"1,", b'"\\"",'])
+def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes) -> None:
+    frame = b'{"type":"session.update","session":[' + unit * ((15 << 20) // len(unit)) + b"0]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeFrame, match="1 MiB beside its media"):
+            realtime.CLIENT_FRAMES.check(frame)
+        assert tracemalloc.get_traced_memory()[1] < 64 * MAX_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("unit", [b"{},", b'"",', b"[],", b"1,"])
+def test_values_beyond_the_bound_are_refused_without_being_decoded(
+    unit: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_speech.frames.read", lambda _: pytest.fail("it was decoded"))
+    frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
+    with pytest.raises(TooLargeFrame, match="it may hold 20000 values"):
+        realtime.CLIENT_FRAMES.check(frame)
+
+
+def test_media_does_not_count_and_is_not_decoded() -> None:
+    image = "A" * (3 << 20)
+    parts = [f"data:image/png;base64,{image}", image, "data:audio/wav;codecs=1;base64," + image]
+    event = {"type": "conversation.item.create", "item": {"content": parts, "text": "x" * 100}}
+    message = realtime.CLIENT_FRAMES.check(json.dumps(event).encode())
+    assert message == {"type": event["type"], "item": {"content": ["", "", ""], "text": "x" * 100}}
+    for words in (image + " ", "javascript:" + image, image[:-1] + "ä", image[:-1] + '"'):
+        with pytest.raises(TooLargeFrame):
+            realtime.CLIENT_FRAMES.check(json.dumps({**event, "item": words}).encode())
+
+
+def test_a_second_member_behind_media_is_seen() -> None:
+    image = "A" * (3 << 20)
+    with pytest.raises(UnreadableFrame, match="no member twice"):
+        realtime.CLIENT_FRAMES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())
+
+
+async def test_messages_in_a_row_are_read_a_piece_at_a_time_over_all_sessions() -> None:
+    turns = asyncio.Lock()
+    read = most = 0
+
+    async def session() -> None:
+        nonlocal read
+        pace = ReadingPace(turns)
+        for _ in range(20):
+            await pace.take(MAX_BYTES)
+            read += 1
+
+    async def others() -> None:
+        nonlocal read, most
+        while True:
+            most, read = max(most, read), 0
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(others())
+    await asyncio.gather(*(session() for _ in range(10)))
+    watching.cancel()
+    assert most == 1
+
+
+async def test_small_messages_need_no_turn_of_their_own() -> None:
+    turns = asyncio.Lock()
+    async with turns:  # a piece would wait for ever
+        pace = ReadingPace(turns)
+        for _ in range(20):
+            await pace.take(100)
+
+
+async def test_long_audio_is_decoded_in_pieces() -> None:
+    sound = bytes(range(256)) * (8 << 10)
+    assert await decoded(base64.urlsafe_b64encode(sound).decode()) == sound
+    for broken in ("A" * (1 << 20) + "AAA", "A" * ((1 << 20) - 1) + "=AAAA", "ä" * 8):
+        with pytest.raises(BadAudio):
+            await decoded(broken)
