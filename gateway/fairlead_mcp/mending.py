@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_mcp.surrogates import paired
+
 MAX_BYTES: Final = 256 * 1024
 """Length of a message that is mended, which takes up to 40 ms of the event loop."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
