@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead_formats.tokens.families import family_of
+from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.wire import BadRequest, ModelRound, WireFormat, WireRequest
@@ -73,7 +74,8 @@ class TokenCountEndpoint:
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = services.providers.by_name[target.provider]
         if provider.kind == counting.kind:
-            body = counting.body(prepared.request.body(ModelRound(target.model, injected=offered)), target.model)
+            whole = prepared.request.body(ModelRound(target.model, injected=offered))
+            body = counting.body(with_provider_ids(whole), target.model)
             client = services.client.of_caller(caller_key(request))
             return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
         tokens = await self._estimated(target.model, prepared.request, offered)

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_llm.call_ids import ProviderCallIds
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
@@ -192,6 +193,8 @@ class LlmEndpoint:
             body = await answer.whole()
             if too_many_values(body):
                 raise BadAnswer(f"the provider's answer holds more than {MAX_VALUES} values")
+            if loop.theirs is not None:
+                body = ProviderCallIds().replaced(body)
             return loop.prepared.wire.answer(body, loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)

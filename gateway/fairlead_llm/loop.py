@@ -18,6 +18,7 @@ from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_gateway.calls.direct import Origin
 from fairlead_llm.between.pair import losses_of
+from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
@@ -254,7 +255,7 @@ class ToolLoop:
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
-        body = prepared.request.body(asked)
+        body = with_provider_ids(prepared.request.body(asked))
         if self._without_thoughts:
             unsealed = without_thoughts(prepared.wire, body, len(self._more))
             if unsealed is not None:

@@ -12,6 +12,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_llm.call_ids import ProviderCallIds
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import ToolLoop
 from fairlead_llm.preparation import ModelRequest
@@ -169,12 +170,13 @@ class StreamedAnswer(Response):
     async def _one(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
+        ids = None if self._loop.theirs is None else ProviderCallIds()
         async for piece in self._answer.pieces():
-            events = parser.feed(piece)
-            self._loop.record.add_answer_tokens(len(events))
+            datas = [event.data for event in parser.feed(piece)]
+            self._loop.record.add_answer_tokens(len(datas))
             out: list[bytes] = []
             try:
-                out += (self._stream.feed(event.data) for event in events)
+                out += (self._stream.feed(data if ids is None else ids.replaced(data)) for data in datas)
             finally:  # what was said in front of an error has come
                 said = b"".join(out)
                 if said:

@@ -3,8 +3,9 @@ caller's, and those of several rounds whose signed thoughts an API takes in thei
 
 The caller sees its own calls alone, and comes back with their results. Results of ours wait for it in the store of
 kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the conversation
-in front of it and the calls, or the last thought, that the caller saw. Where it is gone, the caller's message stands
-as it came, and the model asks anew.
+in front of it and the calls, or the last thought, that the caller saw. Their ids are made here (`call_ids`): nobody
+else can know them, and no other conversation has them. Where a turn is gone, the caller's message stands as it came,
+and the model asks anew.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.call_ids import made_here
 from fairlead_llm.conversation_digest import ConversationDigest
-from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireFormat
+from fairlead_llm.wire import SIGNED_THOUGHT, CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
-UNGUESSABLE: Final = 16
-"""Characters of an id at least, where nothing but ids and the conversation tells one anonymous caller from another."""
 NOT_KEPT: Final = "turn_not_kept"
 """Code of a loss: the store takes no turn, and the model will ask anew."""
 NOT_RESTORED: Final = "turns_not_restored"
@@ -59,7 +59,7 @@ class TurnStore:
         messages of the caller's request. `losses` gets `NOT_KEPT` where the store is out.
         """
         store = self._recorder.store
-        if store is None or kept is None or not _tells_apart(identity, kept[0]):
+        if store is None or kept is None or not _are_ours(kept[0]):
             return
         shown, turn = kept
         session = _session(ConversationDigest(wire).up_to(conversation, len(conversation)), shown)
@@ -100,7 +100,7 @@ class TurnStore:
     async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
         """The turn of a place. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not _tells_apart(identity, place.calls):
+        if store is None or not _are_ours(place.calls):
             return None
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
@@ -110,8 +110,9 @@ class TurnStore:
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _tells_apart(identity: Identity, shown: Sequence[CallKey]) -> bool:
-    return bool(identity.owner) or all(len(call.id) >= UNGUESSABLE for call in shown)
+def _are_ours(shown: Sequence[CallKey]) -> bool:
+    """Whether a turn is found by ids that nobody can guess: those that are made here, and signatures of thoughts."""
+    return all(made_here(call.id) or call.name == SIGNED_THOUGHT for call in shown)
 
 
 def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:

@@ -7,7 +7,7 @@ a `WireFormat` as well: it reads the client's request, speaks the provider's for
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -35,6 +35,10 @@ class BadStream(ValueError):
     def __init__(self, message: str, error: bytes | None = None) -> None:
         super().__init__(message)
         self.error = error
+
+
+SIGNED_THOUGHT: Final = "thinking"
+"""Name in the key of a turn that is found by the signature of a thought, which only its provider can make."""
 
 
 class CallKey(msgspec.Struct, frozen=True):

@@ -64,6 +64,7 @@ RUN_BY = {
     "docs/connect/gemini.md": ["tests/component/llm/test_gemini_page.py"],
     "docs/connect/litellm.md": ["tests/component/up/test_litellm.py"],
     "docs/connect/messages.md": ["tests/component/llm/test_messages_page.py"],
+    "docs/install/two-releases.md": ["tests/chart/test_two_releases.py"],
     "docs/install/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/operate/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
     "docs/connect/plans.md": ["tests/component/rest/test_exposure.py"],

@@ -20,6 +20,16 @@ RESULTS = (
         "KeyError: 'isError'",
     ),
     Guard(
+        "a turn of a model that was kept for another conversation, by a made-up history",
+        "fairlead_llm.call_ids",
+        (
+            ("return _MADE.fullmatch(ident) is not None", "return True"),
+            ("if not self._made and not any(hint in data for hint in _HINTS):", "if True:"),
+        ),
+        "tests/component/llm/test_turns_of_conversations.py::test_a_history_that_somebody_made_up_finds_no_kept_turn",
+        "Left contains one more item: 'tool'",
+    ),
+    Guard(
         "results that were kept in another principal's session",
         f"{GATEWAY}.calls.context_recorder",
         (_ACCOUNT,),

@@ -19,10 +19,10 @@ from fairlead_llm.anthropic.blocks import (
     blocks_of,
     calls_in,
     is_hidden,
-    new_id,
     signed_thought,
 )
 from fairlead_llm.anthropic.shown_calls import shown
+from fairlead_llm.call_ids import new_id
 from fairlead_llm.raw_json import array
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
@@ -110,7 +110,7 @@ def _with_id(block: Block) -> Block:
     """The block, a call with an id where it came without."""
     if block.kind != TOOL_USE or (isinstance(block.members.get("id"), str) and block.members["id"]):
         return block
-    return _with(block, "id", new_id())
+    return _with(block, "id", new_id("toolu"))
 
 
 def _with(block: Block, name: str, value: str) -> Block:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.anthropic.blocks import TOOL_USE, Block, new_id
+from fairlead_llm.anthropic.blocks import TOOL_USE, Block
+from fairlead_llm.call_ids import new_id
 from fairlead_llm.wire import InnerCall
 
 INVALID: Final = "INVALID_JSON"
@@ -39,7 +40,7 @@ class StreamedBlock:
         self.given_id = self.members.get("type") == TOOL_USE and not self.members.get("id")
         """Whether it came without an id, by which its result is matched."""
         if self.given_id:
-            self.members["id"] = new_id()
+            self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))
 
     def grow_text(self, name: str, piece: str) -> None:

@@ -8,14 +8,13 @@ second round on therefore get the round's number in front, and lose it on the wa
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.wire import CallKey, InnerCall
+from fairlead_llm.wire import SIGNED_THOUGHT, CallKey, InnerCall
 
 TOOL_USE: Final = "tool_use"
 SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
@@ -127,12 +126,7 @@ def marked(signature: str, number: int) -> str:
 def signed_thought(signature: str) -> CallKey:
     """The thought with that signature, marked or not, by which a turn is found again."""
     found = _MARKED.match(signature)
-    return CallKey(signature if found is None else signature[found.end() :], "thinking")
-
-
-def new_id() -> str:
-    """An id for a call that came without one: results are matched by it."""
-    return f"toolu_{secrets.token_hex(12)}"
+    return CallKey(signature if found is None else signature[found.end() :], SIGNED_THOUGHT)
 
 
 def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of, new_id
+from fairlead_llm.call_ids import new_id
+from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -28,8 +27,3 @@ def name_of(call: Mapping[str, Any]) -> str:
 def is_of(call: Mapping[str, Any], names: Collection[str]) -> bool:
     """Whether one of these tools is called."""
     return name_of(call) in names
-
-
-def new_id() -> str:
-    """An id for a call that came without one: results are matched by it."""
-    return f"call_{secrets.token_hex(12)}"

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_llm.call_ids import new_id
 from fairlead_llm.chat.answer import BETWEEN
-from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, new_id
+from fairlead_llm.chat.calls import KINDS, TOOL_CALLS
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_mcp.surrogates import paired

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_llm.call_ids import new_id
 from fairlead_llm.raw_json import array
 from fairlead_llm.wire import CallKey, InnerCall
 
@@ -75,11 +75,6 @@ def unwrapped(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
     name = key_of(members, *CALL)
     members[name] = {**_members(members[name]), "name": call.name, "args": Raw(call.arguments)}
     return ContentPart(_encode(members))
-
-
-def new_id() -> str:
-    """An id for a call that came without one."""
-    return f"call_{secrets.token_hex(12)}"
 
 
 def parts_of(raw: bytes | Raw) -> list[ContentPart]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_llm import call_ids
 from fairlead_llm.raw_json import decoded
 from fairlead_llm.wire import InnerCall
 
@@ -128,7 +129,7 @@ def identified(items: Sequence[Raw]) -> list[Raw]:
     for raw in items:
         head = head_of(raw)
         if head.type == CALL and not head.call_id:
-            raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(new_id("call")))}))
+            raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
         found.append(raw)
     return found
 

@@ -13,6 +13,7 @@ from anthropic_transcripts import START, TRANSCRIPTS
 from anthropicworld import ADD, MINE, THEIRS
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, llm_world
+from provider_ids import with_provider_ids
 from transcripts import with_and_without
 
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
@@ -27,9 +28,9 @@ def asking(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
             asked = {"model": "scripted", "max_tokens": 1024, "messages": messages, "tools": [MINE], **members}
             try:
                 if not stream:
-                    return (await client.messages.create(**asked)).to_dict(warnings=False)
+                    return with_provider_ids((await client.messages.create(**asked)).to_dict(warnings=False))
                 async with client.messages.stream(**asked) as events:
-                    return (await events.get_final_message()).to_dict(warnings=False)
+                    return with_provider_ids((await events.get_final_message()).to_dict(warnings=False))
             except anthropic.APIStatusError as error:
                 return type(error).__name__, error.status_code, error.body, error.request_id
 

@@ -11,6 +11,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from gatewayworld import Ask, Wire
 from llmworld import PATH, chunks, llm_world, theirs
 from ports import free_port
+from provider_ids import with_provider_ids
 from waiting import eventually
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -69,31 +70,32 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
         if stream:
             calls = [c for chunk in chunks(answer)[:-1] for c in chunk["choices"][0]["delta"].get("tool_calls", [])]
             assert [call["index"] for call in calls] == [0] * len(calls)
-            assert (calls[0]["id"], calls[0]["function"]["name"]) == ("call_scripted_0001_0000", "theirs")
+            assert with_provider_ids(calls[0]["id"]) == "call_scripted_0001_0000" != calls[0]["id"]
+            assert calls[0]["function"]["name"] == "theirs"
             assert json.loads("".join(call["function"]["arguments"] for call in calls)) == {"q": 1}
             assert chunks(answer)[-2]["choices"][0]["finish_reason"] == "tool_calls"
         else:
             choice = answer.message["choices"][0]
             assert choice["finish_reason"] == "tool_calls"
-            assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_scripted_0001_0000"]
+            ids = [call["id"] for call in choice["message"]["tool_calls"]]
+            assert with_provider_ids(ids) == ["call_scripted_0001_0000"] != ids
         assert not world.called
 
 
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
-    ids = ["call_scripted_0001_0000", "call_scripted_0001_0001"]
     mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
     for stream in (False, True):
         async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
             answer = await world.chat("Ask", tools=[theirs()], stream=stream)
-            seen = {
-                "id": "call_scripted_0001_0001",
-                "type": "function",
-                "function": {"name": "theirs", "arguments": '{"q": 1}'},
-            }
-            if not stream:
-                assert answer.message["choices"][0]["message"]["tool_calls"] == [seen]
+            if stream:
+                deltas = [chunk["choices"][0]["delta"] for chunk in chunks(answer)[:-1]]
+                ident = next(call["id"] for delta in deltas for call in delta.get("tool_calls", ()) if "id" in call)
+            else:
+                ident = answer.message["choices"][0]["message"]["tool_calls"][0]["id"]
+            assert with_provider_ids(ident) == "call_scripted_0001_0001"
+            seen = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": '{"q": 1}'}}
             said = {"role": "assistant", "content": "Both.", "tool_calls": [seen]}
-            result = {"role": "tool", "tool_call_id": ids[1], "content": "theirs said so"}
+            result = {"role": "tool", "tool_call_id": ident, "content": "theirs said so"}
             last = await world.chat("Ask", said, result, tools=[theirs()])
         assert last.message["choices"][0]["message"]["content"] == "Done."
         messages = world.model.requests[1]["messages"]

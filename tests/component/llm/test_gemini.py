@@ -11,6 +11,7 @@ import pytest
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.gemini_rules import signature
 from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, text
+from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 THEIRS = ScriptedCall("theirs", {"q": 1})
@@ -104,7 +105,7 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
             answer = await generate(world, "Ask", method=method, tools=[declared()])
         found = [answer.message] if method == GENERATE else events(answer)
         (call,) = [part["functionCall"] for part in parts(*found) if "functionCall" in part]
-        assert call == {"id": "call_scripted_0001_0000", "name": "theirs", "args": {"q": 1}}
+        assert with_provider_ids(call) == {"id": "call_scripted_0001_0000", "name": "theirs", "args": {"q": 1}}
         assert found[-1]["candidates"][0]["finishReason"] == "STOP"
         assert not world.called
 

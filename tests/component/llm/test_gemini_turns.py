@@ -10,6 +10,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted.gemini_rules import signature
 from gatewayworld import Answer
 from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, responded, said, text
+from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 THEIRS = ScriptedCall("theirs", {"q": 1})
@@ -64,7 +65,7 @@ async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole
         contents = world.model.requests[2]["contents"]
         assert [content["role"] for content in contents] == ["user", "model", "user", "model", "user"]
         assert contents[2]["parts"][0]["functionResponse"]["response"] == {"output": "42"}
-        assert contents[4] == back
+        assert contents[4] == with_provider_ids(back)
 
 
 async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS, events, kinds, said, texts, world
 from fairlead_llm.scripted import ScriptedTurn
+from provider_ids import with_provider_ids
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -46,7 +47,7 @@ async def test_a_stream_begins_and_ends_once(tmp_path: Path) -> None:
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: bool) -> None:
     async with world(tmp_path, ScriptedTurn("", [THEIRS])) as here:
         message = said(await here.messages("Ask", tools=[MINE], stream=stream), stream)
-    assert message["content"] == [
+    assert with_provider_ids(message["content"]) == [
         {"type": "tool_use", "id": "toolu_scripted_0001_0000", "name": "theirs", "input": {"q": 1}}
     ]
     assert message["stop_reason"] == "tool_use"
@@ -201,7 +202,7 @@ async def test_calls_of_a_toolset_are_the_callers(tmp_path: Path) -> None:
              "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
     async with world(tmp_path, ScriptedTurn(whole=json.dumps(whole))) as here:
         message = (await here.messages("Look", tools=[{"type": "computer_toolset_20260801"}])).message
-    assert (message["content"], message["stop_reason"]) == ([block], "tool_use")
+    assert (with_provider_ids(message["content"]), message["stop_reason"]) == ([block], "tool_use")
 
 
 async def test_a_call_that_lacks_its_end_is_not_run(tmp_path: Path) -> None:

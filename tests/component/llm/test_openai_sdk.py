@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from llmworld import LlmWorld, llm_world, theirs
+from provider_ids import with_provider_ids
 from toolservers import serve_asgi
 
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
@@ -73,7 +74,8 @@ def _said(completion: Any) -> tuple[Any, ...]:
     choice = completion.choices[0]
     calls = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or ()]
     extra = getattr(choice.message, "reasoning_content", None)
-    return choice.message.content, choice.message.refusal, extra, calls, choice.finish_reason, completion.id
+    said = (choice.message.content, choice.message.refusal, extra, calls, choice.finish_reason, completion.id)
+    return with_provider_ids(said)  # type: ignore[no-any-return] # a tuple of the same length
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)

@@ -11,6 +11,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, publish
 from llmworld import LlmWorld, chunks, llm_world, policy, theirs
+from provider_ids import with_provider_ids
 from responsesworld import events, respond, responses_world
 from restworld import post
 from waiting import eventually
@@ -34,7 +35,8 @@ async def test_a_tool_that_only_reads_runs_by_itself_and_another_comes_back(tmp_
     assert names(answer) == ["demo__fail"]
     assert answer.message["choices"][0]["finish_reason"] == "tool_calls"
     report = answer.message["fairlead"]
-    assert report["pending"] == [{"id": "call_scripted_0002_0000", "name": "demo__fail", "reason": READ_ONLY}]
+    pending = [{"id": "call_scripted_0002_0000", "name": "demo__fail", "reason": READ_ONLY}]
+    assert with_provider_ids(report["pending"]) == pending
     assert [call["name"] for call in report["calls"]] == ["demo__add"]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from provider_ids import with_provider_ids
 from responsesworld import events, kinds, respond, responses_world, result, theirs
 from restworld import get
 
@@ -168,7 +169,7 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         for stream in (False, True):
             async with responses_world(tmp_path, ScriptedTurn("", [ADD], items=[item])) as world:
                 said = await _said(world, "Ask", stream=stream, tools=tools)
-            assert said["output"] == [item]
+            assert with_provider_ids(said["output"]) == [item]
             assert len(world.model.requests) == 1
             assert len(world.called) == 1
 

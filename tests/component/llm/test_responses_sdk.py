@@ -11,6 +11,7 @@ import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from llmworld import LlmWorld
+from provider_ids import with_provider_ids
 from responsesworld import responses_world, theirs
 from toolservers import serve_asgi
 
@@ -124,7 +125,7 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = response.to_dict()
+    found: dict[str, Any] = with_provider_ids(response.to_dict())
     return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
 
 

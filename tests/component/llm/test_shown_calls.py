@@ -12,6 +12,7 @@ import pytest
 from anthropicworld import ADD, MINE, THEIRS, THINKS, kinds, said
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
+from provider_ids import with_provider_ids
 
 SHOWS = {"fairlead": {"showCalls": True}}
 
@@ -28,7 +29,7 @@ async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) 
         message = await _asked(world, "Add", stream=stream)
     assert kinds(message) == ["text", "mcp_tool_use", "mcp_tool_use", "mcp_tool_result", "mcp_tool_result", "text"]
     use, result = message["content"][1], message["content"][3]
-    assert use == {
+    assert with_provider_ids(use) == {
         "type": "mcp_tool_use", "id": "mcptoolu_fairlead_toolu_scripted_0001_0000", "name": "demo__add",
         "server_name": "fairlead", "input": {"a": 2, "b": 40},
     }  # fmt: skip

@@ -1,0 +1,67 @@
+"""A kept turn belongs to one conversation, whatever ids its provider gives to calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from llmworld import LlmWorld, chunks, llm_world, theirs
+
+KIMI = "functions.theirs:1"
+"""As Kimi K2 writes ids of calls, which vLLM and SGLang pass on."""
+
+
+def mixed(a: int, ident: str) -> ScriptedTurn:
+    return ScriptedTurn("", [ScriptedCall("demo__add", {"a": a, "b": 0}, "call_0"), ScriptedCall("theirs", {}, ident)])
+
+
+def shown_id(answer: Any, *, stream: bool) -> str:
+    if not stream:
+        return str(answer.message["choices"][0]["message"]["tool_calls"][0]["id"])
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks(answer)[:-1]]
+    return next(str(call["id"]) for delta in deltas for call in delta.get("tool_calls", ()) if "id" in call)
+
+
+async def come_back(world: LlmWorld, ident: str) -> list[dict[str, Any]]:
+    """What the model gets once the caller comes back with the result of its call `ident`."""
+    call = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    await world.chat("Hello", said, {"role": "tool", "tool_call_id": ident, "content": "mine"}, tools=[theirs()])
+    sent: list[dict[str, Any]] = world.model.requests[-1]["messages"]
+    return sent
+
+
+@pytest.mark.parametrize("ident", ["call_1", KIMI])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_two_conversations_that_begin_alike_get_their_own_results(
+    tmp_path: Path, stream: bool, ident: str
+) -> None:
+    turns = [mixed(1, ident), mixed(2, ident), ScriptedTurn("Done."), ScriptedTurn("Done.")]
+    async with llm_world(tmp_path, *turns) as world:
+        first = shown_id(await world.chat("Hello", tools=[theirs()], stream=stream), stream=stream)
+        second = shown_id(await world.chat("Hello", tools=[theirs()], stream=stream), stream=stream)
+        results = [[each["content"] for each in (await come_back(world, each_id))[2:]] for each_id in (first, second)]
+        assert len(world.called) == 2, "no tool ran a second time"
+    assert results == [["1", "mine"], ["2", "mine"]]
+
+
+@pytest.mark.parametrize("ident", ["call_1", KIMI])
+async def test_a_history_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path, ident: str) -> None:
+    async with llm_world(tmp_path, mixed(1, ident), ScriptedTurn("Done.")) as world:
+        await world.chat("Hello", tools=[theirs()])
+        sent = await come_back(world, ident)
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
+    assert "demo__add" not in json.dumps(sent)
+
+
+@pytest.mark.parametrize("ident", ["call_1", KIMI, "Ab3dEf9hJ"])
+async def test_the_provider_gets_the_ids_that_it_gave(tmp_path: Path, ident: str) -> None:
+    async with llm_world(tmp_path, mixed(1, ident), ScriptedTurn("Done.")) as world:
+        shown = shown_id(await world.chat("Hello", tools=[theirs()]), stream=False)
+        sent = await come_back(world, shown)
+    assert [call["id"] for call in sent[1]["tool_calls"]] == ["call_0", ident]
+    assert [message["tool_call_id"] for message in sent[2:]] == ["call_0", ident]
