@@ -109,12 +109,13 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
             meta: dict[str, Any] = {"progressToken": 1} if progress else {}
             wire.send(modern("tools/call", X, **meta))
         else:
-            wire.send(legacy("tools/call", params, number=7, session="mine"))
+            session = await session_of(gateway, {})
+            wire.send(legacy("tools/call", params, number=7, session=session))
         await reached(server, 1 if server_era == MODERN else 3)
         if client == MODERN:
             wire.close()
         else:
-            await ask(gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None, session="mine"))
+            await ask(gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session))
             assert (await wire.answer()).refusal == "CANCELLED"
         if server_era == MODERN:
             await asyncio.wait_for(server.broken_off.wait(), 10)
