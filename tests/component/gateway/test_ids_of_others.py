@@ -7,9 +7,9 @@ be guessed, and finds nothing.
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -19,7 +19,7 @@ from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, entry, legacy, modern, reached, running
 from rawserver import Reply, Request, raw_server
-from toolservers import answer_modern, broken_server, modern_server
+from toolservers import answer_modern, broken_server
 from waiting import eventually
 
 CACHEABLE = entry({"name": "mine", "inputSchema": {"type": "object"}}, latency=DeclaredLatency(cacheable_seconds=60))
@@ -33,6 +33,10 @@ def _mine(request: Request, reply: Reply) -> None:
 
 async def _answers(request: Request, reply: Reply) -> None:
     _mine(request, reply)
+
+
+def mine(meta: dict[str, Any]) -> Ask:
+    return modern("tools/call", {"name": "demo__mine", "arguments": {}}, **meta)
 
 
 @pytest.mark.parametrize("made_up", ["state 1", "fairlead-of.{mac}.state 1"])
@@ -114,7 +118,7 @@ async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
         texts = []
         for user in ("ann", "bob", "ann"):
-            answer = await ask(gateway, calling("demo__mine", **{"example.com/user": user}))
+            answer = await ask(gateway, mine({"example.com/user": user}))
             texts.append(answer.message["result"]["content"][0]["text"])
         assert texts == ["secret of ann", "secret of bob", "secret of ann"]
         assert len(server.seen) == 2
@@ -129,10 +133,7 @@ async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> No
         _mine(request, reply)
 
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
-        asked = [
-            asyncio.ensure_future(ask(gateway, calling("demo__mine", **{"example.com/user": user})))
-            for user in ("ann", "bob")
-        ]
+        asked = [asyncio.ensure_future(ask(gateway, mine({"example.com/user": user}))) for user in ("ann", "bob")]
         await eventually(lambda: len(gateway.endpoint.calls) >= 2)
         go.set()
         answers = await asyncio.gather(*asked)
@@ -141,13 +142,29 @@ async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> No
 
 async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_cached_result(tmp_path: Path) -> None:
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
-        for number, more in enumerate((
+        more: list[dict[str, Any]] = [
             {"progressToken": "a"},
             {"progressToken": 2},
             {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=b"},
             {"io.modelcontextprotocol/clientInfo": {"name": "other", "version": "2"}},
             {"fairlead.dev/resultTokens": 500},
-        )):  # fmt: skip
-            answer = await ask(gateway, calling("demo__mine", number=number, **more))
-            assert "error" not in answer.message if answer.body.startswith(b"{") else True
+        ]
+        for meta in more:
+            assert (await ask(gateway, mine(meta))).status == 200
         assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("name", ["response resp_1", "conversation conv_1", "turn 0123"])
+async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_path: Path, name: str) -> None:
+    """The store has responses and turns too, some under ids of a provider: no caller reads or deletes them by name."""
+    async with running(tmp_path) as gateway:
+        store = gateway.rest.kept.recorder.store
+        assert store is not None
+        await store.append(f"anonymous {name}", name, "response", b"\x91\xc0")
+        read = await ask(gateway, Ask(verb="GET", target=f"/v1/context?session_id={quote(name)}&query=x", body=b""))
+        one = await ask(gateway, Ask(verb="GET", target=f"/v1/context?entry_id={quote(name)}/response", body=b""))
+        gone = await ask(gateway, Ask(verb="DELETE", target=f"/v1/context?session_id={quote(name)}", body=b""))
+        assert (read.status, read.message["entries"]) == (200, 0)
+        assert one.status == 404
+        assert (gone.status, gone.message["entries"]) == (200, 0)
+        assert await store.entries(f"anonymous {name}", name)
