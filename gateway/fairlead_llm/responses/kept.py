@@ -7,6 +7,7 @@ of; else all items of the conversation are.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Sequence
@@ -100,13 +101,13 @@ class KeptResponses:
             raise LlmError(503, f"the response cannot be deleted: {error}", "store_unavailable") from error
 
     async def resolve(
-        self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+        self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
         as_it_came = ContinuedRequest(read, body, targets)
         if not isinstance(read, ResponsesRequest):
             return as_it_came
         if read.previous is None:
-            return as_it_came if read.conversation is None else await self._in_conversation(identity, read, as_it_came)
+            return await self._in_conversation(identity, caller_key, read, as_it_came)
         kept = await self.found(identity, read.previous)
         if kept is None:
             raise _gone(f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
@@ -120,10 +121,16 @@ class KeptResponses:
         return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
 
     async def _in_conversation(
-        self, identity: Identity, read: ResponsesRequest, as_it_came: ContinuedRequest
+        self, identity: Identity, caller_key: str, read: ResponsesRequest, as_it_came: ContinuedRequest
     ) -> ContinuedRequest:
-        """The request with the results that the conversation waits for."""
-        kept = await self._found(identity, _conversation(read.conversation))
+        """The request with the results that its conversation, if it has one, waits for, at the provider that has it."""
+        if read.conversation is None:
+            return as_it_came
+        kept = None
+        for provider in dict.fromkeys(target.provider for target in as_it_came.targets):
+            kept = await self._found(identity, _conversation(provider, caller_key, read.conversation))
+            if kept is not None:
+                break
         if kept is None or not (kept.unsent_results or kept.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
@@ -131,7 +138,8 @@ class KeptResponses:
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
-        return _continued(read, kept, kept.unsent_results, None, as_it_came.targets)
+        there = [target for target in as_it_came.targets if target.provider == kept.provider]
+        return _continued(read, kept, kept.unsent_results, None, there)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
@@ -160,7 +168,9 @@ class KeptResponses:
         await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
             there_too = msgspec.structs.replace(kept, body=b"", output=output)
-            await self._keep(said.identity, _conversation(asked.conversation), there_too)
+            await self._keep(
+                said.identity, _conversation(kept.provider, said.caller_key, asked.conversation), there_too
+            )
 
     async def _keep(self, identity: Identity, session: str, kept: KeptResponse) -> None:
         store = self._recorder.store
@@ -227,9 +237,12 @@ def _response(ident: str) -> str:
     return f"response {ident}"
 
 
-def _conversation(ident: str | None) -> str:
-    """Name of the last answer in a conversation that the provider holds."""
-    return f"conversation {ident}"
+def _conversation(provider: str, caller_key: str, ident: str) -> str:
+    """Name of the last answer in a conversation that the provider holds in the account of a key: another one may have
+    a conversation of the same id.
+    """
+    held = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
+    return f"conversation {held.hexdigest()}"
 
 
 def _gone(message: str) -> LlmError:
