@@ -25,7 +25,7 @@ from fairlead_llm.loop import ToolLoop
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
-from fairlead_llm.responses.own_servers import output_item
+from fairlead_llm.responses.own_servers import asks_approval, output_item
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.round_calls import RoundResults
@@ -60,7 +60,7 @@ class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
     unsent_results: list[bytes]
     """Outputs of calls that the client does not know of, which go in front of the next request's input."""
     unapproved_calls: list[bytes]
-    """Calls of the last round that run after an `mcp_approval_response` of the client's."""
+    """Requests for the approval of calls that run after an `mcp_approval_response` of the client's."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -163,7 +163,7 @@ class KeptResponses:
         kept = KeptResponse(
             said.prepared.targets[0].provider, rounds.provider_ids if there else [], asked.previous,
             b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.client_messages)],
-            [] if there else output, rounds.unsent_results, rounds.unapproved_calls,
+            [] if there else output, rounds.unsent_results, [*filter(asks_approval, output)],
         )  # fmt: skip
         await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
@@ -203,9 +203,6 @@ class _Rounds:
         results = {head_of(raw).call_id for raw in said.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
         self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
-        self.unapproved_calls = [
-            bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first
-        ]
 
 
 def _continued(

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
-from fairlead_llm.responses.own_servers import approval_request, list_item, outcome_of, running_item
+from fairlead_llm.responses.own_servers import approval_request, list_item, new_approval_id, outcome_of, running_item
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.wire import CallKey, FinishedCall, RunningCall, WireRequest
 
@@ -43,6 +43,8 @@ class ShownResponse:
         self.items: list[Raw] = []
         self._taken: set[str] = set()
         self._renamed: dict[str, str] = {}
+        self._approval_ids: dict[str | None, str] = {}
+        """By id of the call, of this round."""
 
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
         """Members of a provider's response, in the client's words."""
@@ -79,7 +81,9 @@ class ShownResponse:
         """An item as the client sees it."""
         head = head_of(raw)
         if head.is_call and self._request is not None and self.approves(head.name):
-            return approval_request(self._request.labels, raw)
+            if head.call_id not in self._approval_ids:
+                self._approval_ids[head.call_id] = new_approval_id(head.call_id)
+            return approval_request(self._request.labels, raw, self._approval_ids[head.call_id])
         if head.id is None or self.ident(head.id) == head.id:
             return raw
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
@@ -97,9 +101,9 @@ class ShownResponse:
 
     def running(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that is run here."""
-        approved = {str(each.get("call_id")) for each in self._request.approved} if self._request is not None else ()
-        labels = self._request.labels if self._request is not None else {}
-        return running_item(labels, call, approved=call.id in approved)
+        if self._request is None:
+            return running_item({}, call, None)
+        return running_item(self._request.labels, call, self._request.approval_ids.get(call.id))
 
     def call(self, call: FinishedCall) -> dict[str, Any]:
         """The item of a call that was run here."""
@@ -109,6 +113,7 @@ class ShownResponse:
         """Go on with the next answer."""
         self._taken |= set(self._renamed.values())
         self._renamed = {}
+        self._approval_ids = {}
 
 
 def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> CallKey | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import LlmWorld
 from responsesworld import respond, responses_world, result, theirs
@@ -49,3 +51,43 @@ async def test_results_of_a_conversation_go_to_the_provider_that_has_it(tmp_path
         assert not world.models[0].requests
         sent = world.models[1].requests[-1]["input"]
     assert sorted(item["output"] for item in sent) == ["42", "mine"]
+
+
+ASKS = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}
+
+
+def _add(number: int) -> ScriptedTurn:
+    """A turn that adds, under the id that every other one has too."""
+    return ScriptedTurn("", [ScriptedCall("demo__add", {"a": number, "b": number}, id="call_0")])
+
+
+def _approval(answer: Any) -> dict[str, Any]:
+    (item,) = [item for item in answer.message["output"] if item["type"] == "mcp_approval_request"]
+    return {"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": True}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("store", [True, False])
+async def test_an_approval_of_one_answer_runs_no_call_of_another(tmp_path: Path, store: bool, stream: bool) -> None:
+    turns = [_add(1), _add(2), ScriptedTurn("What?"), ScriptedTurn("It is 4.")]
+    async with responses_world(tmp_path, *turns) as world:
+        one, other = [await respond(world, "Add", tools=[ASKS], store=store) for _ in range(2)]
+        more: dict[str, Any] = {"tools": [ASKS], "store": store, "previous_response_id": other.message["id"]}
+        assert _approval(one) != _approval(other)
+        await respond(world, [_approval(one)], stream=stream, **more)
+        assert not world.called
+        await respond(world, [_approval(other)], stream=stream, **more)
+    assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 2}]
+
+
+async def test_calls_of_one_id_are_approved_one_by_one_and_have_results_of_their_own(tmp_path: Path) -> None:
+    turns = [_add(1), _add(2), ScriptedTurn("2 and 4.")]
+    async with responses_world(tmp_path, *turns) as world:
+        said: list[Any] = [{"role": "user", "content": "Add"}]
+        for _ in range(2):
+            answer = await respond(world, said, tools=[ASKS], store=False)
+            said += [*answer.message["output"], _approval(answer)]
+        last = await respond(world, said, tools=[ASKS], store=False)
+        assert last.status == 200, last.body
+    assert [call["arguments"]["a"] for call in world.called] == [1, 2]
+    assert [item["output"] for item in world.model.requests[-1]["input"] if "output" in item] == ["2", "4"]
