@@ -7,12 +7,13 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_ids import IDS
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
-    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
+    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
     *EXTENSIONS, *SIGN_IN,
 )  # fmt: skip

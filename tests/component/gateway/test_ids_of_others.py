@@ -7,13 +7,14 @@ be guessed, and finds nothing.
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from askers import PICKED
+from askers import PICKED, LegacyAsker, conversation, session_of
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
@@ -168,3 +169,23 @@ async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_pa
         assert one.status == 404
         assert (gone.status, gone.message["entries"]) == (200, 0)
         assert await store.entries(f"anonymous {name}", name)
+
+
+async def test_a_question_is_answered_in_the_session_that_it_went_to_alone(tmp_path: Path) -> None:
+    """Not in another one of the same key, or of another anonymous client, that has learned its id."""
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        session, other = [await session_of(gateway, {"elicitation": {}}) for _ in range(2)]
+        thief = {**legacy("x").headers, "mcp-session-id": other}
+
+        async def steal() -> None:
+            (ident,) = gateway.endpoint.server_requests._asked
+            forged = {"action": "accept", "content": {"x": "forged"}}
+            message = {"jsonrpc": "2.0", "id": json.loads(ident), "result": forged}
+            assert (await ask(gateway, Ask(message, thief))).status == 202
+
+        _, last = await conversation(gateway, session, {"result": PICKED}, steal)
+    assert json.loads(last["result"]["content"][0]["text"]) == [PICKED]

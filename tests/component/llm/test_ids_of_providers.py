@@ -73,9 +73,9 @@ async def test_an_approval_of_one_answer_runs_no_call_of_another(tmp_path: Path,
     async with responses_world(tmp_path, *turns) as world:
         one, other = [await respond(world, "Add", tools=[ASKS], store=store) for _ in range(2)]
         more: dict[str, Any] = {"tools": [ASKS], "store": store, "previous_response_id": other.message["id"]}
-        assert _approval(one) != _approval(other)
         await respond(world, [_approval(one)], stream=stream, **more)
         assert not world.called
+        assert _approval(one) != _approval(other)
         await respond(world, [_approval(other)], stream=stream, **more)
     assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 2}]
 
