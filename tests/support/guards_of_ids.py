@@ -103,4 +103,15 @@ IDS = (
         "tests/component/console/test_made_keys.py::test_others_keys_are_for_administrators_alone",
         "[200, 200] == [404, 200]",
     ),
+    Guard(
+        "a sign-in on its way, by a cookie that was sealed for another purpose",
+        "fairlead_console.session_cookie",
+        (
+            ("msgspec.json.encode(content), purpose.encode())", 'msgspec.json.encode(content), b"")'),
+            ("data[_NONCE_BYTES:], purpose.encode())", 'data[_NONCE_BYTES:], b"")'),
+        ),
+        "tests/component/console/test_oidc_attacks.py::"
+        "test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_none",
+        "assert",
+    ),
 )
