@@ -38,6 +38,25 @@ IDS = (
         "'42'",
     ),
     Guard(
+        "results behind thoughts of Responses that somebody guessed",
+        "fairlead_llm.responses.items",
+        (('return f"{ident}{_MARK}{mark}"', "return ident"),),
+        f"{_PROVIDERS}::test_thoughts_of_a_made_up_history_find_no_hidden_results",
+        "'42'",
+    ),
+    Guard(
+        "results behind thoughts of Messages that somebody guessed",
+        "fairlead_llm.anthropic.blocks",
+        (
+            (
+                'return None if found is None or found[2] is None else CallKey(found[2], "thinking")',
+                'return None if found is None else CallKey(signature[found.end() :], "thinking")',
+            ),
+        ),
+        f"{_PROVIDERS}::test_signatures_of_a_made_up_history_find_no_hidden_results",
+        "tool_result",
+    ),
+    Guard(
         "a handle of a speech session that nobody was given",
         "fairlead_speech.gemini.handles",
         (('if self._seal.verifies(mark[1], identity.owner, f"{provider} {handle}"):', "if True:"),),

@@ -22,6 +22,7 @@ from fairlead_llm.responses.items import (
     head_of,
     members_of,
     names_within,
+    unmarked,
     without_orphans,
 )
 from fairlead_llm.responses.own_servers import LIST_ID, McpTool
@@ -165,7 +166,7 @@ class ResponsesRequest(FamilyRequest):
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(asked.model))
-        messages = without_orphans(self.messages) if injected else self.messages
+        messages = unmarked(without_orphans(self.messages) if injected else self.messages)
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
         elif more or (messages is not self._as_it_came and messages != self._as_it_came):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
+from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, marked, members_of, new_id, new_mark
 from fairlead_llm.responses.own_servers import approval_request, list_item, new_approval_id, outcome_of, running_item
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.wire import CallKey, FinishedCall, RunningCall, WireRequest
@@ -43,6 +43,8 @@ class ShownResponse:
         self.items: list[Raw] = []
         self._taken: set[str] = set()
         self._renamed: dict[str, str] = {}
+        self.mark = new_mark()
+        """Random part of the ids of this round's thoughts."""
         self._approval_ids: dict[str | None, str] = {}
         """By id of the call, of this round."""
 
@@ -84,7 +86,11 @@ class ShownResponse:
             if head.call_id not in self._approval_ids:
                 self._approval_ids[head.call_id] = new_approval_id(head.call_id)
             return approval_request(self._request.labels, raw, self._approval_ids[head.call_id])
-        if head.id is None or self.ident(head.id) == head.id:
+        if head.id is None:
+            return raw
+        if head.kind == REASONING and self._theirs is not None and hides_calls(self._request):
+            self._renamed[head.id] = marked(head.id, self.mark)
+        if self.ident(head.id) == head.id:
             return raw
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
 
@@ -114,15 +120,19 @@ class ShownResponse:
         self._taken |= set(self._renamed.values())
         self._renamed = {}
         self._approval_ids = {}
+        self.mark = new_mark()
 
 
-def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> CallKey | None:
-    """The last thought of a turn, where an earlier round had one: the client has it without the calls that it led to,
-    unless it sees these too.
-    """
-    if not isinstance(request, ResponsesRequest) or request.shows_calls or not any(map(thoughts, rounds[:-1])):
+def hides_calls(request: WireRequest | None) -> bool:
+    """Whether the client has thoughts without the calls that they led to."""
+    return isinstance(request, ResponsesRequest) and not request.shows_calls
+
+
+def last_thought(request: WireRequest, rounds: Sequence[tuple[Sequence[bytes | Raw], str]]) -> CallKey | None:
+    """The last thought of a turn as the client has it, where an earlier round had one. `rounds`: items and mark."""
+    if not hides_calls(request) or not any(thoughts(items) for items, _ in rounds[:-1]):
         return None
-    return CallKey([ident for items in rounds for ident in thoughts(items)][-1], THOUGHT)
+    return CallKey([marked(ident, mark) for items, mark in rounds for ident in thoughts(items)][-1], THOUGHT)
 
 
 def thoughts(items: Sequence[bytes | Raw]) -> list[str]:

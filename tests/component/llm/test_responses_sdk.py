@@ -13,6 +13,7 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from llmworld import LlmWorld
 from responsesworld import responses_world, theirs
 from toolservers import serve_asgi
+from transcripts import without_marks
 
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -124,7 +125,7 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = response.to_dict()
+    found: dict[str, Any] = json.loads(without_marks(json.dumps(response.to_dict())))
     return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
 
 
