@@ -2,8 +2,9 @@
 
 Pure module, which takes whatever a client or a model wrote. A client gets the blocks of all rounds in one message, and
 sends them back in one; the API takes thoughts in the message of their own answer only. Signatures of thoughts from the
-second round on therefore get the round's number in front, and lose it on the way up: no base64 has a point in it. Beside
-it stand 128 random bits, by which a turn is found again: the signature is the provider's, and may be guessed.
+second round on therefore get the round's number in front, and lose it on the way up: no base64 has a point in it.
+Beside the number stand 128 random bits, by which a turn is found again: the signature is the provider's, and may be
+guessed.
 """
 
 from __future__ import annotations
