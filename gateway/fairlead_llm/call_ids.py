@@ -4,7 +4,7 @@ A turn that is kept for its caller is found by the ids of its calls. Ids of prov
 other conversations (`call_0`; Kimi's `functions.NAME:INDEX`). So each id of an answer is replaced, as the answer comes
 in, by one with 131 random bits that holds the provider's own; each request to a provider gets the provider's ids back.
 Between the two the gateway knows its own ids alone. Replaced are ids of calls in the forms of Chat Completions,
-Responses, Anthropic's Messages and Gemini, and of reasoning items of Responses, by which their turns are found.
+Responses, Anthropic's Messages and Gemini.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlead_llm.raw_json import decoded
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
 """Characters of 62 kinds: 131 bits."""
-_PREFIXES: Final = ("call", "toolu", "rs")
+_PREFIXES: Final = ("call", "toolu")
 _MADE: Final = re.compile(rf"(?:{'|'.join(_PREFIXES)})_fl-[A-Za-z0-9]{{{_RANDOM}}}(?:-.*)?", re.DOTALL)
 _WITH_PROVIDERS: Final = re.compile(
     rf'(?<!\\)"(?:{"|".join(_PREFIXES)})_fl-[A-Za-z0-9]{{{_RANDOM}}}-((?:[^"\\]|\\.)+)"'.encode()
@@ -31,7 +31,7 @@ LONGEST_IN_CHAT: Final = 40
 """Characters of an id in Chat Completions: a caller that goes on without the gateway may send it to OpenAI."""
 _ANY_LENGTH: Final = 1 << 16
 _OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
-_HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"', b'"reasoning"')
+_HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"')
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -63,7 +63,7 @@ class ProviderCallIds:
                 self._made[ident] = _replacing(ident, prefix, longest)
         for ident, made in self._made.items():
             written = re.escape(_encode(ident))
-            data = re.sub(rb'("(?:id|call_id|item_id)"\s*:\s*)' + written, _replacement(made), data)
+            data = re.sub(rb'("(?:id|call_id)"\s*:\s*)' + written, _replacement(made), data)
         return data
 
 
@@ -103,12 +103,10 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
 
 
 def _own_id(value: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """The id of a block or item that says by its type that it is a call, or a thought."""
+    """The id of a block or item that says by its type that it is a call."""
     kind = value.get("type")
     if kind == "tool_use":
         yield from ((ident, "toolu", _ANY_LENGTH) for ident in _text(value, "id"))
-    elif kind == "reasoning":
-        yield from ((ident, "rs", _ANY_LENGTH) for ident in _text(value, "id"))
     elif isinstance(kind, str) and kind.endswith("_call"):
         yield from ((ident, "call", _ANY_LENGTH) for ident in _text(value, "call_id"))
 

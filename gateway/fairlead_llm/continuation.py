@@ -29,6 +29,8 @@ class FinishedResponse(msgspec.Struct, frozen=True):
     """Finished response, with all that is needed to continue it."""
 
     identity: Identity
+    caller_key: str
+    """The caller's own key for the provider; empty where it is the gateway's."""
     asked: WireRequest
     """The client's request in the client's format."""
     prepared: PreparedRequest
@@ -44,9 +46,11 @@ class Continuations(Protocol):
     """Store of finished responses that requests continue by id."""
 
     async def resolve(
-        self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+        self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
-        """The request with the response that it continues. Raises LlmError where that is unknown or expired."""
+        """The request with the response that it continues. `caller_key`: as in `FinishedResponse`. Raises LlmError
+        where that is unknown or expired.
+        """
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         """Run calls that the client has approved; None where there are none. Raises Problem."""

@@ -120,7 +120,7 @@ class LlmEndpoint:
             read = self._format.read(body, model, stream)
             asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
             if self._kept is not None:
-                found = await self._kept.resolve(asked.identity, read, body, targets)
+                found = await self._kept.resolve(asked.identity, asked.caller_key, read, body, targets)
                 asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
                 targets = [*found.targets]
             get_catalog = functools.partial(services.context.seen, request)
@@ -183,7 +183,10 @@ class LlmEndpoint:
         written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._kept is not None:
             rounds = [*before, said]
-            await self._kept.keep(FinishedResponse(identity, asked.read, prepared, rounds, written, results.messages))
+            finished = FinishedResponse(
+                identity, asked.caller_key, asked.read, prepared, rounds, written, results.messages
+            )
+            await self._kept.keep(finished)
         loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
@@ -270,15 +273,16 @@ def model_request(
     """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
     LlmError.
     """
-    wishes = _wishes(read, request)
+    wishes, key = _wishes(read, request), caller_key(request)
     try:
-        route, targets = providers.targets(read.model, keyed=bool(caller_key(request)))
+        route, targets = providers.targets(read.model, keyed=bool(key))
     except UnknownModel as error:
         raise LlmError(404, str(error), "model_not_found", param="model") from error
     except ProviderKeyRefused as error:
         raise LlmError(error.status, str(error), "provider_key") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
-    return ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route), targets
+    asked = ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route, caller_key=key)
+    return asked, targets
 
 
 def failed(wire: WireFormat, error: LlmError) -> Response:

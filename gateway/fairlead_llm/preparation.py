@@ -42,6 +42,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     route: ModelRoute
     tier_rule: str = ""
     """Rule that chose the tier."""
+    caller_key: str = ""
+    """The caller's own key for the provider; empty where it is the gateway's."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):

@@ -163,9 +163,10 @@ class StreamedAnswer(Response):
         if self._kept is None:
             return
         held, asked = self._loop, self._asked
-        await self._kept.keep(
-            FinishedResponse(asked.identity, asked.read, held.prepared, self._stream, end, self._results)
+        finished = FinishedResponse(
+            asked.identity, asked.caller_key, asked.read, held.prepared, self._stream, end, self._results
         )
+        await self._kept.keep(finished)
 
     async def _one(self) -> None:
         """One answer of the model, to its end."""

@@ -27,7 +27,7 @@ from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.call_ids import made_here
 from fairlead_llm.conversation_digest import ConversationDigest
-from fairlead_llm.wire import SIGNED_THOUGHT, CallKey, CallPlace, KeptTurn, WireFormat
+from fairlead_llm.wire import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
@@ -111,8 +111,8 @@ class TurnStore:
 
 
 def _are_ours(shown: Sequence[CallKey]) -> bool:
-    """Whether a turn is found by ids that nobody can guess: those that are made here, and signatures of thoughts."""
-    return all(made_here(call.id) or call.name == SIGNED_THOUGHT for call in shown)
+    """Whether a turn is found by ids that are made here, of calls, or by marks of thoughts, which are made here too."""
+    return all(made_here(call.id) or call.name in MARKED_THOUGHTS for call in shown)
 
 
 def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:

@@ -38,7 +38,9 @@ class BadStream(ValueError):
 
 
 SIGNED_THOUGHT: Final = "thinking"
-"""Name in the key of a turn that is found by the signature of a thought, which only its provider can make."""
+REASONING_ITEM: Final = "reasoning"
+MARKED_THOUGHTS: Final = (SIGNED_THOUGHT, REASONING_ITEM)
+"""Names in the keys of turns that are found by the random mark of a thought."""
 
 
 class CallKey(msgspec.Struct, frozen=True):

@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("crds", "gateway", "operator")
 PAGE = (ROOT / "docs" / "how-it-works" / "threats.md").read_text("utf-8")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)`")
+_ATTACK = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+_UNGUARDED = {"calls and items of a speech session"}
+"""What is found by how it is kept, so that there is no line to take out."""
 
 
 def rows() -> list[str]:
@@ -26,6 +29,36 @@ def rows() -> list[str]:
 def test_every_boundary_names_the_test_that_holds_it() -> None:
     assert len(rows()) > 25
     assert [row for row in rows() if not _TEST.findall(row.rpartition("|")[0].rpartition("|")[2])] == []
+
+
+def found_by_ids() -> dict[str, list[tuple[str, str]]]:
+    """Tests that attack what is found by an id or by its content."""
+    text = PAGE.partition("## Found by what, made by whom")[2].partition("\n## ")[0]
+    table = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    return {row.split(" | ")[0].removeprefix("| "): _ATTACK.findall(row.rpartition(" | ")[2]) for row in table}
+
+
+def test_all_that_is_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
+    found = found_by_ids()
+    assert len(found) >= 20
+    assert [what for what, attacks in found.items() if not attacks] == []
+    missing = [
+        f"{file}::{name}"
+        for attacks in found.values()
+        for file, name in attacks
+        if not (ROOT / file).is_file() or f"def {name}(" not in (ROOT / file).read_text("utf-8")
+    ]
+    assert missing == []
+
+
+def test_all_that_is_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
+    guarded = {guard.test for guard in GUARDS}
+    without = {
+        what
+        for what, attacks in found_by_ids().items()
+        if not any(f"{file}::{name}" in guarded for file, name in attacks)
+    }
+    assert without <= _UNGUARDED
 
 
 def test_every_named_test_exists_and_tests_something() -> None:

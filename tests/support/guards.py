@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_ids import IDS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
@@ -16,6 +17,6 @@ from guards_of_speech import SPEECH
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
-    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
+    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
     *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH,
 )  # fmt: skip

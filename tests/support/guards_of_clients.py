@@ -80,7 +80,7 @@ IDENTITY = (
     Guard(
         "a server's state that somebody else got",
         f"{GATEWAY}.calls.request_state",
-        (("found is None or not self._seal.verifies(found[1], identity.owner, state)", "found is None"),),
+        (('mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}")', "mark is None"),),
         f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
         "assert",
     ),

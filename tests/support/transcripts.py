@@ -6,6 +6,7 @@ bare, ours = await with_and_without(tmp_path, [ScriptedTurn("Hi")], ask)
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,3 +50,8 @@ def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
         events = itertools.chain.from_iterable(map(parser.feed, pieces))
         out += b"".join([stream.feed(event.data) for event in events]) + stream.end_round()
     return out + stream.finish({})
+
+
+def without_marks(text: str) -> str:
+    """A text of answers without the random marks of thoughts, which are made anew in each."""
+    return re.sub(r"(\.fairlead-|(?<=fairlead\.\d\.))[0-9a-f]{32}\.?", "", text)

@@ -1,8 +1,9 @@
 """Results of tools that declare `cacheableSeconds`, kept for calls that are equal.
 
-Pure module. A key stands for the definition, the server as it is reached (endpoint and credential), and the arguments
-in canonical form, so that no result reaches another principal. Errors are never kept. Of equal calls at the
-same time one is made, and the others wait for it.
+Pure module. A key stands for the definition, the server as it is reached (endpoint and credential), the arguments in
+canonical form, and what else of the request may tell the server for whom it is: the members of `_meta` that go on to
+it. So no result reaches another principal. Errors are never kept. Of equal calls at the same time one is made, and the
+others wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp import members
+from fairlead_mcp import eras, members, progress_token
 
 MAX_BYTES: Final = 64 << 20
 MAX_ARGUMENTS: Final = 64 << 10
@@ -26,9 +27,13 @@ LARGEST_SHARE: Final = 8
 META_CACHE: Final = "fairlead.dev/cache"
 """In a result that was kept: `{ageMs}`."""
 _OVERHEAD: Final = 300
+_OWN_MEMBERS: Final = (eras.PREFIX, "fairlead.dev/")
+"""Begin members of `_meta` that say which protocol and software a client has, or are for the gateway."""
+_OF_ONE_CALL: Final = frozenset({progress_token.NAME, "traceparent", "tracestate"})
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
+_EMPTY: Final = b"{}"
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -63,21 +68,38 @@ def scope(*parts: str | bytes) -> bytes:
     return hashlib.blake2b(joined, digest_size=16).digest()
 
 
-def key_of(of_scope: bytes, arguments: bytes | Raw | None) -> bytes | None:
-    """The key of a call; None where its arguments are too large, or cannot be read."""
-    if arguments is None:
-        return of_scope
-    if len(arguments) > MAX_ARGUMENTS:
-        return None
+def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
+    """The key of a call; None where its arguments or `_meta` are too large, or cannot be read."""
     try:
-        if members.repeats(arguments):
-            return None  # equal to nothing: servers differ in which one they read
-        canonical = _encode(_decode(arguments) or {})
+        said = _canonical(arguments)
+        about = _canonical(meta, _is_of_caller)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if canonical == b"{}":
-        return of_scope
-    return hashlib.blake2b(of_scope + canonical, digest_size=16).digest()
+    if said is None or about is None:
+        return None
+    if about != _EMPTY:
+        of_scope = scope(of_scope, about)
+    return of_scope if said == _EMPTY else hashlib.blake2b(of_scope + said, digest_size=16).digest()
+
+
+def _canonical(raw: bytes | Raw | None, counts: Callable[[str], bool] | None = None) -> bytes | None:
+    """An object in canonical form, of its members those whose names count. None where it is equal to nothing: servers
+    differ in which one they read of a member that comes twice.
+    """
+    if raw is None:
+        return _EMPTY
+    if len(raw) > MAX_ARGUMENTS:
+        return None
+    found = _decode(raw) or {}
+    if counts is not None and isinstance(found, dict):
+        found = {name: value for name, value in found.items() if counts(name)}
+        if not found:
+            return _EMPTY
+    return None if members.repeats(raw) else _encode(found)
+
+
+def _is_of_caller(name: str) -> bool:
+    return not name.startswith(_OWN_MEMBERS) and name not in _OF_ONE_CALL
 
 
 class ResultCache:

@@ -215,7 +215,9 @@ class ToolCall(ClientRequest):
         )
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.needs_input:
-            marked = self.context.state_signer.signed(Raw(outcome.result), self.exchange.identity)
+            marked = self.context.state_signer.signed(
+                Raw(outcome.result), self.route.server.key, self.exchange.identity
+            )
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._created(outcome)

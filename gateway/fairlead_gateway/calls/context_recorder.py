@@ -51,16 +51,22 @@ class ContextRecorder:
         if wanted is None:
             nonce = secrets.token_urlsafe(12)
             return f"{nonce}.{self._seal.mac(identity.owner, nonce)}"
-        if identity.owner:
-            if _CHOSEN.fullmatch(wanted) is None and _ISSUED.fullmatch(wanted) is None:
-                raise BadSession(f"session_id: up to {MAX_SESSION} letters, digits, and any of . _ : -")
+        if self._may_name(identity, wanted):
             return wanted
-        issued = _ISSUED.fullmatch(wanted)
-        if issued is None or not self._seal.verifies(issued[2], "", issued[1]):
-            raise BadSession(
-                "session_id was not issued by this gateway; leave it out, and the result names the one to go on with"
-            )
-        return wanted
+        if identity.owner:
+            raise BadSession(f"session_id: up to {MAX_SESSION} letters, digits, and any of . _ : -")
+        raise BadSession(
+            "session_id was not issued by this gateway; leave it out, and the result names the one to go on with"
+        )
+
+    def _may_name(self, identity: Identity, session: str) -> bool:
+        """Whether the id is one that a caller may have: the store has accounts of other kinds too, some under ids that
+        a provider made.
+        """
+        issued = _ISSUED.fullmatch(session)
+        if identity.owner:
+            return issued is not None or _CHOSEN.fullmatch(session) is not None
+        return issued is not None and self._seal.verifies(issued[2], "", issued[1])
 
     def account(self, identity: Identity, session: str) -> str:
         """Account of a caller's session in the store: a principal's own, or one for each session of nobody's."""
@@ -78,18 +84,23 @@ class ContextRecorder:
     async def entries(self, identity: Identity, session: str) -> list[SessionEntry]:
         """Entries of a caller's session, oldest first; none where it has no such session. Raises ContextUnavailable."""
         store = self._readable()
+        if not self._may_name(identity, session):
+            return []
         found = [_named(session, entry) for entry in await store.entries(self.account(identity, session), session)]
         return sorted(found, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
         """One entry of the caller's; None where it has none of that id. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
+        if not self._may_name(identity, session):
+            return None
         found = await self._readable().entry(self.account(identity, session), session, ident)
         return None if found is None else _named(session, found)
 
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the caller's; how many entries it had. Raises ContextUnavailable."""
-        return await self._readable().delete(self.account(identity, session), session)
+        store = self._readable()
+        return await store.delete(self.account(identity, session), session) if self._may_name(identity, session) else 0
 
     def _readable(self) -> ContextStore:
         if self.store is None:

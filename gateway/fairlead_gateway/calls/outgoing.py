@@ -42,12 +42,13 @@ def upstream_request(
     `follows` where the gateway kept its state to itself; `tasks`: the answer may be a task, as the client or the
     gateway declares (SEP-2663).
 
-    Raises RpcError for a `requestState` of another principal, and msgspec.DecodeError where `_meta` is no object.
+    Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError where `_meta` is no
+    object.
     """
     instance: bytes | None = None
     if continued:
         if request.modern:
-            members = context.state_signer.verified(members, exchange.identity)
+            members = context.state_signer.verified(members, route.server.key, exchange.identity)
         if request.modern or follows:
             members, instance = affinity.untagged(members)
     if route.task is not None:

@@ -28,7 +28,7 @@ _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
 """Bytes of the longest id that is looked at."""
 MAX_FOREIGN_ID: Final = 256
-"""Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
+"""Bytes of an id that is remembered although it was not signed here."""
 _decode_signed: Final = msgspec.json.Decoder(SignedSession).decode
 
 

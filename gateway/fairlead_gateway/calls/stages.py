@@ -99,7 +99,8 @@ def cache(call: ToolCall) -> Refusal | None:
         if session is None:
             return None
         of_scope = scope(of_scope, session)
-    key = key_of(of_scope, call.request.params.get("arguments"))
+    params = call.request.params
+    key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
     if key is not None:
         call.look_up(key)
     return None

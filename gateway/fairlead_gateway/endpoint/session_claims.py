@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.calls.sessions import MAX_FOREIGN_ID, SessionIds
+from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_message import (
     NOT_YOURS,
     SESSION_ENDED,
@@ -20,12 +20,12 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """The request, with its session where `owner` opened that. An id that our key did not sign may be
-    anybody's: it is removed for an authenticated principal, and where it is too long to be kept.
+    """The request, with its session where `owner` opened that. An id that our key did not sign is removed: a client may
+    have made it up, and the next one the same.
     """
     session = sessions.read(ident)
     if session is None:
-        return request if _may_be_foreign(owner, ident) else request.sessionless()
+        return request.sessionless()
     refused = _not_claimed(sessions, owner, session, ident)
     if refused is not None:
         return refused
@@ -39,12 +39,8 @@ def claim_session_of_unanswered(
     """As `claim_session`, of a message that is not answered and has no use for its session."""
     session = sessions.read(ident)
     if session is None:
-        return message if _may_be_foreign(owner, ident) else msgspec.structs.replace(message, session=None)
+        return msgspec.structs.replace(message, session=None)
     return _not_claimed(sessions, owner, session, ident) or message
-
-
-def _may_be_foreign(owner: str, ident: bytes) -> bool:
-    return not owner and len(ident) <= MAX_FOREIGN_ID
 
 
 def _not_claimed(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:

@@ -19,7 +19,8 @@ from fairlead_llm.anthropic.blocks import (
     blocks_of,
     calls_in,
     is_hidden,
-    signed_thought,
+    new_mark,
+    thought_key,
 )
 from fairlead_llm.anthropic.shown_calls import shown
 from fairlead_llm.call_ids import new_id
@@ -47,6 +48,7 @@ class AnthropicAnswer:
             raise BadAnswer("the provider's answer has no content") from error
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         self.stop_reason: str | None = reason if isinstance(reason, str) else None
+        self.mark = new_mark()
 
     @property
     def message(self) -> dict[str, Any]:
@@ -79,8 +81,13 @@ class AnthropicAnswer:
         if self.stop_reason in UNFINISHED:
             return None
         later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]
-        signed = [b.marked(n).signature for n, each in enumerate(later, 2) for b in each.blocks if b.signature]
-        return signed_thought(signed[-1]) if signed else None
+        signed = [
+            block.marked(number, each.mark).signature
+            for number, each in enumerate(later, 2)
+            for block in each.blocks
+            if block.signature
+        ]
+        return thought_key(signed[-1]) if signed else None
 
     def written(self, loop: LoopResult) -> bytes:
         """With the id of the first round, and the blocks of all."""
@@ -103,7 +110,7 @@ class AnthropicAnswer:
 
     def seen(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
         """Blocks that the client gets of this answer as round `number`."""
-        return [block.marked(number).raw for block in self.blocks if not is_hidden(block.members, theirs)]
+        return [block.marked(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
 
 
 def _with_id(block: Block) -> Block:

@@ -3,11 +3,14 @@
 Pure module, which takes whatever a client or a model wrote. A client gets the blocks of all rounds in one message, and
 sends them back in one; the API takes thoughts in the message of their own answer only. Signatures of thoughts from the
 second round on therefore get the round's number in front, and lose it on the way up: no base64 has a point in it.
+Beside the number stand 128 random bits, by which a turn is found again: the signature is the provider's, and may be
+guessed.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,7 +28,7 @@ ELSEWHERE: Final = "fairlead.0."
 """Signature of thoughts of a model of another family, which are shown, and do not go out again."""
 UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons after which a call may lack its end: it is not run."""
-_MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.")
+_MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -70,9 +73,9 @@ class Block(msgspec.Struct, frozen=True):
         raws[SIGNED[self.kind]] = Raw(_encode(signature))
         return block_of(_encode(raws))
 
-    def marked(self, number: int) -> Block:
+    def marked(self, number: int, mark: str) -> Block:
         """A thought of the round as the client gets it; any other block as it is."""
-        return self.signed(marked(self.signature, number)) if number > 1 and self.signature else self
+        return self.signed(marked(self.signature, number, mark)) if number > 1 and self.signature else self
 
     def unmarked(self) -> Block:
         """A thought as the provider made it; any other block as it is."""
@@ -118,15 +121,20 @@ def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> d
     return {"role": "assistant", "content": kept}
 
 
-def marked(signature: str, number: int) -> str:
+def new_mark() -> str:
+    """Random part of the marks of one answer."""
+    return secrets.token_hex(16)
+
+
+def marked(signature: str, number: int, mark: str) -> str:
     """A signature as the client gets it."""
-    return f"{MARK}{number}.{signature}" if number > 1 and signature else signature
+    return f"{MARK}{number}.{mark}.{signature}" if number > 1 and signature else signature
 
 
-def signed_thought(signature: str) -> CallKey:
-    """The thought with that signature, marked or not, by which a turn is found again."""
+def thought_key(signature: str) -> CallKey | None:
+    """The mark of a thought, by which a turn is found again; None where it has none of ours."""
     found = _MARKED.match(signature)
-    return CallKey(signature if found is None else signature[found.end() :], SIGNED_THOUGHT)
+    return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)
 
 
 def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_formats.registry import ANTHROPIC as FORMAT_NAME
 from fairlead_llm.anthropic import history
 from fairlead_llm.anthropic.answer import AnthropicAnswer
-from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, signed_thought
+from fairlead_llm.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
 from fairlead_llm.anthropic.errors import error_body
 from fairlead_llm.anthropic.request import AnthropicRequest
 from fairlead_llm.anthropic.stream import AnthropicStream
@@ -77,7 +77,8 @@ def _known_by(content: object) -> tuple[CallKey, ...]:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
     later = [signature for signature in signed if signature.startswith(MARK) and signature != ELSEWHERE]
-    return (signed_thought(later[-1]),) if later else ()
+    key = thought_key(later[-1]) if later else None
+    return () if key is None else (key,)
 
 
 ANTHROPIC: Final = AnthropicFormat()

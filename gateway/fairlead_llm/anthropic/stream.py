@@ -22,7 +22,8 @@ from fairlead_llm.anthropic.blocks import (
     calls_in,
     is_hidden,
     marked,
-    signed_thought,
+    new_mark,
+    thought_key,
 )
 from fairlead_llm.anthropic.errors import error_object
 from fairlead_llm.anthropic.shown_calls import shown_results, shown_uses
@@ -89,6 +90,7 @@ class AnthropicStream:
         """Whether the client has its `message_start`."""
         self.usage: dict[str, Any] = {}
         self._thought: str | None = None
+        self.mark = new_mark()
         self._running = False
         """Whether the client has calls of this round, and not their results."""
         self._begin()
@@ -204,7 +206,7 @@ class AnthropicStream:
         """The signature as the client gets it; None where it gets it as it is."""
         if self._round == 1 or not isinstance(signature, str) or not signature:
             return None
-        self._thought = marked(signature, self._round)
+        self._thought = marked(signature, self._round, self.mark)
         return self._thought
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
@@ -259,7 +261,7 @@ class AnthropicStream:
     def turn_key(self) -> CallKey | None:
         if self._thought is None or self.stop_reason in UNFINISHED:
             return None
-        return signed_thought(self._thought)
+        return thought_key(self._thought)
 
     @property
     def malformed_call(self) -> bool:

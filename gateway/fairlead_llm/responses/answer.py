@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.responses.items import encode, identified, members_of, unwrapped, waiting
+from fairlead_llm.responses.items import encode, identified, members_of, new_mark, unwrapped, waiting
 from fairlead_llm.responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
 
@@ -28,6 +28,7 @@ class ResponsesAnswer:
         if "output" not in self.members:
             raise BadAnswer("the provider's answer has no output")
         self._request = request
+        self.mark = new_mark()
         self.provider_id = read.id or ""
         self.items = identified(read.output or [])
         self.usage: Mapping[str, Any] = read.usage or {}
@@ -45,8 +46,8 @@ class ResponsesAnswer:
     malformed_call = False  # this API does not tell
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        rounds = [each.items for each in before if isinstance(each, ResponsesAnswer)]
-        return last_thought(self._request, [*rounds, self.items])
+        rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]
+        return last_thought(self._request, [*rounds, (self.items, self.mark)])
 
     def written(self, loop: LoopResult) -> bytes:
         rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
@@ -56,6 +57,7 @@ class ResponsesAnswer:
         called = {ident for each in rounds for ident in each.call_ids}
         shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id not in called]
         for each in rounds:
+            shown.mark = each.mark
             shown.members(each.members)
             shown.add(each.items)
             shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]

@@ -17,10 +17,10 @@ from fairlead_llm.raw_json import decoded
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.items import head_of, message_text, waiting
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.responses.rounds import THOUGHT, thoughts
+from fairlead_llm.responses.rounds import thoughts
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.responses.unsealed import without_thoughts
-from fairlead_llm.wire import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_llm.wire import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
 from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
 
@@ -86,7 +86,7 @@ def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
     calls = waiting(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
-    return tuple(CallKey(ident, THOUGHT) for ident in thoughts(items)[-1:])
+    return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])
 
 
 RESPONSES: Final = ResponsesFormat()

@@ -4,6 +4,7 @@ wrote.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -29,6 +30,8 @@ _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
 ELSEWHERE: Final = "rs_fairlead_"
 """Begins ids of thoughts of a model of another family, which are shown, and do not go out again."""
+_MARK: Final = ".fairlead-"
+_MARKED: Final = re.compile(r"\.fairlead-[0-9a-f]{32}$")
 _NAMED: Final = ("function", "custom")
 MOST_NESTED: Final = 256
 """Tools inside of others that are read by name."""
@@ -84,6 +87,28 @@ def head_of(raw: bytes | Raw) -> ItemHead:
 def new_id(prefix: str) -> str:
     """An id that nobody can guess."""
     return f"{prefix}_{secrets.token_hex(24)}"
+
+
+def new_mark() -> str:
+    """Random part of the ids of thoughts of one round."""
+    return secrets.token_hex(16)
+
+
+def marked(ident: str, mark: str) -> str:
+    """Id of a thought as the client gets it: the turn is found by it again, and the provider's own may be guessed."""
+    return f"{ident}{_MARK}{mark}"
+
+
+def unmarked(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
+    """The items with the provider's own ids of thoughts; the same object where there are no others."""
+    if not any(_MARK.encode() in bytes(item) for item in items):
+        return items
+    found: list[bytes | Raw] = []
+    for raw in items:
+        head = head_of(raw)
+        ident = _MARKED.sub("", head.id or "") if head.kind in (REASONING, "item_reference") else head.id
+        found.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
+    return found
 
 
 def waiting(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:

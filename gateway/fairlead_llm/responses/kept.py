@@ -7,6 +7,7 @@ of; else all items of the conversation are.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from fairlead_llm.loop import ToolLoop
 from fairlead_llm.responses.answer import ResponsesAnswer
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
-from fairlead_llm.responses.own_servers import output_item
+from fairlead_llm.responses.own_servers import asks_approval, output_item
 from fairlead_llm.responses.request import ResponsesRequest
 from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.round_calls import RoundResults
@@ -59,7 +60,7 @@ class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
     unsent_results: list[bytes]
     """Outputs of calls that the client does not know of, which go in front of the next request's input."""
     unapproved_calls: list[bytes]
-    """Calls of the last round that run after an `mcp_approval_response` of the client's."""
+    """Requests for the approval of calls that run after an `mcp_approval_response` of the client's."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -100,13 +101,13 @@ class KeptResponses:
             raise LlmError(503, f"the response cannot be deleted: {error}", "store_unavailable") from error
 
     async def resolve(
-        self, identity: Identity, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+        self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
         as_it_came = ContinuedRequest(read, body, targets)
         if not isinstance(read, ResponsesRequest):
             return as_it_came
         if read.previous is None:
-            return as_it_came if read.conversation is None else await self._in_conversation(identity, read, as_it_came)
+            return await self._in_conversation(identity, caller_key, read, as_it_came)
         kept = await self.found(identity, read.previous)
         if kept is None:
             raise _gone(f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
@@ -120,10 +121,16 @@ class KeptResponses:
         return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
 
     async def _in_conversation(
-        self, identity: Identity, read: ResponsesRequest, as_it_came: ContinuedRequest
+        self, identity: Identity, caller_key: str, read: ResponsesRequest, as_it_came: ContinuedRequest
     ) -> ContinuedRequest:
-        """The request with the results that the conversation waits for."""
-        kept = await self._found(identity, _conversation(read.conversation))
+        """The request with the results that its conversation, if it has one, waits for, at the provider that has it."""
+        if read.conversation is None:
+            return as_it_came
+        kept = None
+        for provider in dict.fromkeys(target.provider for target in as_it_came.targets):
+            kept = await self._found(identity, _conversation(provider, caller_key, read.conversation))
+            if kept is not None:
+                break
         if kept is None or not (kept.unsent_results or kept.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
@@ -131,7 +138,8 @@ class KeptResponses:
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
-        return _continued(read, kept, kept.unsent_results, None, as_it_came.targets)
+        there = [target for target in as_it_came.targets if target.provider == kept.provider]
+        return _continued(read, kept, kept.unsent_results, None, there)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
@@ -155,12 +163,14 @@ class KeptResponses:
         kept = KeptResponse(
             said.prepared.targets[0].provider, rounds.provider_ids if there else [], asked.previous,
             b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.client_messages)],
-            [] if there else output, rounds.unsent_results, rounds.unapproved_calls,
+            [] if there else output, rounds.unsent_results, [*filter(asks_approval, output)],
         )  # fmt: skip
         await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
             there_too = msgspec.structs.replace(kept, body=b"", output=output)
-            await self._keep(said.identity, _conversation(asked.conversation), there_too)
+            await self._keep(
+                said.identity, _conversation(kept.provider, said.caller_key, asked.conversation), there_too
+            )
 
     async def _keep(self, identity: Identity, session: str, kept: KeptResponse) -> None:
         store = self._recorder.store
@@ -193,9 +203,6 @@ class _Rounds:
         results = {head_of(raw).call_id for raw in said.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
         self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
-        self.unapproved_calls = [
-            bytes(raw) for raw in self.last if (head := head_of(raw)).is_call and head.name in first
-        ]
 
 
 def _continued(
@@ -227,9 +234,12 @@ def _response(ident: str) -> str:
     return f"response {ident}"
 
 
-def _conversation(ident: str | None) -> str:
-    """Name of the last answer in a conversation that the provider holds."""
-    return f"conversation {ident}"
+def _conversation(provider: str, caller_key: str, ident: str) -> str:
+    """Name of the last answer in a conversation that the provider holds in the account of a key: another one may have
+    a conversation of the same id.
+    """
+    held = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
+    return f"conversation {held.hexdigest()}"
 
 
 def _gone(message: str) -> LlmError:

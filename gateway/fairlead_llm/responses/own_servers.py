@@ -7,6 +7,8 @@ Source: OpenAI's API reference, tool `mcp`, items `mcp_list_tools`, `mcp_call`, 
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
 """In front of the call's own id, which a call that comes back has again."""
 APPROVAL_ID: Final = "mcpr_fairlead_"
+"""In front of 128 random bits, `_` and the call's own id: that one is the model's, and may come in every answer."""
+_RANDOM: Final = re.compile(r"[0-9a-f]{32}_")
 _LISTED: Final = ("name", "description")
 
 
@@ -89,10 +93,10 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
                        "error": None}))  # fmt: skip
 
 
-def running_item(labels: Mapping[str, str], call: RunningCall, *, approved: bool) -> dict[str, Any]:
-    """The item of a call that is run here; `approved`: after the client said so."""
+def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
+    """The item of a call that is run here; `approval_id`: of the request that the client approved."""
     return {
-        "type": "mcp_call", "id": CALL_ID + call.id, "approval_request_id": APPROVAL_ID + call.id if approved else None,
+        "type": "mcp_call", "id": CALL_ID + call.id, "approval_request_id": approval_id,
         "arguments": call.arguments.decode("utf-8", "replace"), "error": None, "name": call.name, "output": None,
         "server_label": label_of(labels, call.name), "status": "in_progress",
     }  # fmt: skip
@@ -146,14 +150,24 @@ def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.output_item.done", {"item": item}
 
 
-def approval_request(labels: Mapping[str, str], raw: bytes | Raw) -> Raw:
+def new_approval_id(call_id: str | None) -> str:
+    """Id of a request for the approval of a call."""
+    return f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"
+
+
+def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) -> Raw:
     """The item that asks the client for a call's approval."""
     call = decoded(raw)
     name = str(call.get("name", ""))
     return Raw(encode({
-        "type": "mcp_approval_request", "id": f"{APPROVAL_ID}{call.get('call_id')}",
+        "type": "mcp_approval_request", "id": ident,
         "arguments": call.get("arguments") or "{}", "name": name, "server_label": label_of(labels, name),
     }))  # fmt: skip
+
+
+def asks_approval(raw: bytes | Raw) -> bool:
+    """Whether an item asks the client for the approval of a call of ours."""
+    return (head_of(raw).id or "").startswith(APPROVAL_ID)
 
 
 def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
@@ -171,6 +185,8 @@ def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
         return [raw]
     item = decoded(raw)
     call_id = ident.removeprefix(prefix)
+    if prefix == APPROVAL_ID:
+        call_id = _RANDOM.sub("", call_id, count=1) if _RANDOM.match(call_id) else call_id
     call = {"type": CALL, "call_id": call_id, "name": item.get("name"), "arguments": item.get("arguments") or "{}"}
     if head.kind != "mcp_call":
         return [encode(call)]

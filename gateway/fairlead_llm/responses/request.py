@@ -17,10 +17,12 @@ from fairlead_llm.responses.approvals import Approvals, filled
 from fairlead_llm.responses.items import (
     CLIENT_TOOLS,
     ELSEWHERE,
+    OUTPUT,
     encode,
     head_of,
     members_of,
     names_within,
+    unmarked,
     without_orphans,
 )
 from fairlead_llm.responses.own_servers import LIST_ID, McpTool
@@ -125,21 +127,25 @@ class ResponsesRequest(FamilyRequest):
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of our tools that the client has approved now."""
+        self.approval_ids: Mapping[str, str] = approvals.ids
+        """Ids of the approvals, by ids of the calls."""
+        self._places = approvals.places
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
         """Whether the client has a list of our tools already."""
         self.client_messages = self.messages = approvals.items
         self._as_it_came = None if approvals.changed or len(items) < len(came) else self.client_messages
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
-        """Go on from an answer that the client knows as `previous`; `waiting` are its calls that wait for approval."""
+        """Go on from an answer that the client knows as `previous`; `waiting` are its requests for approval."""
         self.previous = previous
         if waiting:
             self._read_items(waiting)
 
     def fill(self, results: Sequence[bytes]) -> None:
         """Put results of approved calls into their places."""
-        by_id = {head_of(raw).call_id or "": raw for raw in results}
-        self.client_messages, self.messages = filled(self.client_messages, by_id), filled(self.messages, by_id)
+        outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
+        self.client_messages = filled(self.client_messages, self._places, outputs)
+        self.messages = filled(self.messages, self._places, outputs)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -160,7 +166,7 @@ class ResponsesRequest(FamilyRequest):
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(asked.model))
-        messages = without_orphans(self.messages) if injected else self.messages
+        messages = unmarked(without_orphans(self.messages) if injected else self.messages)
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
         elif more or (messages is not self._as_it_came and messages != self._as_it_came):

@@ -8,13 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, members_of, new_id
-from fairlead_llm.responses.own_servers import approval_request, list_item, outcome_of, running_item
+from fairlead_llm.responses.items import REASONING, encode, head_of, hidden, marked, members_of, new_id, new_mark
+from fairlead_llm.responses.own_servers import approval_request, list_item, new_approval_id, outcome_of, running_item
 from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.wire import CallKey, FinishedCall, RunningCall, WireRequest
+from fairlead_llm.wire import REASONING_ITEM, CallKey, FinishedCall, RunningCall, WireRequest
 
-THOUGHT: Final = "reasoning"
-"""Name under which a thought marks the place of a turn without calls."""
 _FIRST: Final = ("created_at", "tool_choice")
 """Members that are those of the first answer: later ones are asked in other words."""
 
@@ -43,6 +41,10 @@ class ShownResponse:
         self.items: list[Raw] = []
         self._taken: set[str] = set()
         self._renamed: dict[str, str] = {}
+        self.mark = new_mark()
+        """Random part of the ids of this round's thoughts."""
+        self._approval_ids: dict[str | None, str] = {}
+        """By id of the call, of this round."""
 
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
         """Members of a provider's response, in the client's words."""
@@ -79,8 +81,14 @@ class ShownResponse:
         """An item as the client sees it."""
         head = head_of(raw)
         if head.is_call and self._request is not None and self.approves(head.name):
-            return approval_request(self._request.labels, raw)
-        if head.id is None or self.ident(head.id) == head.id:
+            if head.call_id not in self._approval_ids:
+                self._approval_ids[head.call_id] = new_approval_id(head.call_id)
+            return approval_request(self._request.labels, raw, self._approval_ids[head.call_id])
+        if head.id is None:
+            return raw
+        if head.kind == REASONING and self._theirs is not None and hides_calls(self._request):
+            self._renamed[head.id] = marked(head.id, self.mark)
+        if self.ident(head.id) == head.id:
             return raw
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
 
@@ -97,9 +105,9 @@ class ShownResponse:
 
     def running(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that is run here."""
-        approved = {str(each.get("call_id")) for each in self._request.approved} if self._request is not None else ()
-        labels = self._request.labels if self._request is not None else {}
-        return running_item(labels, call, approved=call.id in approved)
+        if self._request is None:
+            return running_item({}, call, None)
+        return running_item(self._request.labels, call, self._request.approval_ids.get(call.id))
 
     def call(self, call: FinishedCall) -> dict[str, Any]:
         """The item of a call that was run here."""
@@ -109,15 +117,20 @@ class ShownResponse:
         """Go on with the next answer."""
         self._taken |= set(self._renamed.values())
         self._renamed = {}
+        self._approval_ids = {}
+        self.mark = new_mark()
 
 
-def last_thought(request: WireRequest, rounds: Sequence[Sequence[bytes | Raw]]) -> CallKey | None:
-    """The last thought of a turn, where an earlier round had one: the client has it without the calls that it led to,
-    unless it sees these too.
-    """
-    if not isinstance(request, ResponsesRequest) or request.shows_calls or not any(map(thoughts, rounds[:-1])):
+def hides_calls(request: WireRequest | None) -> bool:
+    """Whether the client has thoughts without the calls that they led to."""
+    return isinstance(request, ResponsesRequest) and not request.shows_calls
+
+
+def last_thought(request: WireRequest, rounds: Sequence[tuple[Sequence[bytes | Raw], str]]) -> CallKey | None:
+    """The last thought of a turn as the client has it, where an earlier round had one. `rounds`: items and mark."""
+    if not hides_calls(request) or not any(thoughts(items) for items, _ in rounds[:-1]):
         return None
-    return CallKey([ident for items in rounds for ident in thoughts(items)][-1], THOUGHT)
+    return CallKey([marked(ident, mark) for items, mark in rounds for ident in thoughts(items)][-1], REASONING_ITEM)
 
 
 def thoughts(items: Sequence[bytes | Raw]) -> list[str]:

@@ -75,8 +75,8 @@ class ResponsesStream:
         """Items in the client's output."""
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
-        self._before: list[Sequence[Raw]] = []
-        """Items of the rounds before this one."""
+        self._before: list[tuple[Sequence[Raw], str]] = []
+        """Items and marks of the rounds before this one."""
         self._begin()
 
     def _begin(self) -> None:
@@ -224,8 +224,8 @@ class ResponsesStream:
         return b"".join(out)
 
     def next_round(self) -> None:
+        self._before.append((self.items, self._shown.mark))
         self._shown.next_round()
-        self._before.append(self.items)
         self._begin()
 
     @property
@@ -239,7 +239,7 @@ class ResponsesStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return last_thought(self._request, [*self._before, self.items])
+        return last_thought(self._request, [*self._before, (self.items, self._shown.mark)])
 
     @property
     def malformed_call(self) -> bool:

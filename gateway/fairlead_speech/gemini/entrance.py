@@ -109,13 +109,15 @@ class LiveEntrance:
         if not services.settings.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
         identity, resumption = asked.origin.identity, member(setup, "sessionResumption")
-        try:
-            if text(resumption, "handle"):
-                resumption["handle"] = self._handles.read(text(resumption, "handle"), identity)
-        except ForeignHandle as error:
-            raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
         wanted = text(setup, "model").removeprefix(_RESOURCE)
         route, targets = services.targets(wanted, asked, ("gemini",), _API)
+        if text(resumption, "handle"):
+            named = dict.fromkeys(target.provider for target in targets)
+            try:
+                resumption["handle"], provider = self._handles.read(text(resumption, "handle"), named, identity)
+            except ForeignHandle as error:
+                raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
+            targets = [target for target in targets if target.provider == provider]
 
         async def dial(target: ModelTarget) -> SessionSide:
             return services.side(await self._dialled(asked, target))
@@ -139,7 +141,7 @@ class LiveEntrance:
         )  # fmt: skip
         session = LiveSession(
             client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
-            services.clock, lambda handle: self._handles.shown(handle, identity),
+            services.clock, lambda handle: self._handles.shown(handle, opened.target.provider, identity),
             provider_mcp=services.settings.provider_mcp, elsewhere=None if routing is None else routing.is_slow,
         )  # fmt: skip
         bridged: BridgedSession = session

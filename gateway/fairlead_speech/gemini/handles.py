@@ -1,4 +1,6 @@
-"""Handles of sessions as clients get them: bound to their principal, as the provider knows the gateway's key alone.
+"""Handles of sessions as clients get them: bound to their principal, as the provider knows the gateway's key alone, and
+to their provider, of which another may have the same handle. Those of anonymous clients are signed too: what a provider
+made may be guessed.
 
 Pure module. Nothing is kept; replicas that share the key of sessions take each other's handles.
 """
@@ -6,6 +8,7 @@ Pure module. Nothing is kept; replicas that share the key of sessions take each 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from fairlead_gateway.calls.seals import Seal
@@ -15,26 +18,27 @@ _MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
 class ForeignHandle(ValueError):
-    """A handle that was not issued to this principal; the message says what to do."""
+    """A handle that was not issued to this principal at one of these providers; the message says what to do."""
 
 
 class HandleSealer:
-    """Signs and verifies handles with one key. Those of anonymous clients stay as they are."""
+    """Signs and verifies handles with one key."""
 
     def __init__(self, key: bytes) -> None:
         self._seal = Seal(key, "speech handles")
 
-    def shown(self, handle: str, identity: Identity) -> str:
+    def shown(self, handle: str, provider: str, identity: Identity) -> str:
         """A provider's handle as the principal gets it."""
-        owner = identity.owner
-        return f"fairlead-of.{self._seal.mac(owner, handle)}.{handle}" if owner and handle else handle
+        return f"fairlead-of.{self._seal.mac(identity.owner, f'{provider} {handle}')}.{handle}" if handle else handle
 
-    def read(self, said: str, identity: Identity) -> str:
-        """The provider's handle of what a principal shows. Raises ForeignHandle."""
-        found = _MARK.match(said)
-        handle = said if found is None else said[found.end() :]
-        if not said or (found is None and not identity.owner):
-            return said
-        if found is None or not self._seal.verifies(found[1], identity.owner, handle):
-            raise ForeignHandle("the handle was issued to another principal: open a session without it")
-        return handle
+    def read(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
+        """The provider's handle of what a principal shows, and the name of its provider. Raises ForeignHandle."""
+        mark = _MARK.match(shown)
+        if mark is not None:
+            handle = shown[mark.end() :]
+            for provider in providers:
+                if self._seal.verifies(mark[1], identity.owner, f"{provider} {handle}"):
+                    return handle, provider
+        raise ForeignHandle(
+            "the handle was not issued to this client by a provider of this model: open a session without it"
+        )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from askers import session_of
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
 from toolservers import broken_server, modern_server, tool
@@ -80,10 +81,11 @@ async def test_a_legacy_client_cancels_its_own_call_by_session_and_id(tmp_path: 
         await Wire.connect(gateway) as mine,
         await Wire.connect(gateway) as other,
     ):
-        mine.send(calling("demo__x", era=LEGACY, number=7, session="mine"))
-        other.send(calling("demo__x", era=LEGACY, number=7, session="other"))
+        session = await session_of(gateway, {})
+        mine.send(calling("demo__x", era=LEGACY, number=7, session=session))
+        other.send(calling("demo__x", era=LEGACY, number=7, session=await session_of(gateway, {})))
         await reached(server, 2)
-        cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="mine")
+        cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session)
         assert (await ask(gateway, cancel)).status == 202
         assert (await mine.answer()).refusal == "CANCELLED"
         assert len(gateway.endpoint.calls) == 1

@@ -105,16 +105,17 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
+        session = None if client == MODERN else await session_of(gateway, {})
         if client == MODERN:
             meta: dict[str, Any] = {"progressToken": 1} if progress else {}
             wire.send(modern("tools/call", X, **meta))
         else:
-            wire.send(legacy("tools/call", params, number=7, session="mine"))
+            wire.send(legacy("tools/call", params, number=7, session=session))
         await reached(server, 1 if server_era == MODERN else 3)
         if client == MODERN:
             wire.close()
         else:
-            await ask(gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None, session="mine"))
+            await ask(gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session))
             assert (await wire.answer()).refusal == "CANCELLED"
         if server_era == MODERN:
             await asyncio.wait_for(server.broken_off.wait(), 10)

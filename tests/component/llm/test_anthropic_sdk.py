@@ -14,7 +14,7 @@ from anthropicworld import ADD, MINE, THEIRS
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, llm_world
 from provider_ids import with_provider_ids
-from transcripts import with_and_without
+from transcripts import with_and_without, without_marks
 
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
 
@@ -94,7 +94,8 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     for stream in (True, False):
         async with llm_world(tmp_path, *ROUNDS[name], provider=ANTHROPIC) as world:
             asked = {"extra_body": {"fairlead": {"showCalls": shows}}}
-            found.append(await asking(stream, **asked)(f"http://127.0.0.1:{world.gateway.port}"))
+            said = await asking(stream, **asked)(f"http://127.0.0.1:{world.gateway.port}")
+            found.append(json.loads(without_marks(json.dumps(said))))
             ran = len(world.called)
     streamed, whole = found
     assert len(whole.pop("fairlead")["calls"]) == ran

@@ -272,18 +272,6 @@ async def test_a_client_that_leaves_ends_the_providers_answer(tmp_path: Path) ->
         await eventually(lambda: not world.model.answering)
 
 
-async def test_ids_that_anybody_may_guess_give_an_anonymous_caller_nothing(tmp_path: Path) -> None:
-    mixed = ScriptedTurn(
-        "", [ScriptedCall("demo__add", {"a": 2, "b": 40}, "call_0"), ScriptedCall("theirs", {}, "call_1")]
-    )
-    async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        await world.chat("Ask", tools=[theirs()])
-        seen = {"id": "call_1", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
-        said = {"role": "assistant", "content": None, "tool_calls": [seen]}
-        await world.chat("Ask", said, {"role": "tool", "tool_call_id": "call_1", "content": "1"}, tools=[theirs()])
-    assert world.model.requests[1]["messages"][1] == said
-
-
 async def test_a_turn_of_another_conversation_is_not_taken_for_this_one(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
     async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:

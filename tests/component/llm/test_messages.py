@@ -129,7 +129,7 @@ async def test_a_merged_history_that_the_scripted_provider_refuses_goes_out_with
         merged = (await here.messages("Add", thinking=THINKS)).message["content"]
         for block in merged:
             if block["type"] == "thinking":
-                block["signature"] = block["signature"].removeprefix("fairlead.2.")
+                block["signature"] = block["signature"].rpartition(".")[2]
         answer = await here.messages("Add", {"role": "assistant", "content": merged}, "And now?", thinking=THINKS)
     assert answer.message["fairlead"]["losses"] == ["thinking"]  # told where the provider refused them
     (sent,) = [each for each in here.model.requests[-1]["messages"] if each["role"] == "assistant"]

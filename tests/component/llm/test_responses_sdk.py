@@ -14,6 +14,7 @@ from llmworld import LlmWorld
 from provider_ids import with_provider_ids
 from responsesworld import responses_world, theirs
 from toolservers import serve_asgi
+from transcripts import without_marks
 
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -125,7 +126,7 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = with_provider_ids(response.to_dict())
+    found: dict[str, Any] = with_provider_ids(json.loads(without_marks(json.dumps(response.to_dict()))))
     return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
 
 

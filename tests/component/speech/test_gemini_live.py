@@ -189,10 +189,26 @@ async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path
         for other in (handle, {"sessionResumption": {"handle": next(iter(world.provider.handles))}}):
             async with world.client("key=eve", setup=other, ready=False) as client:
                 code, reason = await client.end()
-                assert (code, "another principal" in reason) == (1008, True)
+                assert (code, "not issued to this client" in reason) == (1008, True)
         await eventually(lambda: world.session.closed)
         async with world.client("key=ada", setup=handle):
             assert world.session.setup["sessionResumption"]["handle"] in world.provider.handles
+
+
+async def test_an_anonymous_client_goes_on_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
+    """A provider's own handle may be guessed, or seen in its logs."""
+    async with live_world(tmp_path, SpokenReply("Hello")) as world:
+        async with world.client(setup={"sessionResumption": {}}) as client:
+            await client.ask("Hello")
+            *_, update = await client.until("sessionResumptionUpdate", 2)
+        (own,) = world.provider.handles
+        assert update["newHandle"] != own
+        for guessed in (own, f"fairlead-of.{'0' * 32}.{own}"):
+            async with world.client(setup={"sessionResumption": {"handle": guessed}}, ready=False) as client:
+                code, reason = await client.end()
+                assert (code, "not issued to this client" in reason) == (1008, True), (guessed, code)
+        async with world.client(setup={"sessionResumption": {"handle": update["newHandle"]}}):
+            assert world.session.setup["sessionResumption"]["handle"] == own
 
 
 async def test_updates_that_are_not_taken_close_the_session(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ TEXT = {"type": "text", "text": "So."}
 CALL = {"type": "tool_use", "id": "t1", "name": "theirs", "input": {}}
 
 
-def thought(number: int) -> dict[str, Any]:
-    mark = f"fairlead.{number}." if number > 1 else ""
+RANDOM = "0123456789abcdef" * 2
+
+
+def thought(number: int, random: str = f"{RANDOM}.") -> dict[str, Any]:
+    mark = f"fairlead.{number}.{random}" if number > 1 else ""
     return {"type": "thinking", "thinking": f"Round {number}.", "signature": f"{mark}sig{number}"}
 
 
@@ -100,8 +103,9 @@ def test_a_turn_is_found_by_its_calls_and_without_one_by_its_last_marked_thought
     called = json.dumps({"role": "assistant", "content": [thought(2), CALL]}).encode()
     thought_only = json.dumps({"role": "assistant", "content": [thought(1), thought(2), TEXT]}).encode()
     neither = json.dumps({"role": "assistant", "content": [thought(1), TEXT]}).encode()
-    found = ANTHROPIC.places([called, thought_only, neither, user(CALL)])
-    assert [(place.start, place.calls[0].id) for place in found] == [(0, "t1"), (1, "sig2")]
+    guessed = json.dumps({"role": "assistant", "content": [thought(2, ""), TEXT]}).encode()
+    found = ANTHROPIC.places([called, thought_only, neither, guessed, user(CALL)])
+    assert [(place.start, place.calls[0].id) for place in found] == [(0, "t1"), (1, RANDOM)]
 
 
 def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:
@@ -111,5 +115,5 @@ def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:
     )
     named = second.turn_key([first])
     assert named is not None
-    assert named.id == "sig2"
+    assert named.id == second.mark
     assert first.turn_key([]) is None

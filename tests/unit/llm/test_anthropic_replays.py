@@ -33,6 +33,8 @@ class Turn:
     def __init__(self, rounds: Sequence[ScriptedTurn], *, shows: bool) -> None:
         self.answers = [AnthropicAnswer(AnthropicApi().whole(each, n, {})) for n, each in enumerate(rounds, 1)]
         self.stream = AnthropicStream({"theirs"})
+        for each in self.answers:
+            each.mark = self.stream.mark
         streamed = b""
         self.messages: list[bytes] = []
         ran: list[FinishedCall] = []

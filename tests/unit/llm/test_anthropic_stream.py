@@ -13,7 +13,7 @@ from fairlead_llm.anthropic.stream import AnthropicStream
 from fairlead_llm.scripted import ScriptedTurn
 from fairlead_llm.scripted.anthropic import AnthropicApi
 from fairlead_llm.wire import BadStream
-from transcripts import splits, streamed
+from transcripts import splits, streamed, without_marks
 
 THINKING = [
     {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
@@ -44,13 +44,17 @@ def test_every_split_of_the_bytes_of_a_stream_gives_the_same(name: str) -> None:
     assert {streamed(AnthropicStream({"theirs"}), [pieces]) for pieces in splits(body)} == {whole}
 
 
+def over_rounds(rounds: list[Any]) -> str:
+    return without_marks(streamed(AnthropicStream(set()), rounds).decode())
+
+
 def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None:
     first = body_of(turn(START, text(0, "\u00e4"), called(1, "ours", '{"q": "\u00e4"}'), ended("tool_use")))
     second = body_of(turn(START, THINKING, text(1, "\U0001faa2"), ended("end_turn"), ascii_only=False))
-    whole = streamed(AnthropicStream(set()), [[first], [second]])
+    whole = over_rounds([[first], [second]])
     first, second = first.replace(b"\n", b"\r\n"), second.replace(b"\n", b"\r")
-    assert {streamed(AnthropicStream(set()), [pieces, [second]]) for pieces in splits(first)} == {whole}
-    assert {streamed(AnthropicStream(set()), [[first], pieces]) for pieces in splits(second)} == {whole}
+    assert {over_rounds([pieces, [second]]) for pieces in splits(first)} == {whole}
+    assert {over_rounds([[first], pieces]) for pieces in splits(second)} == {whole}
 
 
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,10 +113,10 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     stream.next_round()
     redacted = {"type": "content_block_start", "index": 1, "content_block": {"type": "redacted_thinking", "data": "D"}}
     out = fed(stream, [START, *THINKING, redacted, *ended("end_turn")])
-    assert out[2]["delta"]["signature"] == "fairlead.2.Sig+/="
-    assert out[4]["content_block"]["data"] == "fairlead.2.D"
+    assert out[2]["delta"]["signature"] == f"fairlead.2.{stream.mark}.Sig+/="
+    assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
-    assert stream.turn_key.id == "D"
+    assert stream.turn_key.id == stream.mark
     said = json.loads(stream.in_request[0])["content"]
     assert said == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="}, {"type": "redacted_thinking", "data": "D"}

@@ -16,7 +16,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "chat stream": {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_0", "function": {}}]}}]},
     "responses": {"output": [{"type": "function_call", "id": "fc_1", "call_id": "call_0", "name": "x"}]},
     "responses shell": {"item": {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_0"}},
-    "responses thought": {"output": [{"type": "reasoning", "id": "rs_0", "summary": []}]},
     "anthropic": {"content": [{"type": "tool_use", "id": "toolu_0", "name": "x", "input": {}}]},
     "anthropic stream": {"content_block": {"type": "tool_use", "id": "toolu_0", "name": "x", "input": {}}},
     "gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"id": "g0", "name": "x", "args": {}}}]}}]},
@@ -41,11 +40,10 @@ def test_equal_ids_of_ten_thousand_answers_never_meet() -> None:
 
 def test_events_of_one_answer_name_a_call_alike() -> None:
     ids = ProviderCallIds()
-    first = json.loads(ids.replaced(b'{"item":{"type":"reasoning","id":"rs_0"}}'))["item"]["id"]
-    second = json.loads(ids.replaced(b'{"type":"response.reasoning_text.delta","item_id":"rs_0","delta":"a"}'))[
-        "item_id"
-    ]
-    assert first == second != "rs_0"
+    item = b'{"item":{"type":"function_call","id":"fc_0","call_id":"c0"}}'
+    first, second = (json.loads(ids.replaced(item))["item"] for _ in range(2))
+    assert first == second
+    assert (first["id"], first["call_id"] == "c0") == ("fc_0", False)
 
 
 @pytest.mark.parametrize("ident", ["call_0", "Ab3dEf9hJ", "call_" + "x" * 24])

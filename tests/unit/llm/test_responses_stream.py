@@ -15,6 +15,7 @@ from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.wire import BadStream
 from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import LlmError
+from transcripts import without_marks
 
 ASKED = {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "theirs"}]}
 OURS = ScriptedCall("demo__add", {"a": 2})
@@ -53,9 +54,9 @@ def shown(out: bytes) -> list[dict[str, Any]]:
 
 
 def same(out: bytes) -> str:
-    """Events without the id that is made anew each time."""
+    """Events without the ids that are made anew each time."""
     found = shown(out)
-    return json.dumps(found).replace(found[0]["response"]["id"], "ID")
+    return without_marks(json.dumps(found)).replace(found[0]["response"]["id"], "ID")
 
 
 def test_a_stream_may_be_cut_anywhere() -> None:

@@ -1,0 +1,136 @@
+"""Guards that keep what is found by an id or by its content from other conversations: see `guards`."""
+
+from __future__ import annotations
+
+from guards_of_results import ACCOUNT, OWN_SESSIONS
+from product_guard import AT, GATEWAY, Guard
+
+_IDS = f"{AT}/test_ids_of_others.py"
+_PROVIDERS = "tests/component/llm/test_ids_of_providers.py"
+
+IDS = (
+    Guard(
+        "an account that the gateway keeps for itself, named as a session",
+        f"{GATEWAY}.calls.context_recorder",
+        (OWN_SESSIONS,),
+        f"{_IDS}::test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody",
+        "KeyError: 'entries'",
+    ),
+    Guard(
+        "a model's answer to another principal, by its id",
+        f"{GATEWAY}.calls.context_recorder",
+        (ACCOUNT,),
+        "tests/component/llm/test_stored_responses.py::test_an_answer_is_nobody_elses",
+        "[404, 404, 404]",
+    ),
+    Guard(
+        "a call that was not approved, by the approval of another one under its id",
+        "fairlead_llm.responses.own_servers",
+        (('f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
+        f"{_PROVIDERS}::test_an_approval_of_one_answer_runs_no_call_of_another",
+        "assert not [{",
+    ),
+    Guard(
+        "results that wait for a conversation of the same id elsewhere",
+        "fairlead_llm.responses.kept",
+        (("msgspec.json.encode((provider, caller_key, ident))", "ident.encode()"),),
+        f"{_PROVIDERS}::test_results_that_wait_for_a_conversation_are_of_the_account_of_the_callers_key",
+        "'42'",
+    ),
+    Guard(
+        "results behind thoughts of Responses that somebody guessed",
+        "fairlead_llm.responses.items",
+        (('return f"{ident}{_MARK}{mark}"', "return ident"),),
+        f"{_PROVIDERS}::test_thoughts_of_a_made_up_history_find_no_hidden_results",
+        "'42'",
+    ),
+    Guard(
+        "results behind thoughts of Messages that somebody guessed",
+        "fairlead_llm.anthropic.blocks",
+        (
+            (
+                "return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)",
+                "return None if found is None else CallKey(signature[found.end() :], SIGNED_THOUGHT)",
+            ),
+        ),
+        f"{_PROVIDERS}::test_signatures_of_a_made_up_history_find_no_hidden_results",
+        "tool_result",
+    ),
+    Guard(
+        "a handle of a speech session that nobody was given",
+        "fairlead_speech.gemini.handles",
+        (('if self._seal.verifies(mark[1], identity.owner, f"{provider} {handle}"):', "if True:"),),
+        "tests/unit/speech/test_handles.py::test_a_handle_that_nobody_signed_is_refused",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a server's state that an anonymous caller guessed",
+        f"{GATEWAY}.calls.request_state",
+        (('mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}")', "False"),),
+        f"{_IDS}::test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a state of one server, taken to another that has the same",
+        f"{GATEWAY}.calls.request_state",
+        (("f'{server} {state}'", "state"), ('f"{server} {state}"', "state")),
+        f"{_IDS}::test_a_state_of_one_server_leads_on_at_no_other",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a call of another client, cancelled by a session id that both made up",
+        f"{GATEWAY}.endpoint.session_claims",
+        (
+            ("return request.sessionless()", "return request"),
+            ("return msgspec.structs.replace(message, session=None)", "return message"),
+        ),
+        f"{_IDS}::test_an_anonymous_caller_cancels_nothing_by_a_session_id_that_it_made_up",
+        "assert 0 == 1",
+    ),
+    Guard(
+        "a question of another session, answered by its id",
+        f"{GATEWAY}.calls.server_requests",
+        ((" or asked.session != session", ""),),
+        f"{_IDS}::test_a_question_is_answered_in_the_session_that_it_went_to_alone",
+        "forged",
+    ),
+    Guard(
+        "a cached result that a server made for another user",
+        f"{GATEWAY}.calls.cache",
+        (("about = _canonical(meta, _is_of_caller)", "about: bytes | None = _EMPTY"),),
+        f"{_IDS}::test_a_cached_result_is_of_those_that_a_server_takes_for_the_same",
+        "secret of ann",
+    ),
+    Guard(
+        "progress of another call, by the token of one's own",
+        f"{GATEWAY}.calls.translate",
+        (("if bytes(_decode_progress(message_params).token) != ours:", "if False:"),),
+        f"{AT}/test_progress.py::test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no_other",
+        "KeyError: 'result'",
+    ),
+    Guard(
+        "a call that somebody else made, by its number",
+        "fairlead_rest.ended_calls",
+        (('return self._administers or (self._owner != "" and call.caller.owner == self._owner)', "return True"),),
+        "tests/component/rest/test_recent_calls.py::test_everybody_sees_their_own_calls_and_administrators_all",
+        "assert",
+    ),
+    Guard(
+        "a made key of somebody else, revoked by its id",
+        f"{GATEWAY}.identity.made_keys",
+        (("one.id == ident and (anybodys or _is_of(one, identity))", "one.id == ident"),),
+        "tests/component/console/test_made_keys.py::test_others_keys_are_for_administrators_alone",
+        "[200, 200] == [404, 200]",
+    ),
+    Guard(
+        "a sign-in on its way, by a cookie that was sealed for another purpose",
+        "fairlead_console.session_cookie",
+        (
+            ("msgspec.json.encode(content), purpose.encode())", 'msgspec.json.encode(content), b"")'),
+            ("data[_NONCE_BYTES:], purpose.encode())", 'data[_NONCE_BYTES:], b"")'),
+        ),
+        "tests/component/console/test_oidc_attacks.py::"
+        "test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_none",
+        "assert",
+    ),
+)
