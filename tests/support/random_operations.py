@@ -20,7 +20,9 @@ from typing import Any, Final
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
 from document_pictures import Picture, complete, picture_of
+from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Dependencies, build
+from fairlead_operator.kube.followed import ALL_NAMESPACES
 from fairlead_operator.settings import Settings
 from operatorworld import GROUP, QUICK, Hosts, Json, World, configuration_of
 from rawserver import RawServer, Reply, Request, raw_server
@@ -82,6 +84,8 @@ class Chaos:
     lost: float = 0.0
     done: Counter[str] = field(default_factory=Counter)
     replica: Replica | None = None
+    beside: bool = False
+    """Whether its operators lead beside those of another release, which no two releases do in earnest."""
 
     async def start(self) -> None:
         """Another operator; it leads once nobody else does."""
@@ -97,6 +101,8 @@ class Chaos:
         settings = self.settings.replaced(namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, wiring=Dependencies(resolve=self.world.hosts.resolve))
+        if self.beside:
+            operator.followed._namespace = self.world.release
         self.replica = Replica(proxy, asyncio.create_task(operator.run(), name=f"operator {number}"))
 
     async def request(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
@@ -335,7 +341,7 @@ def replace_release(chaos: Chaos, release: str) -> Chaos:
     folder = chaos.folder / "fresh"
     folder.mkdir()
     world = World(chaos.plane, chaos.world.namespace, release, chaos.world.hosts)
-    return Chaos(chaos.plane, world, folder, chaos.server, chaos.rng, CHAOS)
+    return Chaos(chaos.plane, world, folder, chaos.server, chaos.rng, CHAOS, beside=True)
 
 
 @contextlib.asynccontextmanager
@@ -358,6 +364,7 @@ async def chaos(
                 await it.replica.end()
             for namespace in (tenant, release):
                 await asyncio.to_thread(plane.remove_namespace, namespace)
+            plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
             plane.request("DELETE", f"{GROUP}/latencytiers")
 
 

@@ -88,7 +88,7 @@ def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, n
         "url": "https://tools.example.com/mcp",
         "pin": False,
         "session": "Shared",
-        "discovery": {"interval": "10m", "onDisconnect": "MarkOffline"},
+        "discovery": {"interval": "10m", "onDisconnect": "MarkOffline", "tools": "All"},
         "calibration": {"samples": 5, "interval": "1h"},
         "limits": {"concurrency": 4, "timeout": "60s", "retries": 1, "maxResultBytes": 10485760, "processes": 128},
     }

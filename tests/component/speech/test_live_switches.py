@@ -187,14 +187,18 @@ async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) ->
 
 
 async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_away(tmp_path: Path) -> None:
-    async with live_world(tmp_path, HELLO) as world, world.client(setup={"sessionResumption": {}}) as client:
+    replicas = {"session_key": "one for all replicas"}
+    async with (
+        live_world(tmp_path, HELLO, **replicas) as world,
+        world.client(setup={"sessionResumption": {}}) as client,
+    ):
         await client.ask("Hello")
         await client.turns(1)
         await world.session.go_away(50)
         assert await client.until("goAway") == [{"timeLeft": "50s"}]
         _, update = await client.until("sessionResumptionUpdate", 2)
     async with (
-        live_world(tmp_path, HELLO) as other,
+        live_world(tmp_path, HELLO, **replicas) as other,
         other.client(setup={"sessionResumption": {"handle": update["newHandle"]}}, ready=False) as client,
     ):
         assert await client.end() == (1007, "unknown session handle"), "it is the provider that knows handles"

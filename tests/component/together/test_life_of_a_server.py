@@ -27,7 +27,7 @@ from toolservers import answer_modern, tool
 from upprocess import fairlead_up
 from waiting import until_async
 
-TOKEN = "shared by both"
+TOKEN = "shared-by-both"
 
 
 @pytest.fixture
