@@ -53,7 +53,7 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
         world.request("DELETE", f"/api/v1/namespaces/{world.release}/configmaps/{published}")
         async with running(world):  # which knows its tools by asking alone
             await world.until("asked again", lambda: world.catalog("demo"))
-            assert world.is_("demo", "Ready", "True")
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))  # written behind the catalog
             after = world.get(world.path("deployments", "demo"))
             assert after is not None
             assert after["metadata"]["generation"] == deployment["metadata"]["generation"], "no pod was replaced"
