@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
 from collections.abc import Callable
@@ -71,7 +72,8 @@ class Multiplexer:
         self._on_request = on_request
         self._clock = clock
         self._max_in_flight = max_in_flight
-        self._next_id = 1
+        self._ids = itertools.count(1)
+        self._last_id = 0
         self._strays = 0
         """Answers in a row to ids that no request had."""
         self._pending: dict[bytes, _Pending] = {}
@@ -99,8 +101,8 @@ class Multiplexer:
         if len(self._pending) >= self._max_in_flight:
             raise PoolFull(f"{self._max_in_flight} requests are in flight already")
         loop = asyncio.get_running_loop()
-        ident = b"%d" % self._next_id
-        self._next_id += 1
+        self._last_id = next(self._ids)
+        ident = b"%d" % self._last_id
         pending = _Pending(method, loop.create_future())
         pending.on_progress = on_progress
         if params is not None and _PROGRESS.encode() in bytes(params):
@@ -176,7 +178,7 @@ class Multiplexer:
         number = ident.strip(b'"')
         if number != ident and number in self._pending:
             return self.feed(jsonrpc.with_member(line, "id", number))
-        if number.isdigit() and 0 < int(number[:18]) < self._next_id:
+        if number.isdigit() and 0 < int(number[:18]) <= self._last_id:
             return True
         self._strays += 1
         if self._strays >= len(self._pending):
