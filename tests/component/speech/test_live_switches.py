@@ -187,9 +187,9 @@ async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) ->
 
 
 async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_away(tmp_path: Path) -> None:
-    replicas = {"session_key": "one for all replicas"}
+    key = "one for all replicas"
     async with (
-        live_world(tmp_path, HELLO, **replicas) as world,
+        live_world(tmp_path, HELLO, session_key=key) as world,
         world.client(setup={"sessionResumption": {}}) as client,
     ):
         await client.ask("Hello")
@@ -198,7 +198,7 @@ async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_aw
         assert await client.until("goAway") == [{"timeLeft": "50s"}]
         _, update = await client.until("sessionResumptionUpdate", 2)
     async with (
-        live_world(tmp_path, HELLO, **replicas) as other,
+        live_world(tmp_path, HELLO, session_key=key) as other,
         other.client(setup={"sessionResumption": {"handle": update["newHandle"]}}, ready=False) as client,
     ):
         assert await client.end() == (1007, "unknown session handle"), "it is the provider that knows handles"
