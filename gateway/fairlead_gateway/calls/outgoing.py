@@ -93,6 +93,7 @@ def upstream_request(
         request.token is not None or level is not None or (client is not None and not modern) or tasks,
         route.requires != (),
         tasks,
+        route.idempotent and not continued and not tasks,
     )
 
 

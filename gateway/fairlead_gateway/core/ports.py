@@ -162,6 +162,10 @@ class Gauges(NamedTuple):
     busy: int = 0
     idle: int = 0
     waiting: int = 0
+    pods_serving: int = 0
+    """Pods that calls are spread over; 0 where only one is known."""
+    pods_left: int = 0
+    """Pods that get no calls, for they do not answer."""
 
 
 class Pending(Protocol):

@@ -27,6 +27,7 @@ class UpstreamRequest:
         "gated",
         "header_lines",
         "id",
+        "idempotent",
         "instance",
         "level",
         "listens",
@@ -55,6 +56,7 @@ class UpstreamRequest:
         listens: bool = False,
         gated: bool = False,
         tasks: bool = False,
+        idempotent: bool = False,
     ) -> None:
         self.id = id
         """Raw JSON, from the upstream's `next_id`."""
@@ -87,6 +89,8 @@ class UpstreamRequest:
         """Whether the answer may be a task, whose id has to lead back to the pod that has it (SEP-2663)."""
         self.gated = gated
         """Whether the server knows the tool only in a session that declared the client's capabilities."""
+        self.idempotent = idempotent
+        """Whether it may be sent to a second pod while the first may still execute it."""
 
     def with_id(self, ident: bytes) -> UpstreamRequest:
         """Copy under another id."""
@@ -110,6 +114,7 @@ class UpstreamRequest:
         return UpstreamRequest(
             self.id, self.method, self.params, self.deadline, self.max_bytes, self.name_lines, self.header_lines,
             self.counter, self.client, self.session, self.level, self.instance, self.listens, self.gated, self.tasks,
+            self.idempotent,
         )  # fmt: skip
 
 

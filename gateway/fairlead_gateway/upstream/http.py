@@ -8,6 +8,7 @@ bare clients share one session, so ids and progress tokens are ours and unique.
 from __future__ import annotations
 
 import asyncio
+import random
 import ssl
 from collections.abc import Mapping
 from typing import Final
@@ -21,16 +22,18 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.background import Background
 from fairlead_gateway.upstream.http_call import HttpCall
-from fairlead_gateway.upstream.pod_pools import PodPools
+from fairlead_gateway.upstream.pod_health import PodHealthTable
+from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
 from fairlead_gateway.upstream.session import ServerSession
 from fairlead_gateway.upstream.sessions import IDLE_SECONDS, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
+from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
-from fairlead_mcp.http.target import Target
+from fairlead_mcp.http.target import Target, with_body
 from fairlead_mcp.jsonrpc import BEFORE_ID
 from fairlead_mcp.masking import Mask
 
@@ -44,7 +47,9 @@ _FRAME: Final = len(BEFORE_ID) + len(_END)
 
 
 class HttpUpstream(Upstream):
-    """`resolve` gives the addresses of a host, one per pod; `session_idle` is in seconds."""
+    """`resolve` gives the addresses of a host, one per pod; `session_idle` is in seconds; `health` is that of the
+    server's pods, where several upstreams share it.
+    """
 
     def __init__(
         self,
@@ -57,8 +62,10 @@ class HttpUpstream(Upstream):
         limit: int = 64,
         resolve: Resolve = resolve_by_dns,
         session_idle: float = IDLE_SECONDS,
+        health: PodHealthTable | None = None,
     ) -> None:
         self._modern = modern
+        self._client = client
         self.mask = Mask(Credential(headers=dict(headers or {})))
         self._head = target.head(headers=headers)
         self._modern_heads: dict[str, bytes] = {}
@@ -69,7 +76,8 @@ class HttpUpstream(Upstream):
         def pool(addresses: Resolve, most: int) -> Pool:
             return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
 
-        self._pools = PodPools(pool, resolve, target.host, target.port, limit=limit, balanced=modern)
+        self._health = health or PodHealthTable(random.random)
+        self._pools = PodPools(pool, resolve, target.host, target.port, limit=limit, listener=self, health=self._health)
         self.pool = self._pools.any.calls
         self.background = Background(target.host, self.pool.clock)
         self.sessions = ServerSessions(
@@ -109,34 +117,60 @@ class HttpUpstream(Upstream):
         if self._modern and (client is None or self._no_legacy):
             if request.instance is None and request.method != LISTEN:
                 call.data = self._modern_data(request)
-                call.pool = self.pool
-                self.pool.submit(call)
+                pool = self.pool
+                if self._pools.spread:
+                    call.pod = pod = self._pools.pick()
+                    pool = pod.pools.calls
+                call.pool = pool
+                pool.submit(call)
             else:
                 call.work = self.background.run(self._send_modern(call, request), "send to")
             return call
-        session = self._sessions.get(client)
-        if session is None:
-            call.work = self.background.run(self.send_opened(call), "send to")
-        else:
-            self._send_in(call, session)
+        self.send_in_session(call)
         return call
 
     def gauges(self) -> Gauges:
-        seen = self.pool.statistics()
-        return Gauges(busy=seen.busy, idle=seen.idle, waiting=seen.waiting)
+        seen = [pool.statistics() for pool in self._pools.all_calls()]
+        busy, idle = sum(one.busy for one in seen), sum(one.idle for one in seen)
+        serving, left = self._health.counts()
+        return Gauges(busy, idle, sum(one.waiting for one in seen), serving, left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await self.pool.aclose(grace)
+        await asyncio.gather(*(pool.aclose(grace) for pool in self._pools.all_calls()))
         await self.sessions.aclose()
         await self.background.aclose()
         await self._pools.aclose()
 
     # For its calls
 
-    async def send_opened(self, call: HttpCall) -> None:
+    def send_in_session(self, call: HttpCall) -> None:
+        """Send a request in the legacy session of its client, or in the one that is shared at some pod."""
+        client = call.request.client
+        if client is None and self._pools.spread:
+            call.pod = self._pools.pick()
+            session = self.sessions.shared_at(call.pod)
+        else:
+            session = self._sessions.get(client)
+        if session is None:
+            call.work = self.background.run(self._send_opened(call), "send to")
+        else:
+            self._send_in(call, session)
+
+    def send_elsewhere(self, call: HttpCall) -> bool:
+        """Send a request whose pod gave no connection to another pod; False where there is none."""
+        pod = call.pod
+        if pod is None or call.given_up or not self._pools.leave(pod):
+            return False
+        self._send_again(call)
+        return True
+
+    async def _send_opened(self, call: HttpCall) -> None:
         """Send a request in a session that has to be opened first."""
         try:
-            session = await self.sessions.opened(call.request.client, call.deadline)
+            session = await self.sessions.opened(call.request.client, call.deadline, call.pod)
+        except ConnectFailed as error:
+            if not self.send_elsewhere(call):
+                call.refuse(error)
         except McpError as error:
             call.refuse(error)
         except asyncio.CancelledError:
@@ -155,10 +189,12 @@ class HttpUpstream(Upstream):
         """Send a JSON-RPC response to a legacy server, beside the calls: one of them may wait for it."""
         self.background.post(self.sessions.pools(session).control, session.head, body)
 
-    def give_up(self, session: ServerSession, ident: bytes) -> None:
+    def give_up(self, call: HttpCall, session: ServerSession) -> None:
         """Tell a legacy server that nobody waits for its answer; a modern one sees its connection closed."""
-        params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
-        self.answer_server(session, jsonrpc.notification("notifications/cancelled", params))
+        params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % call.request.id
+        note = jsonrpc.notification("notifications/cancelled", params)
+        pools = self.sessions.pools(session) if call.pod is None else call.pod.pools
+        self.background.post(pools.control, session.head, note)
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
         """The raw result in an answer, which may be a task with `tasks`. Raises McpError."""
@@ -180,7 +216,44 @@ class HttpUpstream(Upstream):
                 pool.discard(answer)
             raise
 
+    # As PodListener
+
+    def ping_data(self, pod: ServerPod) -> bytes:
+        if self._modern:
+            params = eras.modern_params(None, self._client)
+            return self._modern_data(UpstreamRequest(self.next_id(), "server/discover", params, 0.0, 0))
+        session = self.sessions.shared_at(pod)
+        head = self._head if session is None else session.head
+        return with_body(head, jsonrpc.request(self.next_id(), "ping", b"{}"))
+
+    def pods_known(self) -> None:
+        self.sessions.spread()
+        for call in self.pool.outstanding():  # connections for those would go to any pod, their session lives in one
+            if isinstance(call, HttpCall) and call.connection is None and call.leave_pod():
+                self._send_again(call)
+
+    def pod_left(self, pod: ServerPod, calls: list[Call]) -> None:
+        """Send what may be sent again to other pods; everything else waits on, for the pod may only be slow."""
+        self.sessions.stop_opening(pod)
+        for call in calls:
+            if isinstance(call, HttpCall) and call.pod is not None and call.leave_pod():
+                self._send_again(call)
+
+    def pod_gone(self, address: Address) -> None:
+        self.sessions.forget(address)
+
     # Inside
+
+    def _send_again(self, call: HttpCall) -> None:
+        call.session, call.pool, call.connection, call.cursor = None, None, None, None
+        call.request = call.request.with_id(self.next_id())
+        if not self._modern:
+            self.send_in_session(call)
+            return
+        call.pod = pod = self._pools.pick()
+        call.data = self._modern_data(call.request)
+        call.pool = pod.pools.calls
+        call.pool.submit(call)
 
     def _read_plainly(self, answer: Answer, ident: bytes) -> Raw:
         return self.read(answer, ident, self.pool)
@@ -204,7 +277,10 @@ class HttpUpstream(Upstream):
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request that has to go to one pod, or whose answer does not end."""
-        pools = self._pools.any if request.instance is None else await self._pools.to(request.instance)
+        if request.instance is not None:
+            pools = await self._pools.to(request.instance)
+        else:
+            pools = self._pools.at(None)
         if not call.given_up:
             call.data = self._modern_data(request)
             call.pool = pools.control if request.method == LISTEN else pools.calls
@@ -236,5 +312,11 @@ class HttpUpstream(Upstream):
             self._submit(call, session)
 
     def _submit(self, call: HttpCall, session: ServerSession) -> None:
-        call.pool = pool = self.pool if session.pod is None else self.sessions.pools(session).calls
+        if call.pod is not None:
+            pool = call.pod.pools.calls
+        elif session.pod is not None and (session.client is not None or self._pools.spread):
+            pool = self.sessions.pools(session).calls
+        else:
+            pool = self.pool
+        call.pool = pool
         pool.submit(call)

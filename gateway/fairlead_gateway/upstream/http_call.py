@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.pod_pools import ServerPod
 from fairlead_gateway.upstream.session import ServerSession, get_head
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
@@ -29,8 +30,8 @@ class HttpCall(Call):
     """`cancel` is for the one that gives it up: its sink hears nothing more."""
 
     __slots__ = (
-        "_carrier", "_held_up", "_members", "_reopened", "_result", "_upstream", "given_up", "over", "pool", "request",
-        "session", "sink", "work",
+        "_carrier", "_held_up", "_members", "_moved", "_reopened", "_result", "_upstream", "given_up", "over", "pod",
+        "pool", "request", "session", "sink", "work",
     )  # fmt: skip
 
     def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
@@ -46,6 +47,8 @@ class HttpCall(Call):
         self.sink = sink
         self.session: ServerSession | None = None
         """Legacy session that it was sent in."""
+        self.pod: ServerPod | None = None
+        """Pod that it was sent to, where any would do."""
         self.pool: Pool | None = None
         """Pool that it was submitted to."""
         self.work: asyncio.Task[None] | None = None
@@ -53,6 +56,7 @@ class HttpCall(Call):
         self.over = False
         self.given_up = False
         self._reopened = False
+        self._moved = False
         self._carrier: Carrier | None = None
         self._held_up = False
         self._result: Raw | None = None
@@ -89,15 +93,17 @@ class HttpCall(Call):
 
     def failed(self, error: Exception) -> None:
         session = self.session
+        if self.pod is not None and isinstance(error, ConnectFailed) and self._upstream.send_elsewhere(self):
+            return
         if session is not None:
             if self.cursor is not None and isinstance(error, ConnectionLost):
                 self._resume(error)
                 return
-            if isinstance(error, ConnectFailed) and session.pod is not None and not self._reopened:
+            if isinstance(error, ConnectFailed) and session.client is not None and not self._reopened:
                 self._reopen(session)  # its pod is gone
                 return
             if isinstance(error, Timeout):
-                self._upstream.give_up(session, self.request.id)
+                self._upstream.give_up(self, session)
         self.refuse(error)
 
     def refuse(self, error: Exception) -> None:
@@ -116,7 +122,21 @@ class HttpCall(Call):
         if pool is not None:
             pool.cancel(self)
             if session is not None:
-                self._upstream.give_up(session, self.request.id)
+                self._upstream.give_up(self, session)
+
+    def leave_pod(self) -> bool:
+        """Take it back from a pod that is left; False where it has to wait on, as it may be executed there."""
+        pool, session, sent = self.pool, self.session, self.connection is not None
+        if self.over or pool is None:
+            return False
+        if sent:
+            if self._moved or self.request.listens or not self.request.idempotent:
+                return False
+            self._moved = True
+        pool.cancel(self)
+        if sent and session is not None:
+            self._upstream.give_up(self, session)
+        return True
 
     def on_open(self, connection: Carrier) -> None:
         self._carrier = connection
@@ -198,7 +218,7 @@ class HttpCall(Call):
             session.leave(self.sink)
         self.session, self.pool, self.connection, self.cursor = None, None, None, None
         self.request = self.request.with_id(upstream.next_id())
-        self.work = upstream.background.run(upstream.send_opened(self), "send to")
+        upstream.send_in_session(self)
 
     def _resume(self, before: Answer | McpError) -> None:
         """The stream ended before its answer: ask for the rest."""
@@ -216,6 +236,10 @@ class HttpCall(Call):
                     self.on_event, self.sink.paused, self.on_open, request.counter,
                 )
             )  # fmt: skip
+        except ConnectFailed as error:  # of the request for the rest: the call itself was sent
+            lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
+            lost.__cause__ = error
+            self.failed(lost)
         except McpError as error:
             self.failed(error)
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import random
 import ssl
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -42,6 +43,7 @@ from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.per_client import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
+from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.shared_stream import ClientStream
 from fairlead_gateway.yielding import in_turns
@@ -292,9 +294,10 @@ class Registry:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
+        health = PodHealthTable(random.random)
         return lambda _: HttpUpstream(
             target, modern=identity.modern, client=self._client, headers={**credential.headers, **self._via}, tls=tls,
-            limit=identity.limit, resolve=self._resolve(key), session_idle=idle,
+            limit=identity.limit, resolve=self._resolve(key), session_idle=idle, health=health,
         )  # fmt: skip
 
     async def _link(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TypeAlias
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
@@ -11,13 +12,16 @@ from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 
+SessionKey: TypeAlias = ClientPeer | Address | None
+"""Client whose own a session is; for one that others share its pod, or None where it is the only one."""
+
 
 class ServerSession:
     """A session with a legacy server; servers without state give no id."""
 
     __slots__ = (
-        "client", "closed", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
-        "working",
+        "client", "closed", "head", "key", "levels", "named", "pod", "setting_level", "stream", "subscriber",
+        "subscriptions", "working",
     )  # fmt: skip
 
     def __init__(self, head: bytes, version: str, ident: bytes | None, client: ClientPeer | None) -> None:
@@ -26,6 +30,8 @@ class ServerSession:
         self.head = head + header(eras.H_VERSION, version.encode()) + named
         self.client = client
         """Client whose own it is; None for the session that all others share."""
+        self.key: SessionKey = client
+        """Key of it among the sessions with the server."""
         self.pod: Address | None = None
         """Address that it lives at; None where any address does."""
         self.working: list[ResponseSink] = []

@@ -1,4 +1,4 @@
-"""Sessions with one legacy server over HTTP: one that all bare clients share, and one for each other client.
+"""Sessions with one legacy server over HTTP: one at each pod, that all bare clients share, and one per other client.
 
 A client that offers something to servers (sampling, elicitation, roots) has a session that declares just that, for only
 there can a server ask in mid-call. It is the client's own while requests of it are in progress and a while longer: many
@@ -17,11 +17,12 @@ from msgspec import Raw
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.upstream.background import ANSWER_BYTES, POST_SECONDS, Background
 from fairlead_gateway.upstream.log_levels import LogLevels
-from fairlead_gateway.upstream.pod_pools import PodPools, Pools
-from fairlead_gateway.upstream.session import ServerSession, get_head
+from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
+from fairlead_gateway.upstream.session import ServerSession, SessionKey, get_head
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.errors import ConnectFailed, McpError, Timeout
 from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import with_body
 from fairlead_mcp.idle import IdleTimes
@@ -62,37 +63,66 @@ class ServerSessions:
         self._read = read
         self._background = background
         self._clock = pools.any.calls.clock
-        self._opening: dict[ClientPeer | None, asyncio.Task[ServerSession]] = {}
-        self.open: dict[ClientPeer | None, ServerSession] = {}
-        """By client; that of all bare clients under None."""
+        self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}
+        self.open: dict[SessionKey, ServerSession] = {}
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
         """Ends clients' own sessions."""
 
     def pools(self, session: ServerSession) -> Pools:
         return self._pools.at(session.pod)
 
-    async def opened(self, client: ClientPeer | None, deadline: float) -> ServerSession:
-        """The session of a client, opened for the first that needs it; a request that gives up does not stop it for
-        others. Raises McpError.
+    def shared_at(self, pod: ServerPod) -> ServerSession | None:
+        """The shared session for calls that go to a pod: its own, or that of a server without sessions."""
+        session = self.open.get(None)
+        return self.open.get(pod.address) if session is None else session
+
+    async def opened(self, client: ClientPeer | None, deadline: float, pod: ServerPod | None = None) -> ServerSession:
+        """The session of a client, or the shared one at a pod, opened for the first that needs it; a request that gives
+        up does not stop it for others. Raises McpError.
         """
-        session = self.open.get(client)
+        key = client if pod is None else pod.address
+        session = self.open.get(key) if pod is None else self.shared_at(pod)
         if session is not None:
             return session
-        opening = self._opening.get(client)
+        opening = self._opening.get(key)
         if opening is None:
-            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._pools.host}")
-            self._opening[client] = opening
-            opening.add_done_callback(lambda task: self._session_opened(client, task))
+            opening = asyncio.get_running_loop().create_task(
+                self._open(client, pod), name=f"session {self._pools.host}"
+            )
+            self._opening[key] = opening
+            opening.add_done_callback(lambda task: self._session_opened(key, task))
         done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
         if not done:
             raise Timeout("the server's session was not opened in time", sent=False)
-        return done.pop().result()
+        if opening.cancelled() and pod is not None and pod.health.left:
+            raise ConnectFailed("the pod does not answer")
+        return opening.result()
 
     def lose(self, session: ServerSession) -> None:
         """The server does not know the session any more."""
-        if self.open.get(session.client) is session:
-            del self.open[session.client]
+        if self.open.get(session.key) is session:
+            del self.open[session.key]
             self._close(session)
+
+    def spread(self) -> None:
+        """The shared session is that of its pod from now on, where the server has sessions."""
+        session = self.open.get(None)
+        if session is not None and session.named and session.pod is not None:
+            del self.open[None]
+            session.key = session.pod
+            self.open[session.key] = session
+
+    def stop_opening(self, pod: ServerPod) -> None:
+        """Whoever waits for the shared session of a pod gets ConnectFailed."""
+        opening = self._opening.get(pod.address)
+        if opening is not None:
+            opening.cancel()
+
+    def forget(self, address: Address) -> None:
+        """The pod of a shared session is gone."""
+        session = self.open.get(address)
+        if session is not None:
+            self.lose(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
         """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
@@ -128,8 +158,8 @@ class ServerSessions:
             await self._background.posted(self.pools(session).control, head, b"", END_SECONDS)
 
     def _drop(self, session: ServerSession) -> None:
-        if self.open.get(session.client) is session:
-            del self.open[session.client]
+        if self.open.get(session.key) is session:
+            del self.open[session.key]
             self._close(session)
             self._background.run(self._end(session), "end session")
 
@@ -137,38 +167,42 @@ class ServerSessions:
         self.idle.mark_used(session)
         session.close()
 
-    def _session_opened(self, client: ClientPeer | None, task: asyncio.Task[ServerSession]) -> None:
-        self._opening.pop(client, None)
+    def _session_opened(self, key: SessionKey, task: asyncio.Task[ServerSession]) -> None:
+        self._opening.pop(key, None)
         if not task.cancelled() and task.exception() is None:
-            session = self.open[client] = task.result()
-            if client is not None:
+            session = task.result()
+            self.open[session.key] = session
+            if session.client is not None:
                 self.idle.mark_idle(session)  # the caller that asked for it may have given up
             if len(self.open) > MAX_SESSIONS:
-                self._make_room(client)
+                self._make_room(session)
 
-    def _make_room(self, newest: ClientPeer | None) -> None:
+    def _make_room(self, newest: ServerSession) -> None:
         """Drop the oldest session of a client that has no request in progress; none where all have."""
-        for client, session in self.open.items():
-            if client not in (None, newest) and not session.working:
+        for session in self.open.values():
+            if session.client is not None and session is not newest and not session.working:
                 self._drop(session)
                 return
 
-    async def _open(self, client: ClientPeer | None) -> ServerSession:
-        deadline, calls = self._clock() + OPEN_SECONDS, self._pools.any.calls
+    async def _open(self, client: ClientPeer | None, pod: ServerPod | None) -> ServerSession:
+        deadline = self._clock() + OPEN_SECONDS
+        at = pod if pod is not None or not self._pools.spread else self._pools.pick()
+        calls = self._pools.any.calls if at is None else at.pools.calls
         ident = self._next_id()
         offered = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
         answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
         negotiated = eras.read_initialize(self._read(answer, ident))
         session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
-        if client is None:
-            self._pools.settle(answer.connection.peer)
-        else:
-            session.pod = self._pools.pod(answer.connection.peer)
+        if client is not None or session.named:
+            session.pod = self._pools.pod(answer.connection.peer) if at is None else at.address
+        if client is None and session.named and self._pools.spread:
+            session.key = session.pod
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
-        await self.pools(session).calls.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        notes = calls if at is not None or client is None else self.pools(session).calls
+        await notes.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
             heard = asyncio.Event()
             listening = self._listen(session, heard)

@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_arrival", "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_holds",
         "_known", "_owner", "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport",
-        "_until_eof", "answered_at", "call", "closed", "deadline", "draining", "idle", "keep_alive", "leaving",
+        "_until_eof", "answered_at", "call", "closed", "deadline", "draining", "idle", "keep_alive",
         "sent_at", "served",
     )  # fmt: skip
 
@@ -98,8 +98,6 @@ class Connection(asyncio.Protocol):
         self.served = 0
         self.deadline = float("inf")
         self.keep_alive: float | None = None
-        self.leaving = False
-        """Whether its next answer is to be its last."""
         self.sent_at = 0.0
         self.answered_at = 0.0
         self._begin()
@@ -366,7 +364,7 @@ class Connection(asyncio.Protocol):
     def _hand_back(self, now: float) -> None:
         self.answered_at = now
         self.served += 1
-        if self._reusable and self.usable and not self.leaving:
+        if self._reusable and self.usable:
             self._owner.released(self, now)
         else:
             self.close()

@@ -28,9 +28,9 @@ from typing import Final
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HeldUp, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection, Owner
-from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call, Counter
-from fairlead_mcp.http.statistics import PoolStatistics
+from fairlead_mcp.http.statistics import PoolActivity, PoolStatistics
 from fairlead_mcp.waiting import happened
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
@@ -84,6 +84,8 @@ class Pool(Owner):
         self._quiet: asyncio.Event | None = None
         self._dialed = 0
         self._exchanges = 0
+        self._answered_at = 0.0
+        """Last answer on a connection that is closed."""
         self._drops = 0
         self._once_until = 0.0
 
@@ -105,6 +107,27 @@ class Pool(Owner):
             dialed=self._dialed,
             exchanges=self._exchanges,
         )
+
+    @property
+    def load(self) -> int:
+        """Exchanges in progress, those that wait for a connection among them."""
+        return len(self._connections) - len(self._idle) + len(self._waiting)
+
+    def activity(self) -> PoolActivity:
+        """What its connections tell of the life of the other side."""
+        oldest, answered_at, latest = NEVER, self._answered_at, 0.0
+        for connection in self._connections:
+            answered_at = max(answered_at, connection.answered_at)
+            if connection.call is not None:
+                oldest = min(oldest, connection.sent_at)
+            else:
+                latest = max(latest, connection.sent_at)
+        return PoolActivity(oldest, answered_at, overtaken=latest > oldest, dialing=bool(self._waiting and self._dials))
+
+    def outstanding(self) -> list[Call]:
+        """Exchanges without an outcome, those that wait for a connection among them."""
+        sent = [connection.call for connection in self._connections if connection.call is not None]
+        return [*sent, *self._waiting]
 
     async def exchange(
         self,
@@ -163,13 +186,6 @@ class Pool(Owner):
         connection = answer.connection
         connection.close(ConnectionLost("the connection mixed up its answers", sent=True, reused=True, received=True))
 
-    def keep_only(self, peer: Address) -> None:
-        """Let the connections to any other address go, those that are in use after their answer."""
-        for connection in [other for other in self._connections if other.peer != peer]:
-            connection.leaving = True
-            if connection.idle:
-                connection.close()
-
     async def aclose(self, grace: float = 0.0) -> None:
         """Refuse what is waiting or comes, let running exchanges end for up to `grace` seconds, close everything."""
         self._closed = True
@@ -214,6 +230,7 @@ class Pool(Owner):
 
     def gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._answered_at = max(self._answered_at, connection.answered_at)
         if connection.idle:
             connection.idle = False
             self._idle.remove(connection)
