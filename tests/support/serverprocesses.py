@@ -16,8 +16,8 @@ SCRIPT = str(Path(__file__).parent / "sse_main.py")
 
 
 @asynccontextmanager
-async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
-    """A server process that is told its port by `PORT` too; killed at the end."""
+async def listening_on(port: int, *command: str) -> AsyncIterator[int]:
+    """A server process that is told its port by `PORT` too; killed at the end. Yields its process id."""
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
 
     def listening() -> bool:
@@ -26,7 +26,7 @@ async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
 
     try:
         await eventually(listening)
-        yield
+        yield process.pid
     finally:
         if process.returncode is None:
             process.kill()

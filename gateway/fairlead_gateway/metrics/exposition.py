@@ -151,10 +151,18 @@ class GatewayCollector(Collector):
             "Connections and waiting calls by server",
             labels=["fairlead_server", "state"],
         )
-        for key, gauges in list(self._upstreams().items())[:MAX_SERVERS]:
+        upstreams = list(self._upstreams().items())[:MAX_SERVERS]
+        for key, gauges in upstreams:
             for state in ("busy", "idle", "waiting"):
                 family.add_metric([str(key), state], getattr(gauges, state))
         yield family
+        text = "Pods of a server that has several, by whether they get calls (serving), or do not answer (left)"
+        pods = GaugeMetricFamily("fairlead_server_pods", text, labels=["fairlead_server", "state"])
+        for key, gauges in upstreams:
+            if gauges.pods_serving or gauges.pods_left:
+                pods.add_metric([str(key), "serving"], gauges.pods_serving)
+                pods.add_metric([str(key), "left"], gauges.pods_left)
+        yield pods
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -172,6 +172,7 @@ class PodPools:
         self._in = others
         if pod.health.left:  # another upstream of the server saw it first
             return True
+        pod.health.seen = pod.health.seen or pod.pools.calls.activity().answered_at > 0
         pod.health.leave(now, since, self.health.random())
         if self._timer is None:
             self._watch(LOOK_SECONDS)
@@ -210,7 +211,7 @@ class PodPools:
         now = self._clock()
         self._refresh_at = now + REFRESH_SECONDS * (1.0 - self.health.random() / 5)
         if self._timer is None:
-            self._watch(REFRESH_SECONDS)
+            self._watch(LOOK_SECONDS if self.spread else REFRESH_SECONDS)
         current = dict.fromkeys(addresses)
         if not current or not (self.spread or len(current) > 1):
             return
@@ -227,6 +228,7 @@ class PodPools:
         self._sort()
         if not self.spread:
             self.spread = True
+            self._watch(LOOK_SECONDS)
             self._listener.pods_known()
         for pod in gone:
             self._listener.pod_gone(pod.address)
@@ -236,6 +238,8 @@ class PodPools:
         self._in = [pod for pod in self._pods if not pod.health.left] or self._pods
 
     def _watch(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if not self._closed:
             self._look_at = self._clock() + seconds
             self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
