@@ -106,7 +106,7 @@ class PerClientUpstream(Upstream):
 
     def gauges(self) -> Gauges:
         busy = sum(session.busy > 0 for session in self._sessions.values()) + self._alone
-        some = next(iter(self._sessions.values()), None)  # all see the same pods
+        some = next(iter(list(self._sessions.values())), None)  # all see the same pods
         own = Gauges() if some is None else some.upstream.gauges()
         return Gauges(busy, self.sessions - busy, 0, own.pods_serving, own.pods_left)
 

@@ -128,6 +128,6 @@ class PodHealthTable:
 
     def counts(self) -> tuple[int, int]:
         """Pods that get calls, and those that were left."""
-        seen = [health for health in self._pods.values() if health.seen]
+        seen = [health for health in list(self._pods.values()) if health.seen]
         left = sum(health.left for health in seen)
         return len(seen) - left, left

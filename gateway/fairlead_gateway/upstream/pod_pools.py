@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import NEVER, Pool
+
+log = logging.getLogger(__name__)
 
 MAX_SPREAD: Final = 64
 """Pods that calls are spread over."""
@@ -176,6 +179,7 @@ class PodPools:
         pod.health.leave(now, since, self.health.random())
         if self._timer is None:
             self._watch(LOOK_SECONDS)
+        log.warning("the pod %s of %s does not answer and gets no calls for now", pod.address[0], self.host)
         self._listener.pod_left(pod, pod.pools.calls.outstanding())
         return True
 
@@ -189,7 +193,7 @@ class PodPools:
 
     def all_calls(self) -> list[Pool]:
         """Pools of calls, of all pods."""
-        return [self.any.calls, *(pools.calls for pools in self._pinned.values())]
+        return [self.any.calls, *(pools.calls for pools in list(self._pinned.values()))]
 
     # Inside
 
@@ -311,6 +315,7 @@ class PodPools:
             self.leave(pod, since)
 
     def _return(self, pod: ServerPod, now: float) -> None:
+        log.info("the pod %s of %s answers again", pod.address[0], self.host)
         self.health.outlasted(now - pod.health.silent_since)
         pod.health.take_back(now)
         self._sort()

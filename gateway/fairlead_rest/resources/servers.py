@@ -79,6 +79,8 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
     one is a trial. Of the replica that answers.
     """
+    pods_left: int | UnsetType = UNSET
+    """Pods that get no calls, for they do not answer the replica that answers this; absent for none."""
     tools: int | UnsetType = UNSET
     """Those that are enabled and listable; absent until it answered."""
     p95_ms: float | UnsetType = UNSET
@@ -228,11 +230,12 @@ def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> 
     """The document of a server that answered, with what it said."""
     view = seen.of_server(server.key)
     routes = {} if view is None else view.everything
-    guard = next((route.guard for route in routes.values()), None)
+    route = next(iter(routes.values()), None)
     catalog, info = server.catalog, server_info(server)
     return msgspec.structs.replace(
         shown,
-        breaker=CLOSED if guard is None else guard.state,
+        breaker=CLOSED if route is None else route.guard.state,
+        pods_left=UNSET if route is None else route.upstream.gauges().pods_left or UNSET,
         tools=len(routes),
         p95_ms=_slowest(seen.snapshot.states.get(server.key, {}), routes),
         transport=str(catalog.endpoint.__struct_config__.tag),

@@ -21,6 +21,7 @@ from fairlead_gateway.upstream.pod_health import PING_AFTER
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, limits, running, scraped
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
+from restworld import get
 from serverprocesses import listening_on
 from toolservers import answer_modern
 from waiting import eventually, until_async
@@ -157,6 +158,7 @@ async def test_an_idempotent_call_to_a_frozen_pod_is_answered_by_another(tmp_pat
         answers = await asyncio.gather(*(call(gateway, number) for number in range(10, 40)))
         assert all(map(succeeded, answers))
         assert await pods_in(gateway, "left") == 1
+        assert (await get(gateway, "/v1/servers/demo")).message["podsLeft"] == 1
         guard = next(iter(gateway.registry.guards.values()))
         assert (guard.state, guard.busy) == ("closed", 0)
         seen = frozen.pings

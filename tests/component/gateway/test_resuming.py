@@ -12,6 +12,7 @@ import pytest
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import LEGACY, Answer, Ask, Wire, ask, calling, catalog, legacy, running
+from ports import free_port
 from rawserver import Reply, Request, raw_server
 
 STREAM_FIRST = "text/event-stream, application/json"
@@ -97,6 +98,23 @@ async def test_a_call_waits_for_the_rest_of_its_servers_stream(tmp_path: Path, b
     assert final["result"] == result("late")
     if params:
         assert answer.events[0]["params"] == {"progressToken": "mine", "progress": 1}
+
+
+async def test_a_call_is_not_sent_again_when_no_connection_comes_about_for_its_rest(tmp_path: Path) -> None:
+    """The server may have executed it: that nothing was sent is true of the request for the rest alone."""
+    polled = Polled(broken=True)
+    ports: list[int] = []
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return [("127.0.0.1", ports.pop(0) if len(ports) > 1 else ports[0])]
+
+    async with raw_server(polled.handle) as server:
+        ports += [server.port, free_port(), server.port]
+        document = catalog("demo", "http://demo.tools.svc/mcp", ["x"], version=LEGACY)
+        async with running(tmp_path, document, resolve=resolve) as gateway:
+            answer = await ask(gateway, legacy("tools/call", {"name": "demo__x", "arguments": {}}))
+    assert answer.message["result"]["_meta"]["fairlead.dev/error"]["code"] == "CONNECTION_LOST"
+    assert server.methods().count("tools/call") == 1
 
 
 async def test_a_server_that_does_not_continue_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:

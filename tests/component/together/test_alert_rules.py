@@ -33,6 +33,7 @@ STORIES = {
     "FairleadGatewayAbsent": Story({"fairlead_build_info": "_x10 1x20"}, 4, 6, 15),
     "FairleadServerDown": Story({'fairlead_server_up{fairlead_server="a/b"}': "0x10 1x20"}, 4, 6, 15),
     "FairleadBreakerOpen": Story({'fairlead_breaker_state{fairlead_server="a/b"}': "2 1x4 0x20"}, 0, 2, 10),
+    "FairleadPodLeft": Story({'fairlead_server_pods{fairlead_server="a/b",state="left"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadModelBreakerOpen": Story(
         {'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "2 1x4 0x20"}, 0, 2, 10
     ),

@@ -257,7 +257,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 traffic.call("shop__knot", "/mcp", wires=4)
                 await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))
                 await watch.until_fired([
-                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadModelBreakerOpen",
+                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadPodLeft", "FairleadModelBreakerOpen",
                     "FairleadCallsFail", "FairleadBudgetBreaches", "FairleadToolLeftTier", "FairleadToolDegraded",
                     "FairleadCallsQueue", "FairleadServersNotReady", "FairleadProbesFail", "FairleadDefinitionsHeld",
                     "FairleadConfigReloadFailed",
