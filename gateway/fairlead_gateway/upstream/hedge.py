@@ -1,7 +1,8 @@
 """Calls that are sent a second time when the first is slow to answer; the first answer of the two wins.
 
 Stands in front of an upstream for the idempotent tools of a server that sets `limits.hedgeAfter`. Worth it where a
-server has several pods, for the second attempt goes to another of them. Dean and Barroso, "The Tail at Scale" (2013), say what to expect of it.
+server has several pods, for the second attempt goes to another of them. Dean and Barroso, "The Tail at Scale" (2013),
+say what to expect of it.
 """
 
 from __future__ import annotations

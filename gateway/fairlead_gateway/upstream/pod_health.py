@@ -53,9 +53,9 @@ class PodHealth:
         self.heard_at = 0.0
         """When a ping was answered last."""
         self.silent_since = 0.0
-        """Of a pod that was left, its last sign of life, or when the call was sent; infinity where it refuses calls."""
+        """Last sign of life before it was left, or when the call was sent; infinity where it refuses connections."""
         self.try_at = 0.0
-        """Of a pod that was left, when to ping it next."""
+        """Next ping of a pod that was left."""
         self._returned_at = 0.0
         self._pause = 0.0
         self._ping_pause = PING_AFTER

@@ -113,7 +113,7 @@ class ServerSessions:
             self.open[session.key] = session
 
     def stop_opening(self, pod: ServerPod) -> None:
-        """Whoever waits for the shared session of a pod gets ConnectFailed."""
+        """Fail the requests that wait for the shared session of a pod, with ConnectFailed."""
         opening = self._opening.get(pod.address)
         if opening is not None:
             opening.cancel()

@@ -114,7 +114,7 @@ class Pool(Owner):
         return len(self._connections) - len(self._idle) + len(self._waiting)
 
     def activity(self) -> PoolActivity:
-        """What its connections tell of the life of the other side."""
+        """Signs of life of the other side, by all connections."""
         oldest, answered_at, latest = NEVER, self._answered_at, 0.0
         for connection in self._connections:
             answered_at = max(answered_at, connection.answered_at)
