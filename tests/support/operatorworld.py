@@ -45,8 +45,12 @@ class Hosts:
     """Host names of the cluster and the ports that stand for them; what is not named does not resolve."""
 
     ports: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, list[int]] = field(default_factory=dict)
+    """Ports of hosts that have several addresses."""
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
+        if host in self.pods:
+            return [("127.0.0.1", port) for port in self.pods[host]]
         if host in self.ports:
             return [("127.0.0.1", self.ports[host])]
         if host in ("127.0.0.1", "localhost"):

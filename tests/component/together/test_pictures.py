@@ -65,8 +65,12 @@ class Shop:
         self.broken = False
         self.refuses = False
         self.seconds = 0.0
+        self.awake = asyncio.Event()
+        """While it is not set, nothing is answered."""
+        self.awake.set()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
+        await self.awake.wait()
         if self.deaf:
             reply.close()
         elif request.method == "tools/list" and self.ttl_ms is not None:
@@ -215,6 +219,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
         Shop(tool("look", annotations={"readOnlyHint": True})),
     )
     pinned = Shop(tool("plait"), ttl_ms=1)
+    twins = [Shop(tool("coil")), Shop(tool("coil"))]
     rules, relay = hurried(RULES.read_text(), THRESHOLDS), Relay(ports.gateway)
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -228,6 +233,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
         for name, server in {"shop": shop, "flaky": flaky, "narrow": narrow, "gone": gone}.items():
             limits = {"concurrency": 1} if name == "narrow" else {}
             world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
+        world.hosts.pods["twins.example.com"] = [(await enter(raw_server(pod))).port for pod in twins]
+        world.create("twins", {"url": "http://twins.example.com/mcp"})
         world.create("pinned", {"url": (await enter(raw_server(pinned))).url, "pin": True})
         model = SwitchedModel(ScriptedTurn("", [ScriptedCall("shop__splice")]))
         models = tmp_path / "models.yaml"
@@ -237,9 +244,10 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
             await operator.enter_async_context(operating(world, ports, operators_way))
             async with asyncio.TaskGroup() as group:
                 traffic = Traffic(gateway, group)
-                await _tools_are(gateway, 6)
+                await _tools_are(gateway, 7)
                 for name in ("shop__knot", "shop__splice", "flaky__reef", "narrow__bend", "gone__hitch"):
                     traffic.call(name, "/mcp")
+                traffic.call("twins__coil", "/mcp", wires=2)
                 traffic.chat()
                 await watch.until_quiet()
                 await until_async("an answer of the model", lambda: watch.query("gen_ai_client_token_usage_count"))
@@ -247,6 +255,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 # everything breaks
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True
                 models.write_text("providers: [")
+                twins[0].awake.clear()
                 useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
                 one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
@@ -276,6 +285,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 await watch.until_fired(["FairleadSampleLag"])
                 operators_way.refuse(lambda method, path: method != "GET" and path.endswith(state_name(0)))
                 flaky.broken, gone.deaf, narrow.seconds, shop.seconds = False, False, 0.0, 0.0
+                twins[0].awake.set()
                 await watch.until_fired(["FairleadPublishingFails"])
                 operators_way.refuse(None)
                 traffic.stop()
