@@ -136,7 +136,7 @@ class HttpUpstream(Upstream):
         return Gauges(busy, idle, sum(one.waiting for one in seen), serving, left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await asyncio.gather(*(pool.aclose(grace) for pool in self._pools.all_calls()))
+        await asyncio.gather(*[pool.aclose(grace) for pool in self._pools.all_calls()])
         await self.sessions.aclose()
         await self.background.aclose()
         await self._pools.aclose()
