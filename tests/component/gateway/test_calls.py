@@ -140,9 +140,9 @@ async def test_progress_for_a_client_of_http_1_0_is_left_out(tmp_path: Path) -> 
     assert answer.message["result"]["isError"] is False
 
 
-@pytest.mark.parametrize(("era", "reached_servers"), [(MODERN, 2), (LEGACY, 1)])
-async def test_modern_calls_spread_over_the_addresses_of_a_server_and_a_session_stays_at_one(
-    tmp_path: Path, era: str, reached_servers: int
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_of_its_own(
+    tmp_path: Path, era: str
 ) -> None:
     together = asyncio.Barrier(2)
 
@@ -166,7 +166,8 @@ async def test_modern_calls_spread_over_the_addresses_of_a_server_and_a_session_
             for _ in range(12):
                 await asyncio.gather(*(ask(gateway, calling("demo__x")) for _ in range(4)))
         called = [server for server in (one, two) if "tools/call" in server.methods()]
-    assert len(called) == reached_servers
+    assert len(called) == 2
+    assert all(("initialize" in server.methods()) == (era == LEGACY) for server in called)
     assert {request.headers["host"] for server in called for request in server.seen} == {"demo.tools.svc:8080"}
 
 
