@@ -111,7 +111,12 @@ class SpeechFront:
         return next((each for each in self._entrances if each.takes(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A session, or a refusal in the form of the API."""
+        """A session, or a refusal in the form of the API, with which the connection ends."""
+        answer = await self._session_or_refusal(request)
+        answer.force_close()
+        return answer
+
+    async def _session_or_refusal(self, request: web.BaseRequest) -> web.StreamResponse:
         entrance = self._entrance(request.path)
         if entrance is None:  # the path is read otherwise than by the listener
             return web.Response(status=404)
@@ -122,6 +127,8 @@ class SpeechFront:
             found = error
         except Problem as problem:
             found = of_problem(problem)
+        except web.HTTPException as refused:  # no handshake of a WebSocket (RFC 6455 section 4.2.1)
+            found = LlmError(refused.status, refused.text or refused.reason, "invalid_request")
         except Exception:
             log.exception("A speech session failed")
             return entrance.refusal(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))

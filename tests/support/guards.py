@@ -14,9 +14,10 @@ from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
 from guards_of_speech import SPEECH
+from guards_of_upgrades import UPGRADES
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH,
+    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES,
 )  # fmt: skip

@@ -21,6 +21,7 @@ from fairlead_gateway.endpoint.head_cache import CachedHead
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
 from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
+from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade
 from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_mcp import jsonrpc
 
@@ -78,8 +79,8 @@ class ClientConnection(RequestSink):
         self._lingering = False
         self._admission: Admission = CLOSED
         self._upgrades = fallbacks.upgrades
-        self._upgraded: asyncio.Protocol | None = None
-        """Protocol that the connection goes on with, after a request that asked for another one."""
+        self._upgraded: PendingUpgrade | None = None
+        """Way to the handler of another protocol, after a request that asked for one."""
 
     # Called by the loop
 
@@ -200,9 +201,15 @@ class ClientConnection(RequestSink):
             return
         self.cached_head = None
         self.reader.stop()
-        self._upgraded = upgraded = self._upgrades.protocol()
-        upgraded.connection_made(self.transport)
-        upgraded.data_received(head + rest)
+        self.since = self._clock()
+        self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades.protocol())
+        upgraded.begin(head, rest)
+
+    def upgrade_refused(self) -> None:
+        """No other protocol is spoken: end the connection, which its client may read the answer from."""
+        self._upgraded = None
+        self.reading_stopped = True
+        self._write_final_response(b"")
 
     def refuse(self, status: int, message: str) -> None:
         self._refuse(status, message, responses.NO_EXTRA)
@@ -219,15 +226,17 @@ class ClientConnection(RequestSink):
     def shutdown(self) -> None:
         """Close when nothing is in progress, else after the request in progress."""
         self.retire()
-        if self._upgraded is None and self.current is None and not self.reader.in_message:
+        upgraded = self._upgraded is not None and self._upgraded.switched
+        if not upgraded and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
         """Apply the timeouts. `now` is the loop's time in seconds."""
         bounds, waited, reader = self._endpoint.bounds, now - self.since, self.reader
-        if self._upgraded is not None:
-            return  # its own protocol has deadlines of its own
-        if self._lingering:
+        if self._upgraded is not None:  # once it has switched, its own protocol has deadlines of its own
+            if not self._upgraded.switched and waited > UPGRADE_SECONDS:
+                self.transport.abort()
+        elif self._lingering:
             if waited > LINGER_SECONDS:
                 self.transport.abort()
         elif self.write_paused:

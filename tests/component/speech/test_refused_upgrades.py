@@ -1,0 +1,163 @@
+"""A connection on which a session was refused ends: a proxy must not send the requests of others over it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
+from fairlead_gateway.identity.setup import Trust
+from policyworld import Vouching, anybody
+from reverseproxies import PROXIES
+from speechworld import SpeechWorld, speech_world
+from waiting import eventually
+
+MODEL = "model=gpt-realtime"
+ASKS = {
+    "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+}  # fmt: skip
+REFUSALS: dict[str, tuple[int, str, dict[str, str], dict[str, Any]]] = {
+    "a model that nobody has": (404, "model=other", {}, {}),
+    "a tier that nobody has": (404, f"{MODEL}&x-fairlead-tier=none", {}, {}),
+    "a wish that cannot be read": (400, f"{MODEL}&x-fairlead-max-tools=many", {}, {}),
+    "a page from elsewhere": (403, MODEL, {"origin": "https://evil.example"}, {}),
+    "no credential": (401, MODEL, {}, {"trust": Trust((Vouching(anybody("ada")),))}),
+    "no room": (503, MODEL, {}, {"speech_sessions": 1}),
+    "a provider that refuses": (401, MODEL, {}, {"key": "sk-provider"}),
+    "no WebSocket after all": (400, MODEL, {"sec-websocket-version": "99"}, {}),
+}
+"""Status, query, further fields, and the gateway's settings."""
+
+
+@contextlib.asynccontextmanager
+async def refusing(folder: Path, name: str) -> AsyncIterator[SpeechWorld]:
+    """A gateway that refuses a session for this reason."""
+    async with speech_world(folder, **REFUSALS[name][3]) as world, contextlib.AsyncExitStack() as stack:
+        if name == "no room":
+            await stack.enter_async_context(world.client())
+        yield world
+
+
+def upgrade(world: SpeechWorld, query: str, fields: dict[str, str]) -> bytes:
+    lines = [f"GET /v1/realtime?{query} HTTP/1.1", f"host: 127.0.0.1:{world.gateway.port}"]
+    lines += [f"{name}: {value}" for name, value in {**ASKS, **fields}.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def health(world: SpeechWorld) -> bytes:
+    return f"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:{world.gateway.port}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("pipelined", [False, True])
+async def test_a_refused_upgrade_ends_its_connection_and_nothing_behind_it_is_answered(
+    tmp_path: Path, name: str, pipelined: bool
+) -> None:
+    status, query, fields, _ = REFUSALS[name]
+    async with refusing(tmp_path, name) as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
+        request = upgrade(world, query, fields)
+        writer.write(request + health(world) if pipelined else request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        if not pipelined:
+            with contextlib.suppress(ConnectionError):
+                writer.write(health(world))
+        with contextlib.suppress(ConnectionError):
+            rest = await asyncio.wait_for(reader.read(), 20)
+            assert b"HTTP/1.1" not in rest, "a second answer"
+        writer.close()
+    assert int(head.split()[1]) == status
+    assert head.lower().count(b"connection: close") == 1
+    assert b"keep-alive" not in head.lower()
+
+
+async def test_frames_that_came_with_the_request_reach_a_session_that_was_opened(tmp_path: Path) -> None:
+    async with speech_world(tmp_path) as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
+        ping = b"\x89\x80\x00\x00\x00\x00"  # masked by zeros, without a payload
+        writer.write(upgrade(world, MODEL, {}) + ping)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        received = b""
+        while b"\x8a\x00" not in received:  # the pong
+            received += await asyncio.wait_for(reader.read(65536), 20)
+        writer.close()
+
+
+async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def test_an_upgrade_that_is_not_answered_in_time_ends_and_a_session_stays(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        silent = await asyncio.start_server(_read, "127.0.0.1", 0)
+        stack.callback(silent.close)
+        slow = {"baseUrl": f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1"}
+        waiting = await stack.enter_async_context(speech_world(tmp_path, provider=slow))
+        running = await stack.enter_async_context(speech_world(tmp_path))
+        client = await stack.enter_async_context(running.client())
+        reader, writer = await asyncio.open_connection("127.0.0.1", waiting.gateway.port)
+        writer.write(upgrade(waiting, MODEL, {}))
+        await eventually(lambda: any(each._upgraded for each in waiting.gateway._listener.connections))
+        for world in (waiting, running):
+            world.gateway._listener._check(asyncio.get_running_loop().time() + UPGRADE_SECONDS + 1)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+        writer.close()
+        await client.send("response.create")
+        await client.until("response.done")
+
+
+async def test_bytes_without_end_behind_a_request_that_waits_end_the_connection(tmp_path: Path) -> None:
+    async with speech_world(tmp_path) as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port)
+        writer.write(upgrade(world, MODEL, {}) + b"x" * (1 << 20))
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(65536), 20):
+                pass
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def clients(socket: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    connector = aiohttp.UnixConnector(path=str(socket))
+    async with aiohttp.ClientSession("http://127.0.0.1", connector=connector) as http:
+        yield http
+
+
+async def statuses(http: aiohttp.ClientSession, path: str, times: int, **options: Any) -> set[int]:
+    found = set()
+    for _ in range(times):
+        async with http.get(path, **options) as answer:
+            await answer.read()
+            found.add(answer.status)
+    return found
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_refused_session_leaves_the_connections_of_a_proxy_to_its_other_clients(
+    tmp_path: Path, proxy: str, name: str
+) -> None:
+    status, query, fields, _ = REFUSALS[name]
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+        async with (
+            refusing(tmp_path, name) as world,
+            PROXIES[proxy](Path(folder), world.gateway.port) as socket,
+            clients(socket) as victim,
+            clients(socket) as attacker,
+        ):
+            host = {"host": f"127.0.0.1:{world.gateway.port}"}
+            assert await statuses(victim, "/healthz", 6, headers=host) == {200}
+            asked = {**ASKS, **fields, **host}
+            assert await statuses(attacker, f"/v1/realtime?{query}", 4, headers=asked) == {status}
+            assert await statuses(victim, "/healthz", 12, headers=host) == {200}
+            assert await statuses(attacker, "/healthz", 4, headers=host) == {200}

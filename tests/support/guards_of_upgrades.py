@@ -1,0 +1,24 @@
+"""Guards of connections that ask for another protocol: see `guards`."""
+
+from __future__ import annotations
+
+from product_guard import GATEWAY, Guard
+
+_TESTS = "tests/unit/gateway/test_pending_upgrades.py"
+
+UPGRADES = (
+    Guard(
+        "a refused session whose connection a proxy gives to others",
+        f"{GATEWAY}.endpoint.upgrades",
+        (("if answer.startswith(_SWITCHED):", "if True:"),),
+        f"{_TESTS}::test_a_refusal_says_that_the_connection_closes_whatever_its_handler_says",
+        "Connection: keep-alive",
+    ),
+    Guard(
+        "requests without end behind one for a session",
+        f"{GATEWAY}.endpoint.upgrades",
+        (("if len(self._held) > MAX_HEAD:", "if False:"),),
+        f"{_TESTS}::test_bytes_without_end_behind_a_request_end_the_connection",
+        "['aborted']",
+    ),
+)

@@ -1,0 +1,112 @@
+"""A request for another protocol, between its connection and the handler that it was given to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.endpoint.upgrades import MAX_HEAD, PendingUpgrade
+
+REFUSAL = b"HTTP/1.1 404 Not Found\r\nConnection: keep-alive\r\nContent-Length: 2\r\nKeep-Alive: timeout=9\r\n\r\nno"
+
+
+class Below(asyncio.Transport):
+    """Transport of a client's connection, and its owner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.events: list[str] = []
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        self.events.append("closed")
+
+    def abort(self) -> None:
+        self.events.append("aborted")
+
+    def is_closing(self) -> bool:
+        return bool(self.events)
+
+    def upgrade_refused(self) -> None:
+        self.events.append("refused")
+
+
+class Handler(asyncio.Protocol):
+    """Handler that answers what a test wants, and keeps the connection."""
+
+    def __init__(self, *answer: bytes) -> None:
+        self.answer = answer
+        self.received = b""
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        first, self.received = not self.received, self.received + data
+        if first:
+            for piece in self.answer:
+                self.transport.write(piece)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+
+def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
+    below = Below()
+    upgrade = PendingUpgrade(below, below, handler)
+    upgrade.begin(b"GET /x HTTP/1.1\r\n\r\n", rest)
+    return upgrade, below
+
+
+@pytest.mark.parametrize(
+    "pieces", [[REFUSAL], [REFUSAL[:9], REFUSAL[9:60], REFUSAL[60:]], [bytes([b]) for b in REFUSAL]]
+)
+async def test_a_refusal_says_that_the_connection_closes_whatever_its_handler_says(pieces: list[bytes]) -> None:
+    handler = Handler(*pieces)
+    upgrade, below = begun(handler, b"GET /second HTTP/1.1\r\n\r\n")
+    upgrade.data_received(b"GET /third HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0)
+    head, _, body = below.written.partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [b"HTTP/1.1 404 Not Found", b"Content-Length: 2", b"connection: close"]
+    assert body == b"no"
+    assert handler.received == b"GET /x HTTP/1.1\r\n\r\n", "nothing behind the request is read"
+
+
+async def test_the_end_of_a_handler_that_refused_ends_the_connection_once_its_answer_is_read() -> None:
+    handler = Handler(REFUSAL)
+    upgrade, below = begun(handler)
+    handler.transport.close()
+    assert (below.events, handler.lost) == (["refused"], True)
+    upgrade.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    assert below.written.count(b"HTTP/1.1") == 1
+
+
+async def test_a_switched_connection_is_its_handlers_with_what_came_early_in_order() -> None:
+    handler = Handler(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"hello")
+    upgrade, below = begun(handler, b"1")
+    upgrade.data_received(b"2")
+    await asyncio.sleep(0)
+    upgrade.data_received(b"3")
+    assert handler.received.endswith(b"\r\n\r\n123")
+    assert below.written.endswith(b"\r\n\r\nhello")
+    assert upgrade.switched
+    handler.transport.close()
+    assert below.events == ["closed"]
+
+
+async def test_bytes_without_end_behind_a_request_end_the_connection() -> None:
+    upgrade, below = begun(Handler())
+    upgrade.data_received(b"x" * (MAX_HEAD + 1))
+    assert below.events == ["aborted"]
+
+
+async def test_an_answer_whose_head_has_no_end_ends_the_connection() -> None:
+    _, below = begun(Handler(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD))
+    assert (below.events, below.written) == (["aborted"], b"")
