@@ -103,9 +103,13 @@ class RunRecorder:
 
 
 def register(config: pytest.Config) -> None:
-    """Record this process where RECORD names a folder, unless it only hands tests to workers."""
+    """Record this process where RECORD names a folder, unless it only hands tests to workers. Runs of pytest that tests
+    start, some of which have to fail, are not recorded.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if (folder := os.environ.get(RECORD)) and (worker or not config.getoption("numprocesses", None)):
+    if not worker and config.getoption("numprocesses", None):
+        return
+    if folder := os.environ.pop(RECORD, None):
         config.pluginmanager.register(RunRecorder(Path(folder), worker or "main"), "run-recorder")
 
 

@@ -78,6 +78,20 @@ def test_workers_record_their_own_tests_and_memory(tmp_path: Path) -> None:
         assert all(event["rss_mb"] > 1 for event in tests)
 
 
+def test_a_run_that_a_test_starts_is_not_recorded(tmp_path: Path) -> None:
+    (tmp_path / "test_nested.py").write_text(
+        textwrap.dedent(f"""
+            import subprocess, sys
+
+            def test_nested():
+                asked = "import os; print({RECORD!r} in os.environ)"
+                assert subprocess.check_output([sys.executable, "-c", asked]) == b"False\\n"
+            """)
+    )
+    outcomes = {event["test"]: event["outcome"] for event in recorded(tmp_path) if "test" in event}
+    assert outcomes["test_nested.py::test_nested"] == "passed"
+
+
 def test_a_line_that_a_killed_worker_left_half_written_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "gw0-1.jsonl").write_text('{"test": "a::b", "outcome": "passed", "cpu_s": 1}\n{"test": "a::c", "outc')
     assert [event["test"] for event in read(tmp_path)] == ["a::b"]
