@@ -7,10 +7,10 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from aiohttp import web
 
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.offers import OfferWishes
@@ -57,15 +57,14 @@ class _Credentials:
         return take_credential(scope)
 
 
-async def admitted(guard: RequestGuard, request: web.BaseRequest) -> SessionRequest:
-    """The request, of a principal that may be here. Raises LlmError."""
-    transport = request.transport
+async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
+    """The request, of a principal that may be here. `client`: address and port. Raises LlmError."""
     scope: dict[str, Any] = {
         "type": "http",
         "path": request.path,
-        "query_string": request.rel_url.raw_query_string.encode("latin-1"),
-        "headers": [(name.lower(), value) for name, value in request.raw_headers],
-        "client": None if transport is None else transport.get_extra_info("peername"),
+        "query_string": request.target.partition(b"?")[2],
+        "headers": [*request.fields],
+        "client": client,
     }
     problem = await guard.checked(scope, _Credentials())
     if problem is not None:

@@ -12,11 +12,13 @@ from typing import Final
 from aiohttp import web
 from starlette.routing import Route
 
+from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
+from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.providers import Providers
-from fairlead_models.request_record import RequestRecords
+from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient
 from fairlead_rest.context import RestContext
 from fairlead_rest.problems import Problem
@@ -27,7 +29,7 @@ from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.gemini.entrance import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.entrance import RealtimeEntrance
-from fairlead_speech.services import Entrance, SpeechServices, SpeechSettings
+from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
 from fairlead_speech.sockets import CLOSE_SECONDS
 
 _RESTARTING: Final = "the gateway is being restarted"
@@ -67,12 +69,18 @@ class SpeechFront:
         path = target.partition(b"?")[0].decode("latin-1")
         return asks and self._entrance(path) is not None and bool(self._services.providers())
 
-    def protocol(self) -> asyncio.Protocol:
-        """A protocol for one connection."""
-        if self._server is None:
-            self._server = web.Server(self._answer, access_log=None)
-        made: asyncio.Protocol = self._server()
-        return made
+    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
+        """Who asks, whether there is room, and for which model; or a refusal in the form of the API."""
+        entrance = self._entrance(request.path)
+        assert entrance is not None  # it is taken
+        try:
+            asked = await admitted(self._context.guard, request, client)
+            return self._admit(entrance, request.path, asked)
+        except LlmError as error:
+            self._services.metrics.refused(entrance.engine, error.code)
+            body = entrance.error_body(error)
+            extra = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
+            return responses.head(error.status, len(body), extra.encode("latin-1")) + body
 
     # Called by the composition root
 
@@ -107,53 +115,88 @@ class SpeechFront:
 
     # Inside
 
-    def _entrance(self, path: str) -> Entrance | None:
-        return next((each for each in self._entrances if each.takes(path)), None)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A session, or a refusal in the form of the API, with which the connection ends."""
-        answer = await self._session_or_refusal(request)
-        answer.force_close()
-        return answer
-
-    async def _session_or_refusal(self, request: web.BaseRequest) -> web.StreamResponse:
-        entrance = self._entrance(request.path)
-        if entrance is None:  # the path is read otherwise than by the listener
-            return web.Response(status=404)
-        try:
-            asked = await admitted(self._context.guard, request)
-            return await self._session(entrance, request, asked)
-        except LlmError as error:
-            found = error
-        except Problem as problem:
-            found = of_problem(problem)
-        except web.HTTPException as refused:  # no handshake of a WebSocket (RFC 6455 section 4.2.1)
-            found = LlmError(refused.status, refused.text or refused.reason, "invalid_request")
-        except Exception:
-            log.exception("A speech session failed")
-            return entrance.refusal(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
-        self._services.metrics.refused(entrance.engine, found.code)
-        return entrance.refusal(found)
-
-    async def _session(self, entrance: Entrance, request: web.BaseRequest, asked: SessionRequest) -> web.StreamResponse:
-        most = self._services.settings.sessions
+    def _admit(self, entrance: Entrance, path: str, asked: SessionRequest) -> AdmittedUpgrade:
+        """Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
+        most = self._services.settings.sessions
         if self._open >= most:
             raise LlmError(
                 503, f"{most} speech sessions are open already, the most of this gateway", "unavailable",
                 headers={"retry-after": "5"},
             )  # fmt: skip
-        record = self._records.open(asked.origin, request.path)
-        self._open += 1
+        record = self._records.open(asked.origin, path)
         try:
-            return await entrance.serve(request, asked, record)
+            serve = entrance.judge(asked)
         except LlmError as error:
             record.end(error.code)
             raise
-        except Problem as problem:
-            record.end(problem.document.code)
-            raise
+        if self._server is None:
+            self._server = web.Server(self._answer, access_log=None)
+        self._open += 1
+        return _AdmittedSession(entrance, serve, record, self._server, self._leave)
+
+    def _leave(self) -> None:
+        self._open -= 1
+
+    def _entrance(self, path: str) -> Entrance | None:
+        return next((each for each in self._entrances if each.takes(path)), None)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A session, or a refusal in the form of the API, with which the connection ends."""
+        assert request.transport is not None
+        session: _AdmittedSession = request.transport.get_extra_info(ADMITTED)
+        try:
+            answer = await self._session_or_refusal(request, session)
         finally:
-            self._open -= 1
-            record.end(FAILED)  # unless it has ended
+            session.release()
+        answer.force_close()
+        return answer
+
+    async def _session_or_refusal(self, request: web.BaseRequest, session: _AdmittedSession) -> web.StreamResponse:
+        try:
+            return await session.serve(request, session.record)
+        except LlmError as error:
+            refusal = error
+        except Problem as problem:
+            refusal = of_problem(problem)
+        except web.HTTPException as invalid:  # no handshake of a WebSocket (RFC 6455 section 4.2.1)
+            refusal = LlmError(invalid.status, invalid.text or invalid.reason, "invalid_request")
+        except Exception:
+            log.exception("A speech session failed")
+            session.record.end(FAILED)
+            refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
+        session.record.end(refusal.code)
+        self._services.metrics.refused(session.entrance.engine, refusal.code)
+        body = session.entrance.error_body(refusal)
+        return web.Response(status=refusal.status, body=body, headers=refusal.headers, content_type="application/json")
+
+
+class _AdmittedSession:
+    """Place of one session, from the judgement of its request to its end."""
+
+    def __init__(
+        self,
+        entrance: Entrance,
+        serve: Serve,
+        record: RequestRecord,
+        server: web.Server,
+        leave: Callable[[], None],
+    ) -> None:
+        self.entrance = entrance
+        self.serve = serve
+        self.record = record
+        self._server = server
+        self._leave: Callable[[], None] | None = leave
+
+    def protocol(self) -> asyncio.Protocol:
+        """A protocol for the connection."""
+        protocol: asyncio.Protocol = self._server()
+        return protocol
+
+    def release(self) -> None:
+        """Give the place back, once."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            self.record.end(FAILED)  # unless it has ended
+            leave()

@@ -31,6 +31,8 @@ from fairlead_speech.toolbox import SessionToolbox, ToolShelf
 
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
 """Opens a session of one model. Raises ProviderUnavailable, ProviderRefused."""
+Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]]
+"""Runs a session to its end. Raises LlmError and Problem before the upgrade."""
 
 
 class SpeechSettings(msgspec.Struct, frozen=True):
@@ -66,12 +68,12 @@ class Entrance(Protocol):
         """Whether a WebSocket to that path is a session of this engine."""
         ...
 
-    def refusal(self, error: LlmError) -> web.Response:
-        """An answer before the upgrade, in the form of the engine's API."""
+    def error_body(self, error: LlmError) -> bytes:
+        """Body of a refusal before the upgrade, in JSON, in the form of the engine's API."""
         ...
 
-    async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
-        """Run a session to its end. Raises LlmError and Problem before the upgrade."""
+    def judge(self, asked: SessionRequest) -> Serve:
+        """Find out the model, where the request names it. Raises LlmError."""
         ...
 
 

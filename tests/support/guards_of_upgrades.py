@@ -15,6 +15,16 @@ UPGRADES = (
         "Connection: keep-alive",
     ),
     Guard(
+        "a connection that is handed over unjudged",
+        f"{GATEWAY}.endpoint.upgrades",
+        (
+            ("if isinstance(verdict, bytes):", "if False:"),
+            ("self._admitted = verdict", "verdict = self._admitted = self._upgrades"),
+        ),
+        f"{_TESTS}::test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes",
+        "b'GET /x",
+    ),
+    Guard(
         "requests without end behind one for a session",
         f"{GATEWAY}.endpoint.upgrades",
         (("if len(self._held) > MAX_HEAD:", "if False:"),),

@@ -21,7 +21,7 @@ from fairlead_gateway.endpoint.head_cache import CachedHead
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
 from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
-from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade
+from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade, UpgradeRequest
 from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_mcp import jsonrpc
 
@@ -195,15 +195,15 @@ class ClientConnection(RequestSink):
             self.pipeline.append(request)
             self.settle_reading()
 
-    def upgrade(self, head: bytes, rest: bytes) -> None:
+    def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
         if self.current is not None or self.pipeline or self.write_paused or self._upgrades is None:
             self.refuse(400, "a request for another protocol has to wait for the answers to those before it")
             return
         self.cached_head = None
         self.reader.stop()
         self.since = self._clock()
-        self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades.protocol())
-        upgraded.begin(head, rest)
+        self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
+        upgraded.begin(request, self.client, rest)
 
     def upgrade_refused(self) -> None:
         """No other protocol is spoken: end the connection, which its client may read the answer from."""

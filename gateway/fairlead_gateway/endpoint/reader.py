@@ -17,6 +17,7 @@ from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_gateway.policy.tiers import in_tier
 
 _NO_FIELDS: Final[list[Field]] = []
@@ -44,7 +45,7 @@ class RequestSink(HttpConnection):
         """A request can be served: an exchange with its body, a fallback request before it."""
         raise NotImplementedError
 
-    def upgrade(self, head: bytes, rest: bytes) -> None:
+    def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
         """A request asks for another protocol, and is taken over: the `rest` of the bytes is of that protocol."""
         raise NotImplementedError
 
@@ -78,7 +79,7 @@ class RequestReader:
         self._overhead = 0
         self._instead = b""
         """Head to parse in place of one that offers an upgrade."""
-        self._taken_over = False
+        self._taken_over: UpgradeRequest | None = None
         """Whether that head is one for the handler of upgrades."""
         self.in_head = False
         self.in_message = False
@@ -88,8 +89,8 @@ class RequestReader:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
             rest = bytes(data[error.args[0] :])
-            if self._taken_over:
-                self._sink.upgrade(self._instead, rest)
+            if self._taken_over is not None:
+                self._sink.upgrade(self._taken_over, rest)
             else:
                 self._decline_upgrade(rest)
             return
@@ -235,9 +236,9 @@ class RequestReader:
         fields = framing.settled(version, self._fields, self._target)
         if self.parser.should_upgrade():
             upgrades = self._fallbacks.upgrades
-            self._taken_over = version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields)
-            if self._taken_over:
+            if version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields):
                 self._instead = framing.upgrading(method, self._target, fields)
+                self._taken_over = UpgradeRequest(self._target, fields, self._instead)
             else:
                 self._instead = framing.forwarded(method, self._target, version, fields)[0]
             return

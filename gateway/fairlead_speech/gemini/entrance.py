@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 from typing import Final
@@ -29,7 +30,7 @@ from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveS
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
-from fairlead_speech.services import OpenedModel, SpeechServices
+from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
@@ -74,13 +75,17 @@ class LiveEntrance:
         """Whether a WebSocket to that path is a session of this engine."""
         return _PATH.fullmatch(path) is not None
 
-    def refusal(self, error: LlmError) -> web.Response:
-        """An answer before the upgrade."""
-        return web.Response(
-            status=error.status, body=error_body(error), headers=error.headers, content_type="application/json"
-        )
+    def error_body(self, error: LlmError) -> bytes:
+        """Body of a refusal before the upgrade."""
+        return error_body(error)
 
-    async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
+    def judge(self, asked: SessionRequest) -> Serve:
+        """Take the session: its model is known with its first message."""
+        return functools.partial(self._serve, asked)
+
+    async def _serve(
+        self, asked: SessionRequest, request: web.BaseRequest, record: RequestRecord
+    ) -> web.StreamResponse:
         """Run a session to its end. What is refused after the upgrade is a close, as the provider has it."""
         socket, client = await self._services.accepted(request)
         try:

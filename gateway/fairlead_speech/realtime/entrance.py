@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
 
+from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_models.cascaded import CASCADED
 from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
@@ -17,7 +20,7 @@ from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
-from fairlead_speech.services import OpenedModel, SpeechServices
+from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
 from fairlead_speech.tiers import is_slow
@@ -41,16 +44,24 @@ class RealtimeEntrance:
         """Whether a WebSocket to that path is a session of this engine."""
         return path == REALTIME
 
-    def refusal(self, error: LlmError) -> web.Response:
-        """An answer before the upgrade."""
-        return web.Response(
-            status=error.status, body=error_body(error), headers=error.headers, content_type="application/json"
-        )
+    def error_body(self, error: LlmError) -> bytes:
+        """Body of a refusal before the upgrade."""
+        return error_body(error)
 
-    async def serve(self, request: web.BaseRequest, asked: SessionRequest, record: RequestRecord) -> web.StreamResponse:
-        """Run a session to its end. Raises LlmError and Problem before the upgrade."""
+    def judge(self, asked: SessionRequest) -> Serve:
+        """Find out the model. Raises LlmError."""
+        model = self._services.targets(self._model(asked), asked, ("openai", CASCADED), "OpenAI's Realtime API")
+        return functools.partial(self._serve, asked, *model)
+
+    async def _serve(
+        self,
+        asked: SessionRequest,
+        route: ModelRoute,
+        targets: Sequence[ModelTarget],
+        request: web.BaseRequest,
+        record: RequestRecord,
+    ) -> web.StreamResponse:
         services = self._services
-        route, targets = services.targets(self._model(asked), asked, ("openai", CASCADED), "OpenAI's Realtime API")
 
         async def dial(target: ModelTarget) -> SessionSide:
             return await self._dialled(asked, target)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.endpoint.upgrades import MAX_HEAD, PendingUpgrade
+from fairlead_gateway.endpoint.upgrades import MAX_HEAD, PendingUpgrade, UpgradeRequest
 
 REFUSAL = b"HTTP/1.1 404 Not Found\r\nConnection: keep-alive\r\nContent-Length: 2\r\nKeep-Alive: timeout=9\r\n\r\nno"
 
@@ -58,10 +58,38 @@ class Handler(asyncio.Protocol):
         self.lost = True
 
 
-def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
+class Judge:
+    """Admits every request for one handler, or answers it."""
+
+    def __init__(self, handler: Handler, refusal: bytes = b"") -> None:
+        self.handler = handler
+        self.refusal = refusal
+        self.released = 0
+        self.judged = asyncio.Event()
+        self.judged.set()
+
+    def takes(self, target: bytes, fields: Any) -> bool:
+        return True
+
+    async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> Judge | bytes:
+        await self.judged.wait()
+        return self.refusal or self
+
+    def protocol(self) -> Handler:
+        return self.handler
+
+    def release(self) -> None:
+        self.released += 1
+
+
+REQUEST = UpgradeRequest(b"/x", (), b"GET /x HTTP/1.1\r\n\r\n")
+
+
+async def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
     below = Below()
-    upgrade = PendingUpgrade(below, below, handler)
-    upgrade.begin(b"GET /x HTTP/1.1\r\n\r\n", rest)
+    upgrade = PendingUpgrade(below, below, Judge(handler))
+    upgrade.begin(REQUEST, None, rest)
+    await asyncio.sleep(0)
     return upgrade, below
 
 
@@ -70,7 +98,7 @@ def begun(handler: Handler, rest: bytes = b"") -> tuple[PendingUpgrade, Below]:
 )
 async def test_a_refusal_says_that_the_connection_closes_whatever_its_handler_says(pieces: list[bytes]) -> None:
     handler = Handler(*pieces)
-    upgrade, below = begun(handler, b"GET /second HTTP/1.1\r\n\r\n")
+    upgrade, below = await begun(handler, b"GET /second HTTP/1.1\r\n\r\n")
     upgrade.data_received(b"GET /third HTTP/1.1\r\n\r\n")
     await asyncio.sleep(0)
     head, _, body = below.written.partition(b"\r\n\r\n")
@@ -81,7 +109,7 @@ async def test_a_refusal_says_that_the_connection_closes_whatever_its_handler_sa
 
 async def test_the_end_of_a_handler_that_refused_ends_the_connection_once_its_answer_is_read() -> None:
     handler = Handler(REFUSAL)
-    upgrade, below = begun(handler)
+    upgrade, below = await begun(handler)
     handler.transport.close()
     assert (below.events, handler.lost) == (["refused"], True)
     upgrade.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -90,7 +118,7 @@ async def test_the_end_of_a_handler_that_refused_ends_the_connection_once_its_an
 
 async def test_a_switched_connection_is_its_handlers_with_what_came_early_in_order() -> None:
     handler = Handler(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"hello")
-    upgrade, below = begun(handler, b"1")
+    upgrade, below = await begun(handler, b"1")
     upgrade.data_received(b"2")
     await asyncio.sleep(0)
     upgrade.data_received(b"3")
@@ -102,11 +130,47 @@ async def test_a_switched_connection_is_its_handlers_with_what_came_early_in_ord
 
 
 async def test_bytes_without_end_behind_a_request_end_the_connection() -> None:
-    upgrade, below = begun(Handler())
+    upgrade, below = await begun(Handler())
     upgrade.data_received(b"x" * (MAX_HEAD + 1))
     assert below.events == ["aborted"]
 
 
 async def test_an_answer_whose_head_has_no_end_ends_the_connection() -> None:
-    _, below = begun(Handler(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD))
+    _, below = await begun(Handler(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MAX_HEAD))
     assert (below.events, below.written) == (["aborted"], b"")
+
+
+async def test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes() -> None:
+    below, judge = Below(), Judge(Handler(), REFUSAL)
+    upgrade = PendingUpgrade(below, below, judge)
+    upgrade.begin(REQUEST, None, b"GET /second HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0)
+    assert (judge.handler.received, judge.released) == (b"", 0)
+    assert below.written.split(b"\r\n")[-4:] == [b"Content-Length: 2", b"connection: close", b"", b"no"]
+    assert below.events == ["refused"]
+
+
+async def test_a_client_that_leaves_while_it_is_judged_gets_no_handler() -> None:
+    below, judge = Below(), Judge(Handler())
+    judge.judged.clear()
+    upgrade = PendingUpgrade(below, below, judge)
+    upgrade.begin(REQUEST, None, b"")
+    await asyncio.sleep(0)
+    upgrade.connection_lost(None)
+    judge.judged.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (judge.handler.received, judge.released) == (b"", 0)
+
+
+@pytest.mark.parametrize("answer", [(REFUSAL,), (b"HTTP/1.1 101 Switching Protocols\r\n\r\n",), ()])
+async def test_what_is_kept_for_an_admitted_request_is_given_back_once(answer: tuple[bytes, ...]) -> None:
+    below, judge = Below(), Judge(Handler(*answer))
+    upgrade = PendingUpgrade(below, below, judge)
+    upgrade.begin(REQUEST, None, b"")
+    await asyncio.sleep(0)
+    assert judge.released == 0
+    judge.handler.transport.close()
+    upgrade.connection_lost(None)
+    upgrade.connection_lost(None)
+    assert judge.released == 1
