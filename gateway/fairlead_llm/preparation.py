@@ -61,6 +61,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
+    keeps_turns: bool = True
+    """Whether a turn that the answer begins can be kept until the caller comes back with results of its own calls."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
     """Codes of all that the answer, or the provider, lacks; they grow until the end."""
 
@@ -127,8 +129,11 @@ class RequestPreparation:
         if asked.wishes.tools != "none" and not request.no_injection:
             offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
         place = 0 if offer is None else offer.model_index
+        keeps = True
+        if offer is not None and offer.definitions and (request.tool_names or offer.client_run):
+            keeps = await self._turns.can_keep(asked.identity, asked.format, asked.read.client_messages)
         return PreparedRequest(
-            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, losses
+            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, keeps, losses
         )
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:

@@ -1,11 +1,12 @@
 """Turns that have to be whole again when the caller comes back: mixed ones, which call tools of ours and of the
-caller's, and those of several rounds whose signed thoughts an API takes in their own messages only.
+caller's, and those of several rounds that end with calls of the caller's, or whose signed thoughts an API takes in
+their own messages only.
 
 The caller sees its own calls alone, and comes back with their results. Results of ours wait for it in the store of
 kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the conversation
 in front of it and the calls, or the last thought, that the caller saw. Their ids are made here (`call_ids`): nobody
-else can know them, and no other conversation has them. Where a turn is gone, the caller's message stands as it came,
-and the model asks anew.
+else can know them, and no other conversation has them. Nothing is found by what can be guessed, such as names and
+arguments of calls: two conversations of one key may have equal ones.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.call_ids import made_here
+from fairlead_llm.call_ids import made_here, may_be_kept
 from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
+from fairlead_models.errors import LlmError
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
 NOT_KEPT: Final = "turn_not_kept"
-"""Code of a loss: the store takes no turn, and the model will ask anew."""
+"""Code of a loss: a turn cannot be kept. Calls of ours beside the caller's were not run, and the model asks anew."""
 NOT_RESTORED: Final = "turns_not_restored"
 """Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
 _ENTRY: Final = "turn"
+_PROBE: Final = "turn probe"
+"""Name of a session that has no entries."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
@@ -47,34 +51,47 @@ class TurnStore:
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
+    async def can_keep(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> bool:
+        """Whether a turn that the answer to a request begins could be found again: the store answers, and the client
+        sends ids of calls back as it got them. `messages` are the client's, in its format `front`.
+        """
+        store = self._recorder.store
+        if store is None or not _returns_ids(front, messages):
+            return False
+        try:
+            await store.entry(self._recorder.account(identity, _PROBE), _PROBE, _ENTRY)
+        except ContextUnavailable:
+            return False
+        return True
+
     async def keep(
         self,
         identity: Identity,
         wire: WireFormat,
         conversation: Sequence[bytes | Raw],
-        kept: tuple[Sequence[CallKey], KeptTurn] | None,
-        losses: TranslationLosses,
-    ) -> None:
-        """Keep a turn, if there is one to be kept, with those of its calls that the caller sees; `conversation` are the
-        messages of the caller's request. `losses` gets `NOT_KEPT` where the store is out.
+        shown: Sequence[CallKey],
+        turn: KeptTurn,
+    ) -> bool:
+        """Keep a turn with those of its calls that the caller sees, in place of what was kept of it before; whether it
+        was. `conversation` are the messages of the caller's request.
         """
         store = self._recorder.store
-        if store is None or kept is None or not _are_ours(kept[0]):
-            return
-        shown, turn = kept
+        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+            return False
         session = _session(ConversationDigest(wire).up_to(conversation, len(conversation)), shown)
         try:
-            account = self._recorder.account(identity, session)
-            await store.append(account, session, _ENTRY, _encode(turn))
+            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
-            losses.add(NOT_KEPT)
-            log.warning("The results of a mixed turn are not kept, and the model will ask for them again: %s", error)
+            log.warning("A turn of a model is not kept for its caller: %s", error)
+            return False
+        return True
 
     async def restored(
         self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw], losses: TranslationLosses
     ) -> Sequence[bytes | Raw]:
         """The messages, each that a turn is kept for replaced by the whole turn. `losses` gets `NOT_RESTORED` where the
-        store is out.
+        store is out. Raises LlmError (503) where it is, and a turn may be kept that the model has not gone on from:
+        the model would order its calls a second time.
         """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
@@ -89,6 +106,14 @@ class TurnStore:
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
+        if isinstance(found[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+            raise LlmError(
+                503,
+                f"results of calls that the gateway ran for this turn cannot be looked up ({found[-1]}): no tool and "
+                "no model was called for this request, send it again",
+                "store_unavailable",
+                headers={"retry-after": "1"},
+            ) from found[-1]
         if failures:  # one line for all of them
             losses.add(NOT_RESTORED)
             log.warning(
@@ -100,7 +125,7 @@ class TurnStore:
     async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
         """The turn of a place. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not _are_ours(place.calls):
+        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in place.calls):
             return None
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
@@ -110,9 +135,25 @@ class TurnStore:
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _are_ours(shown: Sequence[CallKey]) -> bool:
-    """Whether a turn is found by ids that are made here, of calls, or by marks of thoughts, which are made here too."""
-    return all(made_here(call.id) or call.name in MARKED_THOUGHTS for call in shown)
+def _returns_ids(front: WireFormat, messages: Sequence[bytes | Raw]) -> bool:
+    """Whether a client sends ids of calls back, by the last calls of its conversation. Where that has none yet: whether
+    clients of the format have to.
+    """
+    for place in reversed(front.places(messages)):
+        calls = _without_thoughts(place)
+        if calls:
+            return all(made_here(call.id) for call in calls)
+    return front.needs_call_ids
+
+
+def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], place: CallPlace) -> bool:
+    """Whether the model has not gone on since it made the calls of a place."""
+    behind = (wire.role_and_text(message) for message in messages[place.end :])
+    return bool(_without_thoughts(place)) and all(role != "assistant" or not text for role, text in behind)
+
+
+def _without_thoughts(place: CallPlace) -> list[CallKey]:
+    return [call for call in place.calls if call.name not in MARKED_THOUGHTS]
 
 
 def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:

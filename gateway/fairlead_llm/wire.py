@@ -271,6 +271,10 @@ class WireFormat(Protocol):
         """Media type of the client's streams."""
 
     @property
+    def needs_call_ids(self) -> bool:
+        """Whether clients have to send the id of a call back with its result."""
+
+    @property
     def request_headers(self) -> Collection[str]:
         """Headers of a client's request that go on to the provider, in small letters."""
 

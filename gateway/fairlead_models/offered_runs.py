@@ -15,6 +15,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
+from fairlead_rest.visible_tools import GATEWAY
 
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
@@ -37,6 +38,12 @@ class OfferedRun(msgspec.Struct, frozen=True):
     def tool(self) -> str | None:
         """Exposed name of the tool that was called; None for a refused call."""
         return self.plan.entry.name if self.plan.runs and self.plan.entry is not None else None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be made again without harm: nothing was called, or a tool that only reads."""
+        entry = self.plan.entry if self.plan.runs else None
+        return entry is None or entry.server == GATEWAY or entry.tool.idempotent
 
     @property
     def result_tokens(self) -> int:

@@ -109,6 +109,7 @@ class PairFormat:
         self._client, self._family = FAMILIES[front.name], FAMILIES[provider.name]
         self.name = provider.name
         self.stream_type = front.stream_type
+        self.needs_call_ids = front.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
         given, losses = decoded_object(body), TranslationLosses()
