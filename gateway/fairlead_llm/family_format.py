@@ -19,6 +19,9 @@ class FamilyFormat(ABC):
     needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
 
+    def received(self, body: bytes) -> bytes:
+        return body
+
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         found = decoded(message)
         return str(found.get("role", "")), text_of(found.get("content"))

@@ -246,7 +246,7 @@ async def answered(
         body = b"".join(await read_pieces(request, max_body))
         if too_many_values(body):
             raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
-        held = await while_connected(request, work(body))
+        held = await while_connected(request, work(wire.received(body)))
     except LlmError as error:
         broken(error.code)
         return failed(wire, error)

@@ -28,7 +28,7 @@ from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, Mode
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_models.offered_calls import held_inside
-from fairlead_models.offered_runs import run_offered
+from fairlead_models.offered_runs import all_repeatable, run_offered
 from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
@@ -347,6 +347,12 @@ class ToolLoop:
             self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
         written = message_format(format_name).write_results([*calls], [run.result for run in runs])
         return RoundResults([encode(each) for each in written.messages], finished)
+
+    async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
+        """Whether all these calls could be made twice without harm. Raises Problem."""
+        offer, format_name = self.offer or ToolOffer(0), self.prepared.wire.name
+        with in_turn():
+            return await all_repeatable(self._context, self._get_catalog, self._wishes, offer, format_name, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""

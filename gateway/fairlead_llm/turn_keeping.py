@@ -1,9 +1,8 @@
 """Turns of one request that the caller comes back into, so that no tool runs twice for one decision of its model.
 
 Where the model calls tools of ours and of the caller's in one message, a place for the turn is taken before ours run,
-with what to tell the model if their results never come. Without such a place only the caller's calls go out, and ours
-as if they had never been called: the model, asked again with the caller's results, decides anew about calls that never
-ran.
+with what to tell the model if their results never come. Without such a place the caller's calls go out alone, and ours
+are not run: the model, asked again with the caller's results, decides anew about calls that never ran.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fairlead_formats.registry import message_format
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.loop import ToolLoop
 from fairlead_llm.round_calls import RoundCalls
-from fairlead_llm.turns import NOT_KEPT, TurnStore
+from fairlead_llm.turns import NOT_KEPT, TurnKeeping, TurnStore
 from fairlead_llm.wire import CallKey, KeptTurn
 from fairlead_rest.bodies import encode
 
@@ -43,11 +42,17 @@ class TurnKeeper:
             return False
         if not calls.client_calls:
             return True
-        lost = _told(loop, calls.gateway_calls, _RESULT_LOST)
-        if loop.prepared.keeps_turns and await self._keep(calls.client_calls, message, lost):
-            return True
+        if await self._may_repeat(calls.gateway_calls):
+            lost = _told(loop, calls.gateway_calls, _RESULT_LOST)
+            if await self._keep(calls.client_calls, message, lost):
+                return True
         loop.prepared.losses.add(NOT_KEPT)
         return False
+
+    async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
+        """Whether it does no harm if the turn is not found again: calls of tools that only read may run twice."""
+        keeping = self._loop.prepared.keeping
+        return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
 
     async def keep(
         self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None

@@ -16,6 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -45,24 +46,35 @@ _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
 
 
+class TurnKeeping(Enum):
+    """Whether a turn that begins now can be found again when the caller comes back into it."""
+
+    SURE = auto()
+    """The store answers, and the client has sent ids of calls back, or has to by its API."""
+    LIKELY = auto()
+    """As `SURE`, of a client that may drop ids, and has sent no call back yet."""
+    NONE = auto()
+    """Nothing is kept, the store is out, or the client drops ids."""
+
+
 class TurnStore:
     """Keeps the parts of turns that the caller does not get, and puts them back into its next request."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
-    async def can_keep(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> bool:
-        """Whether a turn that the answer to a request begins could be found again: the store answers, and the client
-        sends ids of calls back as it got them. `messages` are the client's, in its format `front`.
+    async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
+        """Whether a turn that the answer to a request begins can be found again. `messages` are the client's, in its
+        format `front`.
         """
-        store = self._recorder.store
-        if store is None or not _returns_ids(front, messages):
-            return False
+        store, keeping = self._recorder.store, _of_client(front, messages)
+        if store is None or keeping is TurnKeeping.NONE:
+            return TurnKeeping.NONE
         try:
             await store.entry(self._recorder.account(identity, _PROBE), _PROBE, _ENTRY)
         except ContextUnavailable:
-            return False
-        return True
+            return TurnKeeping.NONE
+        return keeping
 
     async def keep(
         self,
@@ -135,15 +147,13 @@ class TurnStore:
         return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _returns_ids(front: WireFormat, messages: Sequence[bytes | Raw]) -> bool:
-    """Whether a client sends ids of calls back, by the last calls of its conversation. Where that has none yet: whether
-    clients of the format have to.
-    """
+def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
+    """Whether a client sends ids of calls back, by the last calls of its conversation."""
     for place in reversed(front.places(messages)):
         calls = _without_thoughts(place)
         if calls:
-            return all(made_here(call.id) for call in calls)
-    return front.needs_call_ids
+            return TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE
+    return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 
 def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], place: CallPlace) -> bool:

@@ -284,6 +284,9 @@ class WireFormat(Protocol):
         beginning of several.
         """
 
+    def received(self, body: bytes) -> bytes:
+        """A client's request with ids of calls where they belong, in formats that carry them elsewhere."""
+
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
         """A client's request. `model` and `stream` are those of the path, in formats that have them there. Raises
         BadRequest.

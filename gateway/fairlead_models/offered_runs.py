@@ -41,9 +41,8 @@ class OfferedRun(msgspec.Struct, frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the call may be made again without harm: nothing was called, or a tool that only reads."""
-        entry = self.plan.entry if self.plan.runs else None
-        return entry is None or entry.server == GATEWAY or entry.tool.idempotent
+        """Whether the call may be made again without harm."""
+        return _repeatable(self.plan)
 
     @property
     def result_tokens(self) -> int:
@@ -82,6 +81,26 @@ async def run_offered(
         OfferedRun(plan, result, outcome.seconds)
         for plan, outcome, result in zip(planned, outcomes, results, strict=True)
     ]
+
+
+async def all_repeatable(
+    context: RestContext,
+    get_catalog: Callable[[], SubjectCatalog],
+    wishes: OfferWishes,
+    offer: ToolOffer,
+    format_name: str,
+    calls: Sequence[ModelCall],
+) -> bool:
+    """Whether all these calls may be made twice without harm. Raises Problem."""
+    _, planned = await context.worker.do(
+        lambda: offered_calls(context, get_catalog(), wishes, offer, format_name, calls, approved=False)
+    )
+    return all(map(_repeatable, planned))
+
+
+def _repeatable(plan: Planned) -> bool:
+    """Whether nothing is called, or a tool that only reads, by annotations that are trusted."""
+    return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
 def _within(planned: list[Planned], room: int, why: str) -> list[Planned]:

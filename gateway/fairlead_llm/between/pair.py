@@ -145,6 +145,9 @@ class PairFormat:
             inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
         )
 
+    def received(self, body: bytes) -> bytes:
+        return self._front.received(body)
+
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         return self._provider.places(messages)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import from_url
 
 from fairlead_llm.between.conversation import MessageTurn, TextPart
 from fairlead_llm.between.families import FAMILIES
@@ -16,6 +17,7 @@ from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import LlmWorld, llm_world
 from redisserver import redis_server
 from toolservers import tool
+from waiting import until_async
 
 ORDERS = tool("order", description="Order a thing", inputSchema={"type": "object", "properties": {}})
 ORDER = ScriptedCall("demo__order", {})
@@ -134,20 +136,22 @@ async def test_a_request_is_refused_while_the_results_of_its_turn_cannot_be_look
 @streams
 async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path: Path, stream: bool) -> None:
     (folder := tmp_path / "gateway").mkdir()
-    async with redis_server(tmp_path) as redis:
+    async with redis_server(tmp_path) as redis, from_url(redis.url) as admin:
 
-        async def freeze() -> None:
-            redis.freeze()
+        async def fill() -> None:
+            await admin.config_set("maxmemory", "1")
 
         turns = [ScriptedTurn("", [ORDER, MINE]), DONE]
-        settings = {"redis": redis.url, "redis_timeout": 0.5, "before_call": freeze}
-        async with llm_world(folder, *turns, tools=[ORDERS], **settings) as world:
+        store: dict[str, Any] = {"redis": redis.url, "redis_timeout": 10.0}
+        async with llm_world(folder, *turns, tools=[ORDERS], before_call=fill, **store) as world:
             _, mine, own = await said(world, "openai-chat", stream=stream)
             assert NOT_KEPT in own["losses"]
-            redis.thaw()
-            while (answer := await asked(world, "openai-chat", HI, *mine, stream=stream)).status == 503:
-                pass  # the store is not asked again for a moment
-            assert answered(answer, "openai-chat", stream)[0] == "Done."
+            await admin.config_set("maxmemory", "0")
+
+            async def answers() -> bool:  # the store is not asked again for a moment
+                return (await asked(world, "openai-chat", HI, *mine, stream=stream)).status == 200
+
+            await until_async("the store answers again", answers)
             assert len(world.called) == 1
     results = [message["content"] for message in world.model.requests[1]["messages"] if message["role"] == "tool"]
     assert "its result was lost" in results[0]
