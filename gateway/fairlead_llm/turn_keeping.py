@@ -75,8 +75,7 @@ class TurnKeeper:
     async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
         prepared = self._loop.prepared
         turn = KeptTurn(prepared.wire.name, [*self._loop.before, *message], [*results])
-        conversation = prepared.request.client_messages
-        return await self._turns.keep(self._identity, prepared.wire, conversation, shown, turn)
+        return await self._turns.keep(self._identity, shown, turn)
 
 
 def _told(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:

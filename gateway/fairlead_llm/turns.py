@@ -3,10 +3,10 @@ caller's, and those of several rounds that end with calls of the caller's, or wh
 their own messages only.
 
 The caller sees its own calls alone, and comes back with their results. Results of ours wait for it in the store of
-kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the conversation
-in front of it and the calls, or the last thought, that the caller saw. Their ids are made here (`call_ids`): nobody
-else can know them, and no other conversation has them. Nothing is found by what can be guessed, such as names and
-arguments of calls: two conversations of one key may have equal ones.
+kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the calls, or the
+last thought, that the caller saw. Their ids are made here (`call_ids`): nobody else can know them, and no other
+conversation has them. Nothing is found by what can be guessed, such as names and arguments of calls, which two
+conversations of one key may share; and nothing depends on the conversation in front, which clients cut and rewrite.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.call_ids import made_here, may_be_kept
-from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
 from fairlead_models.errors import LlmError
 
@@ -79,18 +78,16 @@ class TurnStore:
     async def keep(
         self,
         identity: Identity,
-        wire: WireFormat,
-        conversation: Sequence[bytes | Raw],
         shown: Sequence[CallKey],
         turn: KeptTurn,
     ) -> bool:
         """Keep a turn with those of its calls that the caller sees, in place of what was kept of it before; whether it
-        was. `conversation` are the messages of the caller's request.
+        was.
         """
         store = self._recorder.store
         if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return False
-        session = _session(ConversationDigest(wire).up_to(conversation, len(conversation)), shown)
+        session = _session(shown)
         try:
             await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
@@ -108,11 +105,8 @@ class TurnStore:
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        said = ConversationDigest(wire)
-        sessions = [_session(said.up_to(messages, place.start), place.calls) for place in places]
         found = await asyncio.gather(
-            *(self._found(identity, wire, session, place) for session, place in zip(sessions, places, strict=True)),
-            return_exceptions=True,
+            *(self._found(identity, wire, place.calls) for place in places), return_exceptions=True
         )
         failures = [each for each in found if isinstance(each, BaseException)]
         for failure in failures:
@@ -134,11 +128,12 @@ class TurnStore:
         turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
         return wire.restored(messages, turns) if turns else messages
 
-    async def _found(self, identity: Identity, wire: WireFormat, session: str, place: CallPlace) -> KeptTurn | None:
-        """The turn of a place. Raises ContextUnavailable."""
+    async def _found(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
+        """The turn of these calls. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in place.calls):
+        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return None
+        session = _session(shown)
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             turn = _decode(entries[-1]) if entries else None
@@ -166,7 +161,7 @@ def _without_thoughts(place: CallPlace) -> list[CallKey]:
     return [call for call in place.calls if call.name not in MARKED_THOUGHTS]
 
 
-def _session(said: hashlib.blake2b, shown: Sequence[CallKey]) -> str:
+def _session(shown: Sequence[CallKey]) -> str:
     """Name of a turn: a digest of what the caller has of it, in any wire format."""
-    said.update(json.dumps([[call.id, call.name] for call in shown]).encode())
-    return f"turn {said.hexdigest()}"
+    names = json.dumps([[call.id, call.name] for call in shown])
+    return f"turn {hashlib.blake2b(names.encode(), digest_size=24).hexdigest()}"
