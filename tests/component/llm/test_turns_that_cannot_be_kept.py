@@ -14,8 +14,9 @@ from fairlead_llm.between.conversation import MessageTurn, TextPart
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from familytalks import PROVIDERS, answered, asked, with_results
-from llmworld import LlmWorld, llm_world
+from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server
+from responsesworld import events, respond, responses_world
 from toolservers import tool
 from waiting import until_async
 
@@ -156,3 +157,29 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
     results = [message["content"] for message in world.model.requests[1]["messages"] if message["role"] == "tool"]
     assert "its result was lost" in results[0]
     assert results[1] == "mine"
+
+
+@streams
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_a_call_that_waits_for_approval_beside_another_runs_one_time(
+    tmp_path: Path, kept: bool, by_id: bool, stream: bool
+) -> None:
+    again = [] if kept else [ScriptedTurn("", [ADD])]
+    turns = [ScriptedTurn("", [ADD, ORDER]), *again, DONE]
+    settings: dict[str, Any] = {} if kept else {"context_bytes": 0}
+    careful = [policy(auto_run="ReadOnly")]
+    async with responses_world(tmp_path, *turns, tools=[ORDERS], policies=careful, **settings) as world:
+        answer = await respond(world, "Hi", stream=stream, store=by_id)
+        first = events(answer)[-1]["response"] if stream else answer.message
+        (request,) = first["output"]
+        assert request["type"] == "mcp_approval_request"
+        assert [call["name"] for call in world.called] == ["add"] * kept
+        assert first["fairlead"].get("losses", []) == [NOT_KEPT] * (not kept)
+        approved = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+        if by_id and kept:
+            last = await respond(world, [approved], previous_response_id=first["id"])
+        else:
+            last = await respond(world, [{"role": "user", "content": "Hi"}, request, approved], store=False)
+        assert last.status == 200, last.body
+        assert sorted(call["name"] for call in world.called) == ["add", "order"]
