@@ -69,14 +69,14 @@ def with_returned_ids(body: bytes) -> bytes:
         return body
     try:
         members = _members(body)
-        contents = _Contents()
+        contents = _ReturnedContents()
         members["contents"] = Raw(array([contents.restored(content) for content in _raws(members["contents"])]))
     except (*_UNREADABLE, KeyError):
         return body  # reading it says what is wrong
     return _encode(members)
 
 
-class _Contents:
+class _ReturnedContents:
     """Contents of a conversation, which are read in their order."""
 
     def __init__(self) -> None:

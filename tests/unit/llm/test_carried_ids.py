@@ -72,6 +72,7 @@ def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
         carrying_signature(A, "") + "!",
         base64.b64encode(b"fairlead:\xff").decode(),
     ],
+    ids=["the provider's", "another id", "cut", "not base64", "not UTF-8"],
 )
 def test_a_signature_that_carries_no_id_made_here_stays_as_it_is(signature: str) -> None:
     part = {"functionCall": {"name": "f"}, "thoughtSignature": signature}
