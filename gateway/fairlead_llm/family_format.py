@@ -16,7 +16,11 @@ class FamilyFormat(ABC):
     """Wire format of one family: `WireFormat` without what only the family knows."""
 
     stream_type = EVENT_STREAM
+    needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
+
+    def received(self, body: bytes) -> bytes:
+        return body
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         found = decoded(message)

@@ -24,6 +24,7 @@ from fairlead_llm.raw_json import MAX_VALUES, too_many_values
 from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
+from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, LoopResult, WireAnswer, WireFormat, WireRequest
@@ -152,7 +153,7 @@ class LlmEndpoint:
         self, asked: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
     ) -> Response:
         """The answer of all rounds; `ran` are calls that were run in front of the first."""
-        prepared, identity = loop.prepared, asked.identity
+        prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, asked.identity)
         before: list[WireAnswer] = []
         ran = [*ran]
         usage: dict[str, object] = {}
@@ -166,7 +167,7 @@ class LlmEndpoint:
             if calls.unwrapped:
                 said.unwrap(calls.unwrapped)
             if not again:
-                if calls.gateway_calls and not loop.tools_disabled:
+                if await keeper.runs_now(calls, said.in_request):
                     results = await loop.run(calls.gateway_calls)
                     ran += results.finished
                 if calls.client_calls or not results.messages:
@@ -176,15 +177,13 @@ class LlmEndpoint:
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
-        kept = loop.to_keep(calls, said.in_request, results.messages, said.turn_key(before))
-        said_before = prepared.request.client_messages
-        await self._services.turns.keep(identity, prepared.wire, said_before, kept, prepared.losses)
+        await keeper.keep(calls, said.in_request, results.messages, said.turn_key(before))
         shown = ran if prepared.shows_calls else ()
         written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._kept is not None:
             rounds = [*before, said]
             finished = FinishedResponse(
-                identity, asked.caller_key, asked.read, prepared, rounds, written, results.messages
+                asked.identity, asked.caller_key, asked.read, prepared, rounds, written, results.messages
             )
             await self._kept.keep(finished)
         loop.record.end(loop.outcome)
@@ -197,7 +196,7 @@ class LlmEndpoint:
             if too_many_values(body):
                 raise BadAnswer(f"the provider's answer holds more than {MAX_VALUES} values")
             if loop.theirs is not None:
-                body = ProviderCallIds().replaced(body)
+                body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
             return loop.prepared.wire.answer(body, loop.prepared.request)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
@@ -247,7 +246,7 @@ async def answered(
         body = b"".join(await read_pieces(request, max_body))
         if too_many_values(body):
             raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
-        held = await while_connected(request, work(body))
+        held = await while_connected(request, work(wire.received(body)))
     except LlmError as error:
         broken(error.code)
         return failed(wire, error)

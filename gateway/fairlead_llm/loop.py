@@ -23,11 +23,12 @@ from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, KeptTurn, ModelRound
+from fairlead_llm.turns import NOT_KEPT
+from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_models.offered_calls import held_inside
-from fairlead_models.offered_runs import run_offered
+from fairlead_models.offered_runs import all_repeatable, run_offered
 from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
@@ -98,6 +99,9 @@ class ToolLoop:
         self.calls: list[CallReport] = []
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
+        self._must_answer = False
+        """Whether the model has to tell the caller what was run: with a call of the caller's in between, it would know
+        nothing of that, and order it again."""
         self._repeated = False
         self._without_thoughts = False
         """Whether the model gets no thoughts that others sealed."""
@@ -131,7 +135,12 @@ class ToolLoop:
     @property
     def limits_reached(self) -> bool:
         """Whether a limit is reached, of rounds, failed rounds or tokens, so that the model must call no more tools."""
-        return self._rounds >= self._limits.max_rounds or self._failed_rounds >= ERROR_ROUNDS or self._spent
+        return (
+            self._rounds >= self._limits.max_rounds
+            or self._failed_rounds >= ERROR_ROUNDS
+            or self._must_answer
+            or self._spent
+        )
 
     @property
     def _spent(self) -> bool:
@@ -331,10 +340,19 @@ class ToolLoop:
                 self.record.tool_called(run.tool, run.result_tokens)
             begun = running_call(call)
             finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
+        if self.theirs and not self.prepared.keeps_turns and not approved and not all(run.repeatable for run in runs):
+            self._must_answer = True
+            self.prepared.losses.add(NOT_KEPT)
         if runs:
             self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
         written = message_format(format_name).write_results([*calls], [run.result for run in runs])
         return RoundResults([encode(each) for each in written.messages], finished)
+
+    async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
+        """Whether all these calls could be made twice without harm. Raises Problem."""
+        offer, format_name = self.offer or ToolOffer(0), self.prepared.wire.name
+        with in_turn():
+            return await all_repeatable(self._context, self._get_catalog, self._wishes, offer, format_name, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""
@@ -344,17 +362,6 @@ class ToolLoop:
     def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Have the next round begin behind the model's messages and the results of their calls."""
         self._more += [*messages, *results]
-
-    def to_keep(
-        self, calls: RoundCalls, said: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
-    ) -> tuple[Sequence[CallKey], KeptTurn] | None:
-        """The turn to keep, with the calls or the thinking block that it is found by; None where the caller has all of
-        it. `said` is the turn's last message, `results` are those of its calls that were run here.
-        """
-        if not results and (calls.gateway_calls or turn_key is None or not self._more):
-            return None
-        shown = calls.client_calls or ([turn_key] if turn_key is not None else [])
-        return shown, KeptTurn(self.prepared.wire.name, [*self._more, *said], [*results])
 
     @property
     def _report(self) -> RequestReport:

@@ -15,7 +15,7 @@ from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.between.pair import losses_of
-from fairlead_llm.turns import TurnStore
+from fairlead_llm.turns import TurnKeeping, TurnStore
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_models.offer_memory import OfferMemory
@@ -61,8 +61,15 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
+    keeping: TurnKeeping = TurnKeeping.SURE
+    """Whether a turn can be kept until the caller comes back into it with results of its own calls."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
     """Codes of all that the answer, or the provider, lacks; they grow until the end."""
+
+    @property
+    def keeps_turns(self) -> bool:
+        """Whether turns are kept at all, though they may not be found again."""
+        return self.keeping is not TurnKeeping.NONE
 
 
 class RequestPreparation:
@@ -127,8 +134,11 @@ class RequestPreparation:
         if asked.wishes.tools != "none" and not request.no_injection:
             offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
         place = 0 if offer is None else offer.model_index
+        keeping = TurnKeeping.SURE
+        if offer is not None and offer.definitions and (request.tool_names or offer.client_run):
+            keeping = await self._turns.keeping(asked.identity, asked.format, asked.read.client_messages)
         return PreparedRequest(
-            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, losses
+            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, keeping, losses
         )
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:

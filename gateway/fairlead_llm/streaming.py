@@ -18,6 +18,7 @@ from fairlead_llm.loop import ToolLoop
 from fairlead_llm.preparation import ModelRequest
 from fairlead_llm.refused_keys import key_refused, tells_of_key
 from fairlead_llm.round_calls import NO_RESULTS, running_call
+from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
@@ -51,7 +52,7 @@ class StreamedAnswer(Response):
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
-        self._turns = turns
+        self._keeper = TurnKeeper(loop, turns, asked.identity)
         self._asked = asked
         self._identity = asked.identity
         self._kept = kept
@@ -132,7 +133,7 @@ class StreamedAnswer(Response):
             calls, results = held.split(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
-            if calls.gateway_calls and not held.tools_disabled:
+            if await self._keeper.runs_now(calls, stream.in_request):
                 if prepared.shows_calls:
                     await self._write(stream.running([*map(running_call, calls.gateway_calls)]))
                 results = await held.run(calls.gateway_calls)
@@ -140,9 +141,7 @@ class StreamedAnswer(Response):
                 if prepared.shows_calls:
                     await self._write(stream.ran(results.finished))
             if calls.client_calls or not results.messages:
-                kept = held.to_keep(calls, stream.in_request, results.messages, stream.turn_key)
-                said_before = prepared.request.client_messages
-                await self._turns.keep(self._asked.identity, prepared.wire, said_before, kept, prepared.losses)
+                await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
                 return
             held.go_on(stream.in_request, results.messages)
             self._results = ()
@@ -171,7 +170,7 @@ class StreamedAnswer(Response):
     async def _one(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
-        ids = None if self._loop.theirs is None else ProviderCallIds()
+        ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
         async for piece in self._answer.pieces():
             datas = [event.data for event in parser.feed(piece)]
             self._loop.record.add_answer_tokens(len(datas))

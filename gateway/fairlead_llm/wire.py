@@ -271,6 +271,10 @@ class WireFormat(Protocol):
         """Media type of the client's streams."""
 
     @property
+    def needs_call_ids(self) -> bool:
+        """Whether clients have to send the id of a call back with its result."""
+
+    @property
     def request_headers(self) -> Collection[str]:
         """Headers of a client's request that go on to the provider, in small letters."""
 
@@ -279,6 +283,9 @@ class WireFormat(Protocol):
         """Headers of the provider's answer that go on to the client, in small letters; one that ends with `-` is the
         beginning of several.
         """
+
+    def received(self, body: bytes) -> bytes:
+        """A client's request with ids of calls where they belong, in formats that carry them elsewhere."""
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
         """A client's request. `model` and `stream` are those of the path, in formats that have them there. Raises

@@ -15,6 +15,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.requested_calls import Planned
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import result_for, run_calls
+from fairlead_rest.visible_tools import GATEWAY
 
 AT_ONCE: Final = 32
 """Calls of one message that run at the same time."""
@@ -37,6 +38,11 @@ class OfferedRun(msgspec.Struct, frozen=True):
     def tool(self) -> str | None:
         """Exposed name of the tool that was called; None for a refused call."""
         return self.plan.entry.name if self.plan.runs and self.plan.entry is not None else None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be made again without harm."""
+        return _repeatable(self.plan)
 
     @property
     def result_tokens(self) -> int:
@@ -75,6 +81,26 @@ async def run_offered(
         OfferedRun(plan, result, outcome.seconds)
         for plan, outcome, result in zip(planned, outcomes, results, strict=True)
     ]
+
+
+async def all_repeatable(
+    context: RestContext,
+    get_catalog: Callable[[], SubjectCatalog],
+    wishes: OfferWishes,
+    offer: ToolOffer,
+    format_name: str,
+    calls: Sequence[ModelCall],
+) -> bool:
+    """Whether all these calls may be made twice without harm. Raises Problem."""
+    _, planned = await context.worker.do(
+        lambda: offered_calls(context, get_catalog(), wishes, offer, format_name, calls, approved=False)
+    )
+    return all(map(_repeatable, planned))
+
+
+def _repeatable(plan: Planned) -> bool:
+    """Whether nothing is called, or a tool that only reads, by annotations that are trusted."""
+    return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
 def _within(planned: list[Planned], room: int, why: str) -> list[Planned]:

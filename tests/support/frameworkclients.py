@@ -1,4 +1,4 @@
-"""Clients of speech models that frameworks bring: programs of `framework_clients`, in environments of their own."""
+"""Clients of models that frameworks bring: programs of `framework_clients`, in environments of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PACKAGES: Final = {
     "livekit": ("livekit-agents==1.8.9", "livekit-plugins-openai==1.8.9", "livekit-plugins-google==1.8.9"),
     "pipecat": ("pipecat-ai[google,openai]==1.14.0",),
 }
-"""Packages of PyPI by the framework."""
+"""Packages of PyPI by the framework of speech."""
+_OF_TEXT: Final = {"langchain_google": ("langchain-google-genai==4.4.3",)}
 
 
 async def _run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
@@ -36,7 +37,7 @@ async def _run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
 
 async def _python(framework: str) -> Path:
     """Interpreter of the framework's environment, which is made once for all runs."""
-    packages = PACKAGES[framework]
+    packages = {**PACKAGES, **_OF_TEXT}[framework]
     version = packages[0].partition("==")[2]
     folder = Path.home() / ".cache/fairlead/clients" / f"{framework}-{version}-python{sys.version_info[1]}"
     python = folder / "bin" / "python"
@@ -56,7 +57,7 @@ async def _python(framework: str) -> Path:
 
 
 async def framework_talk(framework: str, api: str, url: str, last: str, trusted: str = "") -> list[Any]:
-    """All that a framework's session tells of until the model has said `last`. `trusted`: file of certificates."""
+    """All that a framework's client tells of until the model has said `last`. `trusted`: file of certificates."""
     environment = {"SSL_CERT_FILE": trusted} if trusted else {}
     python = await _python(framework)
     code, out, err = await _run(python, PROGRAMS / f"{framework}_client.py", api, url, last, **environment)

@@ -24,11 +24,22 @@ RESULTS = (
         "a turn of a model that was kept for another conversation, by a made-up history",
         "fairlead_llm.call_ids",
         (
-            ("return _MADE.fullmatch(ident) is not None", "return True"),
+            ("return made is not None and made[1] == _KEPT", "return True"),
             ("if not self._made and not any(hint in data for hint in _HINTS):", "if True:"),
         ),
         "tests/component/llm/test_turns_of_conversations.py::test_a_history_that_somebody_made_up_finds_no_kept_turn",
         "Left contains one more item: 'tool'",
+    ),
+    Guard(
+        "a tool that runs twice for one decision of a model, by a client that drops ids of calls",
+        "fairlead_llm.turns",
+        (
+            ("TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE", "TurnKeeping.SURE"),
+            ("TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY", "TurnKeeping.SURE"),
+        ),
+        "tests/component/llm/test_clients_that_drop_ids.py"
+        "::test_the_callers_calls_go_first_where_nothing_comes_back_of_an_id",
+        "turn_not_kept",
     ),
     Guard(
         "results that were kept in another principal's session",

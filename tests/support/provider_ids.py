@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_MADE: Final = re.compile(r"(?:call|toolu|rs)_fl-[A-Za-z0-9]{22}-")
+from fairlead_llm.gemini.carried_ids import carried_id
+
+_MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-")
+_SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 def with_provider_ids(value: Any) -> Any:
-    """The value, in any nesting of lists, tuples and objects, with the ids of calls that its provider gave."""
+    """The value, in any nesting of lists, tuples and objects, with the ids of calls that its provider gave, and with
+    signatures of thoughts that carry none.
+    """
     if isinstance(value, str):
         return _MADE.sub("", value)
     if isinstance(value, dict):
-        return {key: with_provider_ids(item) for key, item in value.items()}
+        own = {key: carried_id(item)[1] for key, item in value.items() if key in _SIGNATURES and carried_id(item)[0]}
+        return {key: with_provider_ids(item) for key, item in (value | own).items() if own.get(key) != ""}
     if isinstance(value, list | tuple):
         return type(value)(map(with_provider_ids, value))
     return value

@@ -109,6 +109,7 @@ class PairFormat:
         self._client, self._family = FAMILIES[front.name], FAMILIES[provider.name]
         self.name = provider.name
         self.stream_type = front.stream_type
+        self.needs_call_ids = front.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
         given, losses = decoded_object(body), TranslationLosses()
@@ -143,6 +144,9 @@ class PairFormat:
         return PairStream(
             inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
         )
+
+    def received(self, body: bytes) -> bytes:
+        return self._front.received(body)
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         return self._provider.places(messages)

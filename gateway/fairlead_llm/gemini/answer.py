@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, shown, unwrapped
+from fairlead_llm.gemini.carried_ids import shown
+from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 

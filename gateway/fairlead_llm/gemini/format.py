@@ -14,6 +14,7 @@ from fairlead_formats.registry import GEMINI
 from fairlead_llm.family_format import FamilyFormat
 from fairlead_llm.gemini import turns as kept_turns
 from fairlead_llm.gemini.answer import GeminiAnswer
+from fairlead_llm.gemini.carried_ids import with_returned_ids
 from fairlead_llm.gemini.errors import error_in
 from fairlead_llm.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_llm.gemini.request import GeminiRequest
@@ -29,6 +30,7 @@ class GeminiFormat(FamilyFormat):
     """Gemini generateContent, of Google's API for developers and of those that are compatible."""
 
     name = GEMINI
+    needs_call_ids = False
     request_headers = frozenset({"x-goog-api-client", "x-goog-user-project", "x-server-timeout"})
     answer_headers = ("retry-after", "server-timing", "x-gemini-service-tier", "x-goog-", "x-request-id")
 
@@ -36,6 +38,9 @@ class GeminiFormat(FamilyFormat):
         """`array`: streams are JSON arrays, as clients get them that do not ask for events."""
         self._array = array
         self.stream_type = "application/json" if array else EVENT_STREAM
+
+    def received(self, body: bytes) -> bytes:
+        return with_returned_ids(body)
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
         if model is None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -91,11 +91,6 @@ def called(parts: Sequence[ContentPart]) -> CallKey | None:
 def is_list(raw: Raw | None) -> bool:
     """Whether that is a JSON array."""
     return raw is not None and bytes(raw)[:1] == b"["
-
-
-def shown(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[ContentPart]:
-    """Parts without calls that are run here."""
-    return [part for part in parts if part.called is None or part.called in theirs]
 
 
 def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:

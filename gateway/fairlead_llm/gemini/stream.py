@@ -18,8 +18,9 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.gemini.answer import joined
+from fairlead_llm.gemini.carried_ids import carrying, shown
 from fairlead_llm.gemini.errors import error_in
-from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, shown, unwrapped
+from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, unwrapped
 from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
@@ -182,7 +183,7 @@ class GeminiStream:
         before = self._parts
         self._parts = [unwrapped(part, calls) for part in before]
         said, parts = self._held[-1]
-        found = [part for part, was in zip(self._parts, before, strict=True) if part is not was]
+        found = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
         self._held[-1] = said, [*parts, *found]
         return b""  # they are in the last response
 

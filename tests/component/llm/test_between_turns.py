@@ -5,30 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.registry import find
-from fairlead_formats.tools.between import between
-from fairlead_llm.between.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
 from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart, TextPart
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from gatewayworld import Answer
-from llmworld import LlmWorld, llm_world, theirs
+from familytalks import PROVIDERS, answered, asked, with_results
+from llmworld import llm_world
 from restworld import post
 
-PROVIDERS: Mapping[str, Mapping[str, Any]] = {
-    "openai-chat": {"kind": "openai", "responses": False},
-    "openai-responses": {"kind": "openai", "responses": True},
-    "anthropic": {"kind": "anthropic"},
-    "gemini": {"kind": "gemini"},
-}
 PAIRS = [
     (front, provider)
     for front in FAMILIES
@@ -38,54 +28,6 @@ PAIRS = [
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 MINE = ScriptedCall("theirs", {"q": 1})
 HI = MessageTurn("user", (TextPart("Hi"),))
-
-
-async def asked(
-    world: LlmWorld,
-    front: str,
-    *turns: MessageTurn,
-    stream: bool = False,
-    model: str = "scripted",
-    members: Mapping[str, Any] | None = None,
-    tools: bool = True,
-) -> Answer:
-    """A request in a family's form, with a tool of the caller's."""
-    family = FAMILIES[front]
-    body: dict[str, Any] = {family.messages_member: family.messages.write_messages(turns, TranslationLosses()).messages}
-    if tools:
-        body["tools"] = between([theirs()], find("openai-chat"), find(front)).tools
-    path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}
-    if front == "gemini":
-        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-        return await post(world.gateway, f"/v1beta/models/{model}:{method}", body | dict(members or {}))
-    body |= {"model": model, "stream": stream, **({"max_tokens": 99} if front == "anthropic" else {})}
-    return await post(world.gateway, path[front], body | dict(members or {}))
-
-
-def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
-    """Text and calls of an answer, and the gateway's member."""
-    assert answer.status == 200, answer.body
-    family, losses = FAMILIES[front], TranslationLosses()
-    if not stream:
-        read: TranslatedAnswer = family.answers.read_answer(answer.message, losses)
-        calls = [part.call for part in read.parts if isinstance(part, CallPart)]
-        return part_texts(read.parts), calls, answer.message["fairlead"]
-    reader = family.reader(losses)
-    text, made = "", []
-    own: dict[str, Any] = {}
-    for line in answer.body.decode().split("\n"):
-        data = line.removeprefix("data: ")
-        if data == line or data == "[DONE]":
-            continue
-        event = json.loads(data)
-        own = event.get("fairlead") or (event.get("response") or {}).get("fairlead") or own
-        for each in reader.events(event):
-            if isinstance(each, TextDelta) and each.kind == "text":
-                text += each.text
-            elif isinstance(each, CallBegin):
-                made.append(ModelCall(each.id, each.name, {}))
-    assert reader.stop is not None
-    return text, made, own
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -110,16 +52,9 @@ async def test_a_mixed_turn_is_whole_again_in_the_next_request(
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         _, calls, _ = answered(await asked(world, front, HI, stream=stream), front, stream)
         assert [call.name for call in calls] == ["theirs"]
-        text, _, _ = answered(await asked(world, front, HI, *_answers(calls), stream=stream), front, stream)
+        text, _, _ = answered(await asked(world, front, HI, *with_results(calls), stream=stream), front, stream)
         assert text == "Both."
         _has_both(world.models[0].requests[1], provider)
-
-
-def _answers(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:
-    """A model's calls as a client keeps them, and their results."""
-    result = {"content": [{"type": "text", "text": "mine"}], "isError": False}
-    results = tuple(ResultPart(call.id, call.name, result) for call in calls)
-    return MessageTurn("assistant", tuple(CallPart(call) for call in calls)), MessageTurn("user", results)
 
 
 def _has_both(request: Mapping[str, Any], provider: str) -> None:
@@ -144,7 +79,7 @@ async def test_a_conversation_goes_on_in_another_clients_form(
     turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         _, calls, _ = answered(await asked(world, first, HI), first, stream=False)
-        text, _, _ = answered(await asked(world, second, HI, *_answers(calls)), second, stream=False)
+        text, _, _ = answered(await asked(world, second, HI, *with_results(calls)), second, stream=False)
         assert text == "Both."
         _has_both(world.models[0].requests[1], _spoken(second, provider))
 
@@ -163,7 +98,7 @@ async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
     first, second = [ScriptedTurn("", [ADD, MINE])], [ScriptedTurn("Both.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one], PROVIDERS[other]]) as world:
         _, calls, _ = answered(await asked(world, front, HI), front, stream=False)
-        again = await asked(world, front, HI, *_answers(calls), model="scripted-1")
+        again = await asked(world, front, HI, *with_results(calls), model="scripted-1")
         text, _, _ = answered(again, front, stream=False)
         assert text == "Both."
         _has_both(world.models[1].requests[0], _spoken(front, other))

@@ -272,16 +272,6 @@ async def test_a_client_that_leaves_ends_the_providers_answer(tmp_path: Path) ->
         await eventually(lambda: not world.model.answering)
 
 
-async def test_a_turn_of_another_conversation_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
-    async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        answer = await world.chat("Ask", tools=[theirs()])
-        said = answer.message["choices"][0]["message"]
-        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}
-        await world.chat("Ask something else", said, result, tools=[theirs()])
-    assert len(world.model.requests[1]["messages"]) == 3
-
-
 async def test_a_mixed_turn_in_a_later_round_has_the_rounds_before_it(tmp_path: Path) -> None:
     mixed = ScriptedTurn("Then both.", [ADD, ScriptedCall("theirs", {})])
     async with llm_world(tmp_path, ScriptedTurn("First.", [ADD]), mixed, ScriptedTurn("Done.")) as world:

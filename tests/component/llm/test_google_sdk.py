@@ -112,7 +112,7 @@ async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, cli
         tmp_path, [said], lambda url: ask(url, config={**TOOLS, **BY_HAND}), provider=KIND
     )
     ids = [part["function_call"].pop("id") for part in ours.parts]
-    assert ours == bare
+    assert with_provider_ids(vars(ours)) == vars(bare)
     assert len(set(ids)) == 2
 
 

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
+from fairlead_llm.between.conversation import MessageTurn, TextPart
+from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import LlmWorld, chunks, llm_world, theirs
 
 KIMI = "functions.theirs:1"
 """As Kimi K2 writes ids of calls, which vLLM and SGLang pass on."""
+
+
+def user(text: str) -> MessageTurn:
+    return MessageTurn("user", (TextPart(text),))
 
 
 def mixed(a: int, ident: str) -> ScriptedTurn:
@@ -65,3 +72,19 @@ async def test_the_provider_gets_the_ids_that_it_gave(tmp_path: Path, ident: str
         sent = await come_back(world, shown)
     assert [call["id"] for call in sent[1]["tool_calls"]] == ["call_0", ident]
     assert [message["tool_call_id"] for message in sent[2:]] == ["call_0", ident]
+
+
+@pytest.mark.parametrize("front", FAMILIES)
+async def test_a_turn_is_whole_again_though_the_conversation_before_it_was_rewritten(
+    tmp_path: Path, front: str
+) -> None:
+    turns = [ScriptedTurn("", [ScriptedCall("demo__add", {"a": 2, "b": 40}), ScriptedCall("theirs", {})])]
+    provider = PROVIDERS["anthropic" if front != "anthropic" else "openai-chat"]
+    async with llm_world(tmp_path, *turns, ScriptedTurn("Done."), provider=provider) as world:
+        _, calls, _ = answered(await asked(world, front, user("Hello at 10:01"), user("Add")), front, stream=False)
+        await asked(world, front, user("Hello at 10:02"), *with_results(calls))
+        assert len(world.called) == 1
+    sent = json.dumps(world.model.requests[1])
+    assert "10:02" in sent
+    assert "10:01" not in sent
+    assert '"42"' in sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.call_ids import LONGEST_IN_CHAT, ProviderCallIds, made_here, new_id, with_provider_ids
+from fairlead_llm.call_ids import LONGEST_IN_CHAT, ProviderCallIds, made_here, may_be_kept, new_id, with_provider_ids
 
 CHAT = {"choices": [{"message": {"role": "assistant", "tool_calls": [{"id": "call_0", "type": "function"}]}}]}
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -65,3 +65,14 @@ def test_texts_that_mention_an_id_stay_as_they_are(text: str) -> None:
 def test_only_ids_of_the_form_that_is_made_here_count_as_such() -> None:
     assert made_here(new_id())
     assert not any(map(made_here, ("call_0", "functions.theirs:1", "call_" + "x" * 24, "x" * 40, "call_fl-short-1")))
+
+
+def test_an_id_tells_whether_its_turn_may_have_been_kept() -> None:
+    sent = json.dumps(CHAT).encode()
+    for kept in (True, False):
+        answer = ProviderCallIds(kept=kept).replaced(sent)
+        ident = json.loads(answer)["choices"][0]["message"]["tool_calls"][0]["id"]
+        assert made_here(ident)
+        assert may_be_kept(ident) == kept
+        assert with_provider_ids(answer) == sent
+    assert not may_be_kept("call_0")

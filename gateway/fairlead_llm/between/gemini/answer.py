@@ -26,6 +26,7 @@ from fairlead_llm.between.conversation import (
 )
 from fairlead_llm.between.gemini.messages import FORMAT
 from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.gemini.carried_ids import with_carried_ids
 
 _READ: Final[Mapping[str, StopReason]] = {
     "STOP": "end", "MAX_TOKENS": "length", "SAFETY": "filter", "RECITATION": "filter", "BLOCKLIST": "filter",
@@ -115,7 +116,7 @@ def write_answer(
     apart = False
     for part in answer.parts:
         if isinstance(part, CallPart):
-            parts += FORMAT.write_calls([part.call])[0]["parts"]
+            parts += with_carried_ids(FORMAT.write_calls([part.call])[0]["parts"])
         elif isinstance(part, ThinkingPart):
             parts.append({"text": part.text, "thought": True})
         elif isinstance(part, (TextPart, RefusalPart)):

@@ -33,6 +33,7 @@ from fairlead_llm.between.gemini.answer import (
 )
 from fairlead_llm.between.gemini.messages import FORMAT
 from fairlead_llm.between.losses import TranslationLosses
+from fairlead_llm.gemini.carried_ids import with_carried_ids
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
@@ -99,7 +100,7 @@ class GeminiEventWriter:
                 self._arguments.append(event.text)
             case CallEnd():
                 call = ModelCall(self._call.id, self._call.name, read("".join(self._arguments)))
-                return self._chunk(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"])
+                return self._chunk(with_carried_ids(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
                 self._apart = self._said
         return b""

@@ -1,0 +1,85 @@
+"""Turns of one request that the caller comes back into, so that no tool runs twice for one decision of its model.
+
+Where the model calls tools of ours and of the caller's in one message, a place for the turn is taken before ours run,
+with what to tell the model if their results never come. Without such a place the caller's calls go out alone, and ours
+are not run: the model, asked again with the caller's results, decides anew about calls that never ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.registry import message_format
+from fairlead_gateway.core.identity import Identity
+from fairlead_llm.loop import ToolLoop
+from fairlead_llm.round_calls import RoundCalls
+from fairlead_llm.turns import NOT_KEPT, TurnKeeping, TurnStore
+from fairlead_llm.wire import CallKey, KeptTurn
+from fairlead_rest.bodies import encode
+
+_RESULT_LOST: Final = (
+    "The gateway ran this call, and its result was lost. It may have had its effect: look before you call it again."
+)
+_NOT_RUN: Final = "The call was not run: no more calls were allowed in that turn."
+
+
+class TurnKeeper:
+    """Keeps the turn of one request."""
+
+    def __init__(self, loop: ToolLoop, turns: TurnStore, identity: Identity) -> None:
+        self._loop = loop
+        self._turns = turns
+        self._identity = identity
+
+    async def runs_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
+        """Whether calls of ours in a `message` are run now. Beside calls of the caller's they are only where the turn
+        can be kept; `turn_not_kept` is added to the losses where it cannot.
+        """
+        loop = self._loop
+        if not calls.gateway_calls or loop.tools_disabled:
+            return False
+        if not calls.client_calls:
+            return True
+        if await self._may_repeat(calls.gateway_calls):
+            lost = _told(loop, calls.gateway_calls, _RESULT_LOST)
+            if await self._keep(calls.client_calls, message, lost):
+                return True
+        loop.prepared.losses.add(NOT_KEPT)
+        return False
+
+    async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
+        """Whether it does no harm if the turn is not found again: calls of tools that only read may run twice."""
+        keeping = self._loop.prepared.keeping
+        return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
+
+    async def keep(
+        self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
+    ) -> None:
+        """Keep the turn where the caller does not have all of it. `message` is its last one, and `results` are those of
+        the calls in it that were run here. It is found by the calls that the caller gets, else by `turn_key`.
+        """
+        loop = self._loop
+        shown = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
+        if not shown or not (results or loop.before):
+            return
+        if calls.client_calls and not loop.prepared.keeps_turns:
+            loop.prepared.losses.add(NOT_KEPT)
+            return
+        if not results:  # no answer holds calls without results
+            results = _told(loop, calls.gateway_calls, _NOT_RUN)
+        if not await self._keep(shown, message, results):
+            loop.prepared.losses.add(NOT_KEPT)
+
+    async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
+        prepared = self._loop.prepared
+        turn = KeptTurn(prepared.wire.name, [*self._loop.before, *message], [*results])
+        return await self._turns.keep(self._identity, shown, turn)
+
+
+def _told(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:
+    """Messages that say the same in place of the results of all these calls."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    written = message_format(loop.prepared.wire.name).write_results([*calls], [result for _ in calls])
+    return [encode(each) for each in written.messages]

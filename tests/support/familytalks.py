@@ -1,0 +1,84 @@
+"""Requests of clients of every family, and their answers, in no family's form.
+
+answer = await asked(world, "gemini", HI)
+text, calls, own = answered(answer, "gemini", stream=False)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.registry import find
+from fairlead_formats.tools.between import between
+from fairlead_llm.between.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
+from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart
+from fairlead_llm.between.families import FAMILIES
+from fairlead_llm.between.losses import TranslationLosses
+from gatewayworld import Answer
+from llmworld import LlmWorld, theirs
+from restworld import post
+
+PROVIDERS: Mapping[str, Mapping[str, Any]] = {
+    "openai-chat": {"kind": "openai", "responses": False},
+    "openai-responses": {"kind": "openai", "responses": True},
+    "anthropic": {"kind": "anthropic"},
+    "gemini": {"kind": "gemini"},
+}
+
+
+async def asked(
+    world: LlmWorld,
+    front: str,
+    *turns: MessageTurn,
+    stream: bool = False,
+    model: str = "scripted",
+    members: Mapping[str, Any] | None = None,
+    tools: bool = True,
+) -> Answer:
+    """A request in a family's form, with a tool of the caller's."""
+    family = FAMILIES[front]
+    body: dict[str, Any] = {family.messages_member: family.messages.write_messages(turns, TranslationLosses()).messages}
+    if tools:
+        body["tools"] = between([theirs()], find("openai-chat"), find(front)).tools
+    path = {"openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}
+    if front == "gemini":
+        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return await post(world.gateway, f"/v1beta/models/{model}:{method}", body | dict(members or {}))
+    body |= {"model": model, "stream": stream, **({"max_tokens": 99} if front == "anthropic" else {})}
+    return await post(world.gateway, path[front], body | dict(members or {}))
+
+
+def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
+    """Text and calls of an answer, and the gateway's member."""
+    assert answer.status == 200, answer.body
+    family, losses = FAMILIES[front], TranslationLosses()
+    if not stream:
+        read: TranslatedAnswer = family.answers.read_answer(answer.message, losses)
+        calls = [part.call for part in read.parts if isinstance(part, CallPart)]
+        return part_texts(read.parts), calls, answer.message["fairlead"]
+    reader = family.reader(losses)
+    text, made = "", []
+    own: dict[str, Any] = {}
+    for line in answer.body.decode().split("\n"):
+        data = line.removeprefix("data: ")
+        if data == line or data == "[DONE]":
+            continue
+        event = json.loads(data)
+        own = event.get("fairlead") or (event.get("response") or {}).get("fairlead") or own
+        for each in reader.events(event):
+            if isinstance(each, TextDelta) and each.kind == "text":
+                text += each.text
+            elif isinstance(each, CallBegin):
+                made.append(ModelCall(each.id, each.name, {}))
+    assert reader.stop is not None
+    return text, made, own
+
+
+def with_results(calls: Sequence[ModelCall]) -> tuple[MessageTurn, MessageTurn]:
+    """A model's calls as a client keeps them, and their results."""
+    result = {"content": [{"type": "text", "text": "mine"}], "isError": False}
+    results = tuple(ResultPart(call.id, call.name, result) for call in calls)
+    return MessageTurn("assistant", tuple(CallPart(call) for call in calls)), MessageTurn("user", results)
