@@ -16,7 +16,7 @@ import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 from run_record import register
-from shards import BadShard, files_of_shard
+from shards import BadShard, files_of_shard, recorded_seconds
 
 SHARD = pytest.StashKey[frozenset[Path]]()
 
@@ -31,7 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     register(config)
     if shard := config.getoption("--shard"):
         try:
-            config.stash[SHARD] = files_of_shard(shard, Path(__file__).parent.rglob("test_*.py"))
+            files = Path(__file__).resolve().parent.rglob("test_*.py")
+            config.stash[SHARD] = files_of_shard(shard, files, recorded_seconds())
         except BadShard as error:
             raise pytest.UsageError(str(error)) from None
 
