@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+from diagonals import leave_to_the_night
 from run_record import register
 from shards import BadShard, files_of_shard, recorded_seconds
 
@@ -54,8 +55,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that are marked `heavy` first: begun last, one of them would keep the run waiting when all else is done."""
+    leave_to_the_night(items)
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
 
 

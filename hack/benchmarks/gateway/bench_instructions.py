@@ -42,8 +42,8 @@ REST_CALLS: Final = 200
 SECONDS: Final = 300.0
 """In which a load is over, however slow valgrind is."""
 MOST: Final = {"legacy": 100_000, "modern": 100_000}
-"""Instructions of a plain call with the path compiled, by era. Measured were 50,000 to 75,000 with CPython 3.11, as a busy
-machine leaves more or fewer calls to one turn of the loop; beyond the bound the path itself has changed.
+"""Instructions of a plain call with the path compiled, by era. Measured were 50,000 to 75,000 with CPython 3.11, as
+a busy machine leaves more or fewer calls to one turn of the loop; beyond the bound the path itself has changed.
 """
 FUNCTIONS: Final = 40
 PARTS: Final = tuple(slug(workload.name) for workload in BRIEF)
