@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 import uvloop
 
@@ -29,7 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    if not os.environ.get("CI"):  # there Hypothesis has a profile that measures no time and draws the same examples
+        hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of an example
+        hypothesis.settings.load_profile("unhurried")
     register(config)
+    if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:
+        config.pluginmanager.import_plugin("coverage_contexts")
     if shard := config.getoption("--shard"):
         try:
             files = Path(__file__).resolve().parent.rglob("test_*.py")
