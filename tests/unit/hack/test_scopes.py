@@ -104,6 +104,14 @@ def test_by_night_everything_runs_in_the_form_that_is_asked_for(repository: Path
         assert timed.endswith(" tests/unit/test_bounds.py")
 
 
+def test_a_folder_runs_side_by_side_and_a_file_or_a_debugger_alone(repository: Path) -> None:
+    (folder,) = runs(repository, "tests/unit", "-k", "sse")
+    assert folder.endswith("--dist worksteal tests/unit -k sse")
+    for words in (["tests/unit/test_sizes.py"], ["tests/unit", "-n", "0"], ["tests/unit", "--pdb"]):
+        (ran,) = runs(repository, *words)
+        assert "--dist" not in ran
+
+
 @pytest.mark.parametrize(("scope", "code"), [("merge", 0), ("nightly", 1)])
 def test_a_test_that_passes_only_when_tried_once_more_fails_the_night_alone(
     repository: Path, scope: str, code: int
