@@ -44,7 +44,8 @@ def free_port() -> int:
     Raises RuntimeError where all ports are taken.
     """
     first = random.randrange(len(PORTS))
-    for port in (*PORTS[first:], *PORTS[:first]):
+    in_turn: list[int] = [*PORTS[first:], *PORTS[:first]]
+    for port in in_turn:
         if port in _CLAIMED or not _claim(port):
             continue
         with socket.socket() as probe:
