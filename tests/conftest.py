@@ -11,12 +11,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+from diagonals import leave_to_the_night
 from run_record import register
-from shards import BadShard, files_of_shard
+from shards import BadShard, files_of_shard, recorded_seconds
 
 SHARD = pytest.StashKey[frozenset[Path]]()
 
@@ -28,10 +30,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
+    if not os.environ.get("CI"):  # there Hypothesis has a profile that measures no time and draws the same examples
+        hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of an example
+        hypothesis.settings.load_profile("unhurried")
     register(config)
+    if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:
+        config.pluginmanager.import_plugin("coverage_contexts")
     if shard := config.getoption("--shard"):
         try:
-            config.stash[SHARD] = files_of_shard(shard, Path(__file__).parent.rglob("test_*.py"))
+            files = Path(__file__).resolve().parent.rglob("test_*.py")
+            config.stash[SHARD] = files_of_shard(shard, files, recorded_seconds())
         except BadShard as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -53,8 +61,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that are marked `heavy` first: begun last, one of them would keep the run waiting when all else is done."""
+    leave_to_the_night(items)
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
 
 

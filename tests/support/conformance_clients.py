@@ -6,14 +6,14 @@ flow.
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance import NODE, ROOT, SUITE, CannotRun
+from conformance import ROOT, CannotRun, suite_path
 from conformance_outcome import PASSED, read_outcome
 
 DRIVER: Final = ROOT / "tests" / "support" / "conformance_driver.py"
@@ -70,17 +70,15 @@ class Result:
 
 def run(scenario: Scenario, folder: Path) -> Result:
     """Run one. Raises CannotRun where npx is missing or the suite does not come."""
-    npx = shutil.which("npx")
-    if npx is None:
-        raise CannotRun("npx is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        npx, "-y", "-p", NODE, "-p", SUITE, "conformance", "client", "--command",
-        f"{sys.executable} {DRIVER} {scenario.subject}", "--scenario", scenario.name,
+        "conformance", "client", "--command", f"{sys.executable} {DRIVER} {scenario.subject}",
+        "--scenario", scenario.name,
         "--spec-version", scenario.revision, "--timeout", str(SCENARIO_SECONDS * 1000), "-o", str(folder),
     ]  # fmt: skip
     ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=SCENARIO_SECONDS * 2, check=False, cwd=ROOT
+        command, capture_output=True, text=True, timeout=SCENARIO_SECONDS * 2, check=False, cwd=ROOT,
+        env={**os.environ, "PATH": suite_path()},
     )  # fmt: skip
     outcome = read_outcome(folder)
     if not outcome.checks:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 
@@ -29,29 +29,32 @@ def _blobs(count: int) -> str:
     return f'{{"realtimeInput":{{"mediaChunks":[{blobs}]}}}}'
 
 
-FLOODS: dict[str, tuple[str, ...]] = {
-    "15 MiB of empty objects": (_event("{},", 15 * MIB),),
-    "15 MiB of members": (_event('{"a":1},', 15 * MIB),),
-    "15 MiB of empty texts": (_event('"",', 15 * MIB),),
-    "1 MiB of empty objects": (_event("{},", MIB - 200),),
-    "as many objects as may be": (_event('{"a b": 1},', MIB, count=9990),),
-    "updates of as many tools as may be": (
+FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
+    "15 MiB of empty objects": lambda: (_event("{},", 15 * MIB),),
+    "15 MiB of members": lambda: (_event('{"a":1},', 15 * MIB),),
+    "15 MiB of empty texts": lambda: (_event('"",', 15 * MIB),),
+    "1 MiB of empty objects": lambda: (_event("{},", MIB - 200),),
+    "as many objects as may be": lambda: (_event('{"a b": 1},', MIB, count=9990),),
+    "updates of as many tools as may be": lambda: (
         _event('{"type":"function","name":"a"},', MIB, count=6600)
         .replace("conversation.item.create", "session.update")
         .replace('"item":{"type":"message","role":"user","content"', '"session":{"type":"realtime","tools"'),
     ),
-    "1 MiB of escapes": ('{"type":"x","a": "' + "\\n" * (MIB // 2 - 50) + '"}',),
-    "long numbers": (_event("1" * 4000 + ",", MIB - 200),),
-    "a member twice, often": tuple(f'{{"type":"x","a":{number},"a":[{"{}," * 9000}1]}}' for number in range(4)),
-    "small messages": ('{"type":"x"}',) * 1000,
-    "15 MiB of audio": (f'{{"type":"input_audio_buffer.append","audio":"{"A" * 15 * MIB}"}}',),
+    "1 MiB of escapes": lambda: ('{"type":"x","a": "' + "\\n" * (MIB // 2 - 50) + '"}',),
+    "long numbers": lambda: (_event("1" * 4000 + ",", MIB - 200),),
+    "a member twice, often": lambda: tuple(f'{{"type":"x","a":{number},"a":[{"{}," * 9000}1]}}' for number in range(4)),
+    "small messages": lambda: ('{"type":"x"}',) * 1000,
+    "15 MiB of audio": lambda: (f'{{"type":"input_audio_buffer.append","audio":"{"A" * 15 * MIB}"}}',),
 }
-LIVE_FLOODS: dict[str, tuple[str, ...]] = {
-    "15 MiB of empty objects": (_event("{},", 15 * MIB, live=True),),
-    "1 MiB of empty objects": (_event("{},", MIB - 200, live=True),),
-    "as many objects as may be": (_event('{"a_b": 1},', MIB, live=True, count=9990),),
-    "as many small blobs as may be": (_blobs(4900),),
-    "10 MiB of audio": (f'{{"realtimeInput":{{"audio":{{"mimeType":"audio/pcm","data":"{"A" * 10 * MIB}"}}}}}}',),
+"""Messages by name, made when they are wanted: together they are 100 MB."""
+LIVE_FLOODS: dict[str, Callable[[], tuple[str, ...]]] = {
+    "15 MiB of empty objects": lambda: (_event("{},", 15 * MIB, live=True),),
+    "1 MiB of empty objects": lambda: (_event("{},", MIB - 200, live=True),),
+    "as many objects as may be": lambda: (_event('{"a_b": 1},', MIB, live=True, count=9990),),
+    "as many small blobs as may be": lambda: (_blobs(4900),),
+    "10 MiB of audio": lambda: (
+        f'{{"realtimeInput":{{"audio":{{"mimeType":"audio/pcm","data":"{"A" * 10 * MIB}"}}}}}}',
+    ),
 }
 
 
@@ -99,7 +102,7 @@ async def _read(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 async def _main(url: str, flood: str) -> None:
     live = "BidiGenerateContent" in url
-    flooding = asyncio.create_task(_flood(url, (LIVE_FLOODS if live else FLOODS)[flood], live=live))
+    flooding = asyncio.create_task(_flood(url, (LIVE_FLOODS if live else FLOODS)[flood](), live=live))
     await asyncio.to_thread(sys.stdin.read)
     flooding.cancel()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -52,11 +53,16 @@ def examples(page: Path) -> Iterator[Example]:
 
 def values(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Page and line of each block of values of the chart, and the values."""
-    known = yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text()).keys()
     for line, text in _texts(page):
         for document in yaml.safe_load_all(text):
-            if isinstance(document, dict) and document.keys() <= known:
+            if isinstance(document, dict) and document.keys() <= _keys_of_values():
                 yield f"{page.relative_to(ROOT)}:{line}", document
+
+
+@functools.cache  # every page is asked while tests are collected, in each worker
+def _keys_of_values() -> frozenset[str]:
+    """Keys at the top of the chart's values.yaml."""
+    return frozenset(yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text()))
 
 
 def _texts(page: Path) -> Iterator[tuple[int, str]]:

@@ -1,33 +1,52 @@
-"""Ports of programs that have to be told theirs: a server that a test starts, stops and starts again."""
+"""Ports of programs that have to be told theirs: a server that a test starts, stops and starts again.
+
+A port that was given out stays claimed until the process that asked for it ends, or has asked for a thousand others:
+its program may not listen yet, or be down for a while. Claims are locks of single bytes of one file, so that they hold
+between all runs of tests on a machine and nothing has to be cleaned up.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import os
 import random
 import socket
-from collections import deque
-from typing import Final
+import tempfile
+from pathlib import Path
+from typing import Final, TextIO
 
-_LATELY: Final[deque[int]] = deque(maxlen=1000)
-"""Ports that were given out, of programs that may not listen yet or are down for a while."""
+PORTS: Final = range(20000, 32000)
+"""Below the range that the kernel hands out for port 0."""
+MOST: Final = 1000
+_CLAIMED: Final[dict[int, None]] = {}
+"""In the order in which they were given out."""
 
 
-def ports_of(worker: str, workers: int) -> range:
-    """Ports of one of the processes that run tests side by side (pytest-xdist names them `gw0`, `gw1`, …), so that none
-    takes a port which another gave to a program that does not listen just now. Below the range that the kernel hands
-    out for port 0.
-    """
-    return range(20000 + int(worker.removeprefix("gw")), 32000, workers)
+@functools.cache
+def _claims(process: int) -> TextIO:
+    """File whose bytes are locked, opened once in each process: to close it would end all of its locks."""
+    return (Path(tempfile.gettempdir()) / f"fairlead-test-ports-{os.getuid()}").open("a+")
+
+
+def _claim(port: int) -> bool:
+    """Whether no other process has the port."""
+    try:
+        fcntl.lockf(_claims(os.getpid()), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that nothing listens on now, and that neither port 0 nor other tests yield."""
-    environment = os.environ
-    ports = ports_of(
-        environment.get("PYTEST_XDIST_WORKER", "gw0"), int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    )
-    for port in random.sample(ports, min(len(ports), len(_LATELY) + 200)):
-        if port in _LATELY:
+    """A port on 127.0.0.1 that nothing listens on now, and that neither port 0 nor another test yields.
+
+    Raises RuntimeError where all ports are taken.
+    """
+    first = random.randrange(len(PORTS))
+    in_turn: list[int] = [*PORTS[first:], *PORTS[:first]]
+    for port in in_turn:
+        if port in _CLAIMED or not _claim(port):
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,12 +54,10 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        _LATELY.append(port)
+        _CLAIMED[port] = None
+        if len(_CLAIMED) > MOST:
+            oldest = next(iter(_CLAIMED))
+            del _CLAIMED[oldest]
+            fcntl.lockf(_claims(os.getpid()), fcntl.LOCK_UN, 1, oldest)
         return port
-    raise RuntimeError("no free port between 20000 and 32000")
-
-
-def listens(port: int) -> bool:
-    """Whether something takes connections on a port of 127.0.0.1."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")

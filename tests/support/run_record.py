@@ -6,6 +6,7 @@ The plugin writes one line of JSON per event to a file per process, in the folde
     python -m run_record slowest FOLDER [ROWS]
     python -m run_record outcome FOLDER
     python -m run_record seconds FOLDER      processor seconds of each test file, as JSON
+    python -m run_record shards FOLDER       of the tests of a pull request alone, in whole seconds
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import pytest
 
 RECORD: Final = "FAIRLEAD_TEST_RECORD"
 """Environment variable with the folder of the record; without it nothing is recorded."""
+LEFT_OUT: Final = frozenset({"timing", "network", "chaos", "nightly"})
+"""Marks of tests that a pull request leaves out."""
 PAGE_MB: Final = os.sysconf("SC_PAGE_SIZE") / 1e6
 
 Event = dict[str, Any]
@@ -74,6 +77,8 @@ class RunRecorder:
             event: Event = {"test": item.nodeid, "outcome": outcome, "process": self._process}
             if reason:
                 event["reason"] = reason
+            if marks := sorted(LEFT_OUT.intersection(mark.name for mark in item.iter_markers())):
+                event["marks"] = marks
             event["rss_mb"] = round(resident_mb(), 1)
             event["grown_mb"] = round(event["rss_mb"] - memory_mb, 1)
             self._record(event, began_s, processor_began_s)
@@ -194,13 +199,19 @@ def outcome(events: list[Event]) -> str:
     return "\n".join([*lines, numbers])
 
 
-def seconds_of_files(events: list[Event]) -> dict[str, float]:
-    """Processor seconds by test file."""
+def seconds_of_files(events: list[Event], *, pull_request: bool = False) -> dict[str, float]:
+    """Processor seconds by test file, of all tests or of those that a pull request runs."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for event in events:
-        if "test" in event:
+        if "test" in event and not (pull_request and event.get("marks")):
             seconds[event["test"].partition("::")[0]] += event["cpu_s"]
     return {file: round(spent_s, 2) for file, spent_s in sorted(seconds.items())}
+
+
+def seconds_of_shards(events: list[Event]) -> dict[str, int]:
+    """Processor seconds of files of a pull request; files below a second are left out."""
+    rounded = {file: round(spent_s) for file, spent_s in seconds_of_files(events, pull_request=True).items()}
+    return {file: spent_s for file, spent_s in rounded.items() if spent_s}
 
 
 if __name__ == "__main__":
@@ -210,5 +221,6 @@ if __name__ == "__main__":
         "slowest": lambda: slowest(recorded, int(more[0]) if more else 20),
         "outcome": lambda: outcome(recorded),
         "seconds": lambda: json.dumps(seconds_of_files(recorded), indent=0),
+        "shards": lambda: json.dumps(seconds_of_shards(recorded), indent=0),
     }
     sys.stdout.write(f"{tell[verb]()}\n")

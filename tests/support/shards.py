@@ -1,25 +1,53 @@
-"""Shards of a run: test files divided among runs that take place side by side on several machines."""
+"""Shards of a run: test files divided among runs that take place side by side on several machines.
+
+Every machine divides by the same recorded seconds, which are part of the tree: `hack/test --keep-seconds` writes them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+UNRECORDED_S: Final = 0.5
+"""Processor seconds that a file counts whose seconds are not recorded: new, or below a second."""
 
 
 class BadShard(ValueError):
     """A shard that is not written as `K/N` with 1 ≤ K ≤ N."""
 
 
-def files_of_shard(shard: str, files: Iterable[Path]) -> frozenset[Path]:
+def recorded_seconds() -> dict[str, float]:
+    """Processor seconds of test files by their path below the root."""
+    seconds: dict[str, float] = json.loads(Path(__file__).with_name("shard_seconds.json").read_text())
+    return seconds
+
+
+def files_of_shard(shard: str, files: Iterable[Path], seconds: Mapping[str, float]) -> frozenset[Path]:
     """Those of `files` that shard `K/N` runs: every file is in exactly one of the N shards.
 
-    Files that stand beside each other cost alike, so every N-th of the sorted list is taken, not a stretch of it.
+    The longest file goes first, each to the shard that has the least so far.
+
+    Args:
+        shard: `K/N`.
+        files: Absolute paths.
+        seconds: Processor seconds by path below the root.
 
     Raises BadShard.
     """
     written = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", shard)
     if written is None or int(written[1]) > int(written[2]):
-        raise BadShard(f"--shard {shard}: write K/N with K from 1 to N, as in 1/2")
+        raise BadShard(f"--shard {shard}: write K/N with K from 1 to N, as in 1/4")
     number, count = int(written[1]), int(written[2])
-    return frozenset(sorted(files)[number - 1 :: count])
+    costs = {file: seconds.get(str(file.relative_to(ROOT)), UNRECORDED_S) for file in files}
+    totals = [0.0] * count
+    mine = set()
+    for file in sorted(costs, key=lambda file: (-costs[file], file)):
+        least = totals.index(min(totals))
+        totals[least] += costs[file]
+        if least == number - 1:
+            mine.add(file)
+    return frozenset(mine)

@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from pathlib import Path
-from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Final
 
+from changed_modules import Change, ChangedModuleFinder
 from guards import GUARDS
 from product_guard import Guard
 
@@ -27,33 +24,15 @@ FAILED: Final = 1
 SECONDS: Final = 300
 
 
-class _Without(SourceFileLoader):
-    """Loads a module whose guard is out."""
-
-    def __init__(self, name: str, path: str, guard: Guard) -> None:
-        super().__init__(name, path)
-        self._guard = guard
-
-    def get_code(self, fullname: str) -> CodeType:
-        text = Path(self.path).read_text("utf-8")
-        for there, instead in self._guard.swaps:
+def _without(guard: Guard) -> Change:
+    def change(text: str) -> str:
+        for there, instead in guard.swaps:
             if text.count(there) != 1:
-                raise ImportError(f"{fullname} has {there!r} {text.count(there)} times")
+                raise ImportError(f"{guard.module} has {there!r} {text.count(there)} times")
             text = text.replace(there, instead)
-        return compile(text, self.path, "exec", dont_inherit=True)
+        return text
 
-
-class _Finder(MetaPathFinder):
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        found = PathFinder.find_spec(fullname, path) if fullname == self._guard.module else None
-        if found is not None and found.origin is not None:
-            found.loader = _Without(fullname, found.origin, self._guard)
-        return found
+    return change
 
 
 def succeeds(guard: Guard) -> str:
@@ -91,4 +70,5 @@ def main(names: Sequence[str]) -> int:
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 elif wanted := os.environ.get(VARIABLE):
-    sys.meta_path.insert(0, _Finder(next(guard for guard in GUARDS if guard.attack == wanted)))
+    removed = next(guard for guard in GUARDS if guard.attack == wanted)
+    sys.meta_path.insert(0, ChangedModuleFinder(removed.module, _without(removed)))

@@ -140,6 +140,11 @@ class Report:
     failures: list[str] = field(default_factory=list)
     """Measurements that failed."""
 
+    @property
+    def all_met(self) -> bool:
+        """Whether there are goals, and each of them was measured and met."""
+        return bool(self.goals) and all(goal.met for goal in self.goals)
+
     def to_json(self, machine: dict[str, Any], commit: str) -> dict[str, Any]:
         """The document that `--json` writes."""
         rows = [{k: v.to_json() if isinstance(v, Sample) else v for k, v in row.items()} for row in self.rows]

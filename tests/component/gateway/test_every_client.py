@@ -204,6 +204,7 @@ def expected(feature: Feature, server: str) -> Outcome:
     return {**feature.expected, **feature.at.get(server, {})}
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=False))
 async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
@@ -214,6 +215,7 @@ async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, 
     assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=True))
 async def test_spans_are_the_same_for_every_client(exporting: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]

@@ -44,6 +44,7 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("front", "provider"), PAIRS)

@@ -51,6 +51,7 @@ def _failure(front: str, name: str) -> tuple[Any, int, object]:
     }[name]  # fmt: skip
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", STATUSES)
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
@@ -123,6 +124,7 @@ def test_a_response_that_failed_is_an_error(front: str, stream: bool) -> None:
         ask(front, "responses", ScriptedTurn("it broke", finish_reason="failed"), stream=stream)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("cuts", [(1,), (2, 3, 5), (7, 1, 64)])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_stream_may_be_cut_into_pieces_anywhere(front: str, provider: str, cuts: tuple[int, ...]) -> None:

@@ -62,6 +62,13 @@ def test_a_goal_says_its_bound_and_whether_it_was_met(goal: Goal, text: str, met
     assert (goal.goal, goal.met) == (text, met)
 
 
+@pytest.mark.parametrize(
+    ("values", "met"), [([], False), ([1.0, None], False), ([1.0, 3.0], False), ([1.0, 2.0], True)]
+)
+def test_goals_that_are_missing_or_not_measured_are_not_met(values: list[float | None], met: bool) -> None:
+    assert Report("hop", goals=[Goal("CPU", value, "s", at_most=2) for value in values]).all_met is met
+
+
 def test_the_json_has_the_promised_members() -> None:
     report = Report("hop", rows=[{"target": "direct", "µs": Sample(2, 1, 3)}], goals=[Goal("g", 1, "s", at_most=2)])
 

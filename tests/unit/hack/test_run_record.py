@@ -8,7 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from run_record import RECORD, Event, outcome, read, slowest
+from run_record import RECORD, Event, outcome, read, seconds_of_shards, slowest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -100,3 +100,21 @@ def test_a_line_that_a_killed_worker_left_half_written_is_passed_over(tmp_path: 
 def test_a_retried_test_counts_as_it_ended() -> None:
     events: list[Event] = [{"test": "a::b", "outcome": "failed"}, {"test": "a::b", "outcome": "passed"}]
     assert outcome(events) == "1 tests passed, 0 failed, 0 skipped"
+
+
+def test_seconds_of_shards_leave_out_tests_that_a_pull_request_does() -> None:
+    events: list[Event] = [
+        {"test": "a.py::test_one", "cpu_s": 3.4},
+        {"test": "a.py::test_two", "cpu_s": 1.2},
+        {"test": "a.py::test_bound", "cpu_s": 60.0, "marks": ["timing"]},
+        {"test": "b.py::test_short", "cpu_s": 0.3},
+    ]
+    assert seconds_of_shards(events) == {"a.py": 5}
+
+
+def test_a_recorded_test_has_the_marks_by_which_a_pull_request_leaves_it_out(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(
+        "import pytest\n@pytest.mark.timing\n@pytest.mark.heavy\ndef test_bound():\n    pass\n"
+    )
+    (marked,) = [event for event in recorded(tmp_path, "-W", "ignore") if event.get("test", "").endswith("test_bound")]
+    assert marked["marks"] == ["timing"]

@@ -26,7 +26,12 @@ PATH_OF_A_CALL = (
 def repository(tmp_path: Path) -> Path:
     programs = {
         ".venv/bin/pytest": "exit 0",
-        ".venv/bin/python": f'echo "${{PYTHONPATH:+compiled }}${{KUBEBUILDER_ASSETS##*/}} $*" >>{tmp_path}/notes',
+        ".venv/bin/python": f"""echo "${{PYTHONPATH:+compiled }}${{KUBEBUILDER_ASSETS##*/}} $*" >>{tmp_path}/notes
+            case $* in
+              *-c*lastfailed) echo tests/unit/test_sizes.py::test_by_chance ;;
+              *--last-failed*) ;;
+              *'-m pytest'*'not timing'*) [ ! -e {tmp_path}/unsteady ] ;;
+            esac""",
         "hack/compile": f"[ ! -e {tmp_path}/broken ] && echo {tmp_path}/.compiled",
         "hack/kubernetes/assets": '[ "$1" = --oldest ] && echo /planes/old/oldest || echo /planes/newest',
         "hack/litellm": "exit 1",
@@ -36,6 +41,7 @@ def repository(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "cache" / "fairlead").mkdir(parents=True)
     for name, mark in (("bounds", "timing"), ("sizes", "heavy")):
         (tmp_path / "tests" / "unit").mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / "unit" / f"test_{name}.py").write_text(f"@pytest.mark.{mark}\n")
@@ -52,6 +58,7 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI", "FAIRLEAD_TEST"))
     }
+    kept["XDG_CACHE_HOME"] = str(repository / "cache")  # where the seconds of a run of everything go
     command = [str(repository / "hack" / "test"), *words]
     done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
@@ -73,14 +80,12 @@ def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_cha
 
 
 def test_at_a_merge_each_test_runs_once_and_the_path_of_a_call_compiled(repository: Path) -> None:
-    others, path, timed, oldest = runs(repository, "--scope", "merge")
+    others, path, oldest = runs(repository, "--scope", "merge")
     assert path.startswith("compiled newest ")
     assert path.endswith(" ".join(PATH_OF_A_CALL))
     assert others.startswith("newest ")
     assert others.endswith(" ".join(f"--ignore={folder}" for folder in PATH_OF_A_CALL))
     assert all("-m not e2e and not nightly and not timing" in run for run in (path, others))
-    assert "-m timing and not e2e and not nightly" in timed
-    assert timed.endswith(" tests/unit/test_bounds.py")
     assert oldest.startswith("oldest ")
 
 
@@ -91,11 +96,29 @@ def test_a_bound_of_time_is_marked_where_it_is_looked_for() -> None:
 
 
 def test_by_night_everything_runs_in_the_form_that_is_asked_for(repository: Path) -> None:
-    for words, form in (((), "newest "), (("--compiled",), "compiled newest ")):
+    for words, form in ((("--scope", "nightly"), "newest "), (("--compiled",), "compiled newest ")):
         beside, timed, _ = runs(repository, *words)
         assert beside.startswith(form)
         assert "-m not e2e and not timing" in beside
         assert "-m timing and not e2e" in timed
+        assert timed.endswith(" tests/unit/test_bounds.py")
+
+
+def test_a_folder_runs_side_by_side_and_a_file_or_a_debugger_alone(repository: Path) -> None:
+    (folder,) = runs(repository, "tests/unit", "-k", "sse")
+    assert folder.endswith("--dist worksteal tests/unit -k sse")
+    for words in (["tests/unit/test_sizes.py"], ["tests/unit", "-n", "0"], ["tests/unit", "--pdb"]):
+        (ran,) = runs(repository, *words)
+        assert "--dist" not in ran
+
+
+@pytest.mark.parametrize(("scope", "code"), [("merge", 0), ("nightly", 1)])
+def test_a_test_that_passes_only_when_tried_once_more_fails_the_night_alone(
+    repository: Path, scope: str, code: int
+) -> None:
+    (repository / "unsteady").touch()
+    ran = runs(repository, "--scope", scope, code=code)
+    assert sum("--last-failed " in run for run in ran) >= 1
 
 
 def test_where_the_path_does_not_compile_nothing_is_tested_as_if_it_had(repository: Path) -> None:

@@ -1,0 +1,39 @@
+"""Modules that are loaded with another text than their file has: without a guard, or as a mutant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+Change = Callable[[str], str]
+"""Text of a module to the text that is loaded instead. Raises ImportError where it does not fit."""
+
+
+class ChangedLoader(SourceFileLoader):
+    """Loads a module with a changed text; nothing is written to its cache of bytecode."""
+
+    def __init__(self, name: str, path: str, change: Change) -> None:
+        super().__init__(name, path)
+        self._change = change
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._change(Path(self.path).read_text("utf-8")), self.path, "exec", dont_inherit=True)
+
+
+class ChangedModuleFinder(MetaPathFinder):
+    """Finds one module, which it changes, and leaves all others to the finders behind it."""
+
+    def __init__(self, module: str, change: Change) -> None:
+        self._module = module
+        self._change = change
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path) if fullname == self._module else None
+        if spec is not None and spec.origin is not None:
+            spec.loader = ChangedLoader(fullname, spec.origin, self._change)
+        return spec

@@ -1,0 +1,169 @@
+"""Runs tests against mutants of modules: `hack/mutants`.
+
+First the tests run once, and coverage notes which of them reaches which line in this process. Then mutants are drawn
+by a seed from the lines that are reached, and each runs with the tests that reach its line: those of the merge scope,
+and where these let it live, those that only the night runs. Children of tests run the module as it is.
+
+    python -m mutation_run MODULE… [--tests PATH…] [--count N] [--seed N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import coverage
+
+import coverage_contexts
+import mutated
+import run_record
+from mutants import Mutant, mutants_of
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCES: Final = ("crds", "operator", "gateway")
+BUDGET_S: Final = 20.0
+"""Seconds that the tests of a mutant took together without it; the quickest are taken."""
+MOST_TESTS: Final = 200
+SLOWER: Final = 3.0
+"""Times the budget, after which a mutant counts as one that hangs."""
+BASELINE_S: Final = 1_800.0
+
+
+@dataclass(frozen=True)
+class RecordedTest:
+    """A test that reaches a line: its seconds, and whether only the night runs it."""
+
+    nodeid: str
+    wall_s: float
+    night: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module with the tests that reach its lines."""
+
+    module: str
+    path: Path
+    tests: Mapping[int, Sequence[RecordedTest]]
+
+
+def file_of(module: str) -> Path:
+    """Raises SystemExit where no folder of the product has the module."""
+    for source in SOURCES:
+        path = ROOT / source / Path(*module.split(".")).with_suffix(".py")
+        if path.exists():
+            return path
+    raise SystemExit(f"hack/mutants: no module {module} in {', '.join(SOURCES)}")
+
+
+def reached(modules: Sequence[str], paths: Sequence[str], folder: Path) -> list[Target]:
+    """Run the tests once. Raises SystemExit where they fail, as then nothing can be said of a mutant."""
+    files = [file_of(module) for module in modules]
+    config = folder / "coveragerc"
+    included = "".join(f"\n    {file}" for file in files)
+    config.write_text(f"[run]\ndata_file = {folder}/coverage\ninclude = {included}\n")
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q"]
+    words = ["-p", "no:cacheprovider", "-m", "not e2e"]
+    environment = {**os.environ, coverage_contexts.VARIABLE: "tests", run_record.RECORD: str(folder / "record")}
+    done = subprocess.run(
+        [*command, *words, *paths], cwd=ROOT, env=environment, stdout=sys.stderr, timeout=BASELINE_S, check=False
+    )
+    if done.returncode:
+        raise SystemExit("hack/mutants: the tests have to pass without a mutant")
+    night = set(coverage_contexts.OF_NIGHT)
+    tests = {
+        event["test"]: RecordedTest(event["test"], event["wall_s"], bool(night & {*event.get("marks", ())}))
+        for event in run_record.read(folder / "record")
+        if event.get("outcome") == "passed"
+    }
+    data = coverage.CoverageData(str(folder / "coverage"))
+    data.read()
+    targets = []
+    for module, file in zip(modules, files, strict=True):
+        lines: defaultdict[int, list[RecordedTest]] = defaultdict(list)
+        for line, contexts in data.contexts_by_lineno(str(file)).items():
+            lines[line] = sorted((tests[name] for name in contexts if name in tests), key=lambda test: test.wall_s)
+        targets.append(Target(module, file, lines))
+    return targets
+
+
+def drawn(targets: Sequence[Target], count: int, seed: int) -> list[tuple[Target, Mutant]]:
+    """Mutants of lines that a test reaches, in the order of the modules; the same for the same seed."""
+    every = [
+        (target, mutant)
+        for target in targets
+        for mutant in mutants_of(target.path.read_text("utf-8"))
+        if target.tests.get(mutant.line)
+    ]
+    chosen = random.Random(seed).sample(range(len(every)), min(count, len(every)))
+    return [every[index] for index in sorted(chosen)]
+
+
+def within_budget(tests: Iterable[RecordedTest]) -> Iterator[str]:
+    """Ids of the quickest tests; always of one."""
+    spent_s = 0.0
+    for number, test in enumerate(tests):
+        spent_s += test.wall_s
+        if number and (spent_s > BUDGET_S or number >= MOST_TESTS):
+            return
+        yield test.nodeid
+
+
+def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest]) -> bool:
+    """Whether a test fails, the module cannot be loaded, or the tests hang."""
+    if not tests:
+        return False
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutated", "-p", "no:cacheprovider"]
+    environment = {**os.environ, mutated.VARIABLE: mutated.described(target.module, mutant)}
+    try:
+        done = subprocess.run(
+            [*command, *within_budget(tests)], cwd=ROOT, env=environment, capture_output=True,
+            timeout=BUDGET_S * SLOWER, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+def fate(target: Target, mutant: Mutant) -> str:
+    """`killed` by tests of the merge, `night` where only the night's kill it, `lives`."""
+    tests = target.tests[mutant.line]
+    if kills(target, mutant, [test for test in tests if not test.night]):
+        return "killed"
+    return "night" if kills(target, mutant, [test for test in tests if test.night]) else "lives"
+
+
+def main(words: Sequence[str]) -> int:
+    """Exit code 1 where a mutant dies by night alone: the merge scope has lost a fault."""
+    parser = argparse.ArgumentParser(prog="hack/mutants")
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as fairlead_llm.between.pair")
+    parser.add_argument("--tests", nargs="+", default=["tests/unit"], metavar="PATH", help="default: tests/unit")
+    parser.add_argument("--count", type=int, default=30, metavar="N", help="mutants, default 30")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which of them, default 1")
+    arguments = parser.parse_args(words)
+    fates: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        targets = reached(arguments.modules, arguments.tests, Path(folder))
+    for target, mutant in drawn(targets, arguments.count, arguments.seed):
+        end = fate(target, mutant)
+        fates[end] += 1
+        sys.stdout.write(f"{end:7}  {target.path.relative_to(ROOT)}:{mutant.line}  {mutant}\n")
+        sys.stdout.flush()
+    sys.stdout.write(
+        f"seed {arguments.seed}: {fates.total()} mutants, {fates['killed']} killed at a merge, "
+        f"{fates['night']} by night alone, {fates['lives']} live\n"
+    )
+    return 1 if fates["night"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""What the tests of a merge reach of the product, and what only those of the night do, by a run with coverage.
+
+    python -m reached_lines keep DATA FILE       read coverage's data, write FILE, print what only the night reaches
+    python -m reached_lines lost BEFORE AFTER    print what the merge's tests reached in BEFORE and not in AFTER
+
+Files are JSON: lines and branches, `[from, to]`, by scope and by path below the root. Branches of a line that is not
+reached at all are not told beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import coverage
+
+from coverage_contexts import MERGE, NIGHT
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+Branches = set[tuple[int, int]]
+Reach = dict[str, Branches]
+"""Branches by path; the lines are their ends."""
+
+
+def read_data(file: Path) -> dict[str, Reach]:
+    """Branches by scope. What runs outside of a test, as modules do when they are imported, is the merge's."""
+    data = coverage.CoverageData(str(file))
+    data.read()
+    reach: dict[str, Reach] = {MERGE: {}, NIGHT: {}}
+    for scope, pattern in ((NIGHT, rf"(^|\|){NIGHT}$"), (MERGE, rf"^$|(^|\|){MERGE}$")):
+        data.set_query_contexts([pattern])
+        for path in data.measured_files():
+            if branches := data.arcs(path):
+                reach[scope][str(Path(path).relative_to(ROOT))] = {*branches}
+    return reach
+
+
+def missing(before: Mapping[str, Branches], after: Mapping[str, Branches]) -> Iterator[tuple[str, list[str]]]:
+    """Path, and lines (`7`) and branches (`7->9`) that `before` has and `after` has not. Negative ends are those of a
+    function; a line that moved is another one.
+    """
+    for path, branches in sorted(before.items()):
+        reached = after.get(path, set())
+        lines = {line for branch in reached for line in branch}
+        lost_lines = sorted({line for branch in branches for line in branch if line > 0} - lines)
+        lost = [str(line) for line in lost_lines]
+        lost += [
+            f"{start}->{end if end > 0 else 'exit'}"
+            for start, end in sorted(branches - reached)
+            if start in lines and (end in lines or end < 0)
+        ]
+        if lost:
+            yield path, lost
+
+
+def _write(file: Path, reach: Mapping[str, Reach]) -> None:
+    document = {
+        scope: {path: sorted(branches) for path, branches in sorted(paths.items())} for scope, paths in reach.items()
+    }
+    file.write_text(json.dumps(document))
+
+
+def _read(file: Path) -> dict[str, Reach]:
+    return {
+        scope: {path: {(start, end) for start, end in branches} for path, branches in paths.items()}
+        for scope, paths in json.loads(file.read_text()).items()
+    }
+
+
+def _tell(title: str, rows: list[tuple[str, list[str]]]) -> None:
+    count = sum(len(lost) for _, lost in rows)
+    sys.stdout.write(f"{title}: {count} lines and branches in {len(rows)} files\n")
+    for path, lost in rows:
+        sys.stdout.write(f"  {path}: {', '.join(lost)}\n")
+
+
+def main(verb: str, first: str, second: str) -> int:
+    """Exit code 1 where something is lost."""
+    if verb == "keep":
+        reach = read_data(Path(first))
+        _write(Path(second), reach)
+        _tell("Reached by night alone", list(missing(reach[NIGHT], reach[MERGE])))
+        return 0
+    lost = list(missing(_read(Path(first))[MERGE], _read(Path(second))[MERGE]))
+    _tell("Reached by the merge before and not now", lost)
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:4]))
