@@ -7,38 +7,23 @@ from functools import cache
 from typing import Any, Final
 
 import jsonschema_rs
-import msgspec
 import pytest
 from mcp_types import _v2025_11_25, _v2026_07_28
-from msgspec import Raw
 from pydantic import BaseModel
 
 from definition_corpus import LISTED, REVISIONS, corpus, published
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.policy.view import View
-from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.listing import RawListing
-from operatorfakes import RUNS, mcp_server
+from oddservers import good_server, odd_server
 from selections import select
 
+WORDS: Final = {"Tool": "tool", "Prompt": "prompt", "Resource": "resource", "ResourceTemplate": "resource template"}
 METHODS: Final = {
     "Tool": "tools/list",
     "Prompt": "prompts/list",
     "Resource": "resources/list",
     "ResourceTemplate": "resources/templates/list",
-}
-MEMBERS: Final = {
-    "Tool": "tools",
-    "Prompt": "prompts",
-    "Resource": "resources",
-    "ResourceTemplate": "resource_templates",
-}
-GOOD: Final[dict[str, dict[str, Any]]] = {
-    "Tool": {"name": "good", "inputSchema": {"type": "object"}},
-    "Prompt": {"name": "good"},
-    "Resource": {"name": "good", "uri": "test://good"},
-    "ResourceTemplate": {"name": "good", "uriTemplate": "test://good/{x}"},
 }
 MODELS: Final[dict[tuple[str, str], type[BaseModel]]] = {
     ("2025-11-25", "Tool"): _v2025_11_25.Tool,
@@ -54,23 +39,15 @@ MODELS: Final[dict[tuple[str, str], type[BaseModel]]] = {
 
 
 @cache
-def discovered(listed: str) -> tuple[View, ListingFindings]:
-    """The merged endpoint in front of a server that lists the corpus of one definition, and one that lists the good."""
-    assert RUNS.endpoint is not None
-    good = Raw(msgspec.json.encode(GOOD[listed]))
-    odd = tuple(Raw(each.definition) for each in corpus(listed))
-    catalogs, findings = {}, ListingFindings()
-    for name, items in (("good", (good,)), ("odd", odd)):
-        more: dict[str, Any] = {MEMBERS[listed]: items}
-        server = mcp_server(name)
-        made, findings = build_catalog(server, RawListing("2026-07-28", **more), Reached(RUNS.endpoint, None, name))
-        catalogs[name] = made
-    return select(build(catalogs)).targets[b"/mcp"], findings
+def discovered() -> tuple[View, ListingFindings]:
+    """The merged endpoint of both servers, and what was found to be wrong with the odd one."""
+    odd, findings = odd_server()
+    return select(build({"good": good_server(), "odd": odd})).targets[b"/mcp"], findings
 
 
 def listing(listed: str, revision: str) -> list[dict[str, Any]]:
     """Entries as a client of that revision reads them."""
-    view, _ = discovered(listed)
+    view, _ = discovered()
     if listed == "Tool":
         raw = b"".join(view.legacy_listing if revision == "2025-11-25" else view.listing)
     else:
@@ -100,11 +77,11 @@ def test_the_entries_of_a_good_server_are_listed_beside_a_server_with_odd_ones(l
 
 @pytest.mark.parametrize("listed", LISTED)
 def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: str) -> None:
-    _, findings = discovered(listed)
-    left_out = [fault for fault in findings.faults if fault.left_out]
+    _, findings = discovered()
+    left_out = [fault for fault in findings.faults if fault.left_out and fault.word == WORDS[listed]]
     assert len(left_out) + len(listing(listed, "2026-07-28")) - 1 == len([*corpus(listed)])
     assert all(fault.why for fault in left_out)
-    mended = [fault for fault in findings.faults if not fault.left_out]
+    mended = [fault for fault in findings.faults if not fault.left_out and fault.word == WORDS[listed]]
     assert mended
     assert all(fault.why for fault in mended)
 
@@ -113,6 +90,9 @@ def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: 
 def test_only_tools_have_another_shape_in_the_older_revision(listed: str) -> None:
     old, new = (json.dumps(_resolved(listed, revision), sort_keys=True) for revision in REVISIONS)
     assert old == new
+
+
+_OPEN: Final[tuple[str, Any]] = ("additionalProperties", {})
 
 
 def _resolved(listed: str, revision: str) -> Any:
@@ -126,6 +106,3 @@ def _resolved(listed: str, revision: str) -> Any:
         return [resolved(item) for item in value] if isinstance(value, list) else value
 
     return resolved(published(revision)["$defs"][listed])
-
-
-_OPEN: Final = ("additionalProperties", {})

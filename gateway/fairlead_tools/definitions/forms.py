@@ -15,7 +15,6 @@ from enum import StrEnum
 from functools import cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
 import jsonschema_rs
 import msgspec
@@ -23,6 +22,7 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import LATEST_LEGACY_VERSION, MODERN_VERSION
+from fairlead_tools.definitions.parsers import blank_name, is_date_time, wrong_uri
 from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
 from fairlead_tools.definitions.validated_output import unusable_in_old_clients
 
@@ -40,9 +40,6 @@ _SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
 """What messages have in place of values, which may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_HIERARCHICAL: Final = ("http", "https", "ws", "wss", "ftp")
-"""Schemes whose URIs have a host (WHATWG URL, special schemes)."""
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -92,7 +89,7 @@ def forms_of(raw: bytes, listed: ListedType) -> Forms:
     draft = _Draft(raw, value)
     if listed is ListedType.TOOL and isinstance(value, dict):
         draft.mend_schemas()
-    refusal = draft.conform(_validator(MODERN_VERSION, listed)) or draft.suit_parsers()
+    refusal = draft.conform(_validator(MODERN_VERSION, listed)) or draft.suit_parsers(listed)
     if refusal:
         return _refused(refusal)
     modern = draft.form()
@@ -177,18 +174,32 @@ class _Draft:
                     self._note((name, "properties", key), f"{str(value).lower()} is an object for older clients")
         return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
 
-    def suit_parsers(self) -> str:
+    def suit_parsers(self, listed: ListedType) -> str:
         """Mend or report what the schema allows and a parser of some client does not."""
-        if "execution" in self._value:  # 2026-07-28 has no such member, yet clients of both revisions read it
-            self.conform(_execution())
-        size = self._value.get("size")
-        if isinstance(size, int | float) and not -(2**63) <= size < 2**63:
+        if listed is ListedType.TOOL:
+            if "execution" in self._value:  # 2026-07-28 has no such member, yet clients of both revisions read it
+                self.conform(_execution())
+            return ""
+        blank = blank_name(self._value)
+        if blank:
+            return f"{blank}: it is empty"
+        if listed is ListedType.PROMPT:
+            return ""
+        annotations = self._value.get("annotations", {})
+        if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
+            del annotations["lastModified"]
+            self._note(("annotations", "lastModified"), "left out, as it is not a time with an offset")
+        return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
+
+    def _suit_parsers_of_resources(self) -> str:
+        size = self._value.get("size", 0)
+        if not -(2**63) <= size < 2**63:
             return "size: it does not fit into 64 bits"
         if isinstance(size, float):
             self._value["size"] = int(size)
             self._note(("size",), "written as an integer")
-        uri = self._value.get("uri")
-        return "" if uri is None else _wrong_uri(uri)
+        why = wrong_uri(self._value["uri"])
+        return f"uri: {why}" if why else ""
 
     def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
         """Mend the value that an error is about, where its meaning is clear. Whether that was so."""
@@ -253,18 +264,6 @@ def _at(value: Any, path: Path) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return value
-
-
-def _wrong_uri(uri: str) -> str:
-    """A sentence about a URI that clients cannot parse; the Python SDK does so while it reads the list."""
-    if not _SCHEME.match(uri):
-        return "uri: it has no scheme, such as file:"
-    try:
-        parts = urlsplit(uri)
-        _ = parts.port
-    except ValueError as error:
-        return f"uri: {error}"
-    return f"uri: {parts.scheme} needs a host" if parts.scheme in _HIERARCHICAL and not parts.hostname else ""
 
 
 def _is_deeper(value: Any, limit: int) -> bool:

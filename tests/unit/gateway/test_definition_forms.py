@@ -133,9 +133,13 @@ REFUSED: list[tuple[ListedType, dict[str, Any], str]] = [
     (ListedType.TOOL, {"inputSchema": []}, 'the inputSchema is not of "type": "object"'),
     (ListedType.PROMPT, {"arguments": [{"title": "x"}]}, "arguments[0]: no name"),
     (ListedType.RESOURCE, {}, "no uri"),
-    (ListedType.RESOURCE, {"uri": "notes.txt"}, "uri: it has no scheme, such as file:"),
-    (ListedType.RESOURCE, {"uri": "http://"}, "uri: http needs a host"),
-    (ListedType.RESOURCE, {"uri": "http://[::1/"}, "uri: Invalid IPv6 URL"),
+    (ListedType.RESOURCE, {"uri": "notes.txt"}, "uri: relative URL without a base"),
+    (ListedType.RESOURCE, {"uri": "http://"}, "uri: empty host"),
+    (ListedType.RESOURCE, {"uri": "http://[::1/"}, "uri: invalid IPv6 address"),
+    (ListedType.RESOURCE, {"uri": "notes://my file"}, "uri: invalid domain character"),
+    (ListedType.RESOURCE, {"uri": "a:b", "name": " "}, "name: it is empty"),
+    (ListedType.TEMPLATE, {"uriTemplate": " "}, "uriTemplate: it is empty"),
+    (ListedType.PROMPT, {"arguments": [{"name": "x"}, {"name": ""}]}, "arguments[1].name: it is empty"),
     (ListedType.RESOURCE, {"uri": "a:b", "size": 2**70}, "size: it does not fit into 64 bits"),
     (
         ListedType.RESOURCE,
@@ -159,6 +163,26 @@ def test_a_member_whose_meaning_is_not_clear_has_the_definition_refused(
 def test_the_size_of_a_resource_is_written_as_the_integer_that_it_is() -> None:
     modern, _ = forms(ListedType.RESOURCE, uri="file:///a b", size=4.0)
     assert modern.definition == b'{"name":"x","uri":"file:///a b","size":4}'
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-07-28T10:00:00Z", "2026-07-28T10:00:00.123456789+02:00", "2024-02-29T23:59:59Z"]
+)
+def test_a_time_with_an_offset_stays(time: str) -> None:
+    raw = json.dumps({"name": "x", "uri": "a:b", "annotations": {"lastModified": time}}).encode()
+    assert forms_of(raw, ListedType.RESOURCE).modern.definition is raw
+
+
+@pytest.mark.parametrize("time", ["", "today", "2026-07-28", "2026-07-28T10:00:00", "2026-02-30T10:00:00Z"])
+def test_a_time_that_clients_cannot_read_is_left_out(time: str) -> None:
+    modern, _ = forms(ListedType.RESOURCE, uri="a:b", annotations={"lastModified": time, "priority": 1})
+    assert json.loads(modern.definition)["annotations"] == {"priority": 1}
+    assert modern.changes == ("annotations.lastModified: left out, as it is not a time with an offset",)
+
+
+def test_members_of_other_definitions_mean_nothing_in_a_tool() -> None:
+    raw = b'{"name":"x","inputSchema":{"type":"object"},"uri":7,"size":"x","annotations":{"lastModified":7}}'
+    assert forms_of(raw, ListedType.TOOL).modern.definition is raw
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"1" + b"0" * 400, b"-1" + b"0" * 6000])
