@@ -80,6 +80,7 @@ class Cause(StrEnum):
     UNUSUAL_NAMES = "UnusualNames"
     INVALID_SCHEMAS = "InvalidSchemas"
     INVALID_DEFINITIONS = "InvalidDefinitions"
+    MENDED_DEFINITIONS = "MendedDefinitions"
     DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
     LISTING_INCOMPLETE = "ListingIncomplete"
     PENDING = "Pending"
@@ -224,7 +225,8 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         ),
         Reason.VERIFIED_IN_PART: (
             Cause.VERIFIED_IN_PART, Cause.DUPLICATE_NAMES, Cause.INVALID_NAMES, Cause.UNUSUAL_NAMES,
-            Cause.INVALID_SCHEMAS, Cause.INVALID_DEFINITIONS, Cause.DEFINITIONS_TOO_LARGE, Cause.LISTING_INCOMPLETE,
+            Cause.INVALID_SCHEMAS, Cause.INVALID_DEFINITIONS, Cause.MENDED_DEFINITIONS, Cause.DEFINITIONS_TOO_LARGE,
+            Cause.LISTING_INCOMPLETE,
         ),
         Reason.NOT_CALIBRATED: (Cause.CALIBRATION_DISABLED, Cause.NOTHING_TO_PROBE, Cause.PROBES_FAILED),
         Reason.CHANGES_HELD_BACK: (Cause.CHANGES_HELD_BACK,),

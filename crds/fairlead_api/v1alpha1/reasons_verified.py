@@ -42,9 +42,16 @@ VERIFIED: Final = {
     ),
     Cause.INVALID_DEFINITIONS: CauseExplanation(
         "True",
-        "Definitions are not objects in UTF-8, or members of them have another type than MCP gives them. They are "
-        "left out: clients refuse the whole list for one of them.",
+        "Definitions are not objects in UTF-8, members of them have another type than MCP gives them, or they are "
+        "nested too deeply. They are left out: clients refuse the whole list for one of them.",
         "Correct these members in the server.",
+    ),
+    Cause.MENDED_DEFINITIONS: CauseExplanation(
+        "True",
+        "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older "
+        "clients cannot take. Clients get the form that their revision of MCP has, as they refuse the whole list "
+        "otherwise; the catalog, hashes and pins keep what the server wrote.",
+        "Nothing, or correct these members in the server.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",

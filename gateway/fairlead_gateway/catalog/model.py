@@ -26,6 +26,7 @@ from fairlead_gateway.core.server import Item, Server, Tool
 from fairlead_mcp import apps, uris
 from fairlead_mcp.skills import ApprovedSkills
 from fairlead_mcp.uris import UriNames
+from fairlead_tools.definitions.forms import ListedType, forms_of
 from fairlead_tools.names import exposed_name
 
 _UNDECLARED: Final = DeclaredLatency()
@@ -145,7 +146,7 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
         return Server(catalog.key, catalog, ())
     tools: dict[str, Tool] = {}
     interfaces: dict[str, list[str]] = {}
-    problems = []
+    problems: list[str] = []
     for entry in (yield from ordered(catalog.tools, attrgetter("name"))):
         if entry.name in tools:
             continue
@@ -155,7 +156,7 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
         if not entry.enabled:
             continue
         try:
-            tools[entry.name] = _tool(entry, catalog, interface)
+            tools[entry.name] = _tool(entry, catalog, interface, problems)
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
@@ -166,16 +167,31 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
     return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems), beside, named, approved)
 
 
-def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface) -> Tool:
+def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
+    """Raises UnusableDefinition where no client would take it."""
     raw = bytes(entry.definition)
-    if entry.description is None:
-        definition = verbatim(raw, name=entry.name)
-    else:
-        definition = shown(raw, name=entry.name, description=entry.description)
     exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
-    merged = shown(definition, name=exposed) if exposed else b""
-    if interface.resources and catalog.prefix is not None:
-        merged = bytes(UriNames(catalog.prefix).shown_in(merged, uris.TOOL))
+
+    def named(definition: bytes) -> tuple[bytes, bytes]:
+        if entry.description is None:
+            own = verbatim(definition, name=entry.name)
+        else:
+            own = shown(definition, name=entry.name, description=entry.description)
+        merged = shown(own, name=exposed) if exposed else b""
+        if interface.resources and catalog.prefix is not None:
+            merged = bytes(UriNames(catalog.prefix).shown_in(merged, uris.TOOL))
+        return own, merged
+
+    modern, legacy = forms_of(raw, ListedType.TOOL)
+    if modern.refusal:
+        raise UnusableDefinition(modern.refusal)
+    definition, merged = named(modern.definition)
+    for_legacy: tuple[bytes | None, bytes | None] = (None, None)
+    if legacy.refusal:
+        for_legacy = (b"", b"")
+        problems.append(f"tool {entry.name!r} of {catalog.key} is left out for older clients: {legacy.refusal}")
+    elif legacy.definition is not modern.definition:
+        for_legacy = named(legacy.definition)
     declared = entry.latency or _UNDECLARED
     return Tool(
         entry.name,
@@ -183,6 +199,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface) -> 
         definition,
         exposed,
         merged,
+        *for_legacy,
         max_duration_ms=declared.max_duration_ms,
         idempotent=is_idempotent(raw, said=declared.idempotent, trusted=catalog.trust_annotations),
         cacheable_seconds=declared.cacheable_seconds or 0,

@@ -9,6 +9,7 @@ server: one whose file another server would answer for is left out there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
@@ -17,6 +18,7 @@ from fairlead_gateway.core.server import Item, Offered
 from fairlead_mcp.apps import without_domain
 from fairlead_mcp.skills import uris_of
 from fairlead_mcp.uris import SKILL, Places, UriNames
+from fairlead_tools.definitions.forms import ListedType, forms_of
 from fairlead_tools.names import exposed_name
 
 _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
@@ -27,12 +29,12 @@ def offered(catalog: Catalog) -> Offered:
     problems: list[str] = []
 
     def prompt(entry: Definition) -> Item:
-        definition = verbatim(bytes(entry.definition), name=entry.name)
+        definition = verbatim(_usable(entry, ListedType.PROMPT), name=entry.name)
         exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
         return Item(entry.name, definition, exposed, shown(definition, name=exposed) if exposed else b"")
 
-    def resource(entry: Definition) -> Item:
-        definition = plain(bytes(entry.definition))
+    def resource(entry: Definition, listed: ListedType = ListedType.RESOURCE) -> Item:
+        definition = _usable(entry, listed)
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
@@ -60,7 +62,15 @@ def offered(catalog: Catalog) -> Offered:
     return Offered(
         taken("prompt", catalog.prompts, prompt),
         taken("resource", catalog.resources, resource),
-        taken("resource template", catalog.resource_templates, resource),
+        taken("resource template", catalog.resource_templates, partial(resource, listed=ListedType.TEMPLATE)),
         taken("skill", catalog.skills, skill),
         tuple(problems),
     )
+
+
+def _usable(entry: Definition, listed: ListedType) -> bytes:
+    """The form that clients take; of these definitions it is the same in both eras. Raises UnusableDefinition."""
+    form = forms_of(bytes(entry.definition), listed).modern
+    if form.refusal:
+        raise UnusableDefinition(form.refusal)
+    return form.definition

@@ -31,6 +31,8 @@ RETRY_SECONDS: Final = 5.0
 SHARE: Final = 1 / 3
 """Part of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
+REPORTED: Final = 20
+"""Definitions of one server that the log names, however many cannot be listed."""
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
 
@@ -250,8 +252,10 @@ def _report(snapshot: Snapshot, before: Snapshot) -> None:
     """Say once what a person should know of a snapshot."""
     for key, server in snapshot.servers.items():
         if before.servers.get(key) is not server:
-            for problem in server.problems:
+            for problem in server.problems[:REPORTED]:
                 log.warning("%s", problem)
+            if len(server.problems) > REPORTED:
+                log.warning("%d more definitions of %s are left out", len(server.problems) - REPORTED, key)
     known = set(before.collisions)
     for collision in snapshot.collisions:
         if collision not in known:

@@ -56,6 +56,10 @@ class Tool(msgspec.Struct, frozen=True):
     """Name on merged endpoints; None where the server is kept off them."""
     merged: bytes
     """The definition under the exposed name; empty where there is none."""
+    legacy_definition: bytes | None = None
+    """For clients of 2025-11-25 and before: None where it is `definition`, empty where they do not list the tool."""
+    legacy_merged: bytes | None = None
+    """Likewise for `merged`."""
     max_duration_ms: int | None = None
     idempotent: bool = False
     """Whether a call of it may be made again although the server may have got it."""

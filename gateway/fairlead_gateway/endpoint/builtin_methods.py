@@ -97,7 +97,8 @@ class BuiltinMethods:
         hidden = view.hidden_member
         if hidden:
             tail = self._modern_meta + b",%b}}" % hidden if request.modern else b',"_meta":{%b}}' % hidden
-        return MethodResult(result_parts(request.id, *view.listing, tail))
+        listing = view.listing if request.modern else view.legacy_listing
+        return MethodResult(result_parts(request.id, *listing, tail))
 
     def _discover(self, view: View, request: McpRequest) -> MethodResult:
         members = {

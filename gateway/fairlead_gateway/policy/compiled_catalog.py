@@ -42,6 +42,8 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     target: bytes
     tools: Mapping[str, tuple[ToolRef, bytes]]
     """By shown name, in the order of the names: what it is, and its definition."""
+    legacy: Mapping[str, bytes]
+    """Definitions that differ for clients of 2025-11-25 and before; empty where they do not list the tool."""
     routes: dict[str, Route]
     resources: ResourceIndex
     servers: tuple[Server, ...]
@@ -90,6 +92,9 @@ def compile_in_slices(
             return definition
         return annotated(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
+    def legacy(definition: bytes | None, server: Server, tool: Tool) -> bytes | None:
+        return shown(definition, server, tool) if definition else definition
+
     tiers = snapshot.rules.tiers
     floors = Floors(tiers)
     hidden: dict[str, Mapping[ToolRef, Hidden]] = {}
@@ -97,12 +102,19 @@ def compile_in_slices(
         known = before.hidden.get(tier.name, {}) if before is not None else {}
         hidden[tier.name] = yield from hide_in_slices(tier, snapshot, known, now)
     merged = (
-        (name, server, tool, shown(tool.merged, server, tool)) for name, (server, tool) in snapshot.merged.items()
+        (name, server, tool, shown(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
+        for name, (server, tool) in snapshot.merged.items()
     )
     prefixed = tuple(server for server in snapshot.servers.values() if server.catalog.prefix is not None)
     made = [(yield from _endpoint_in_slices(MERGED, merged, routes, merged_resources(snapshot, reaches), prefixed))]
     for key, server in snapshot.servers.items():
-        own = ((tool.name, server, tool, shown(tool.definition, server, tool)) for tool in server.tools)
+        own = (
+            (
+                tool.name, server, tool,
+                shown(tool.definition, server, tool), legacy(tool.legacy_definition, server, tool),
+            )
+            for tool in server.tools
+        )  # fmt: skip
         resources = server_resources(server, reaches.get(key))
         target = server_target(key)
         made.append((yield from _endpoint_in_slices(target, own, routes, resources, (server,), alone=True)))
@@ -120,7 +132,7 @@ def compile_in_slices(
 
 def _endpoint_in_slices(
     target: bytes,
-    items: Iterable[tuple[str, Server, Tool, bytes]],
+    items: Iterable[tuple[str, Server, Tool, bytes, bytes | None]],
     routes: Routes,
     resources: ResourceIndex,
     servers: tuple[Server, ...],
@@ -128,9 +140,12 @@ def _endpoint_in_slices(
     alone: bool = False,
 ) -> Generator[None, None, EndpointTools]:
     tools: dict[str, tuple[ToolRef, bytes]] = {}
+    legacy: dict[str, bytes] = {}
     led: dict[str, Route] = {}
-    for number, (name, server, tool, definition) in enumerate(items):
+    for number, (name, server, tool, definition, for_legacy) in enumerate(items):
         tools[name] = tool.ref, definition
+        if for_legacy is not None:
+            legacy[name] = for_legacy
         route, names = routes[server.key][tool.name], resources.names(server.key)
         led[name] = route if names is None else replace(route, uris=names)
         if number % SLICE == SLICE - 1:
@@ -141,7 +156,7 @@ def _endpoint_in_slices(
         WeakValueDictionary[frozenset[str], ToolList](),
         WeakValueDictionary[frozenset[str], ResourceIndex](),
     )
-    return EndpointTools(target, tools, led, resources, servers, alone, info, lists, indexes)
+    return EndpointTools(target, tools, legacy, led, resources, servers, alone, info, lists, indexes)
 
 
 def bind_in_slices(

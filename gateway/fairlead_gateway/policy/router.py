@@ -25,16 +25,22 @@ def behind(target: bytes) -> bytes | None:
     return None
 
 
-def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]]) -> View:
-    """The view of the router in front of a view of the merged endpoint; `tools` has the definitions of its tools."""
+def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
+    """The view of the router in front of a view of the merged endpoint; `tools` has the definitions of its tools, and
+    `legacy` those that differ for clients of 2025-11-25 and before, empty where these do not list the tool.
+    """
     names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
     pinned = {name: whole.routes[name] for name in names}
-    definitions = (
-        bytes(escaped(tools[name][1])) if route.escapes else tools[name][1] for name, route in pinned.items()
-    )
+    own = sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ())))
+
+    def definitions(differing: Mapping[str, bytes]) -> list[bytes]:
+        shown = ((route, differing.get(name, tools[name][1])) for name, route in pinned.items())
+        return [*own, *(bytes(escaped(raw)) if route.escapes else raw for route, raw in shown if raw)]
+
+    for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
     return View(
         pinned,
-        ToolList([*sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ()))), *definitions]),
+        ToolList(definitions({}), for_legacy),
         None,
         lambda: INSTRUCTIONS,
         whole.offers.tasks_alone(),

@@ -147,7 +147,7 @@ class Selection:
         ]
         found: list[object] = []
         for view in views:
-            found += view.listing if view.listed else ()
+            found += view.parts if view.listed else ()
         for namespace in self.policies.namespaces:
             found += self.policies.index(namespace).parts()
             yield

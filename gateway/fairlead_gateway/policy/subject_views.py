@@ -85,7 +85,7 @@ class SubjectViews(Mapping[bytes, View]):
             yield from self.build_in_slices(whole)
             shared = self.views[whole] is self._catalog.views[whole]
             endpoint = self._catalog.endpoints[target][0]
-            self._keep(target, plain if shared else router_view(self.views[whole], endpoint.tools))
+            self._keep(target, plain if shared else router_view(self.views[whole], endpoint.tools, endpoint.legacy))
             return
         view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._before.get(target))
         if view is not plain:
@@ -95,7 +95,7 @@ class SubjectViews(Mapping[bytes, View]):
 
     def _keep(self, target: bytes, view: View) -> None:
         if view is not self._catalog.views[target]:
-            self.weight += sum(map(len, view.listing)) + min(len(view.hidden), MOST_NAMED) * _A_NOTICE
+            self.weight += sum(map(len, view.parts)) + min(len(view.hidden), MOST_NAMED) * _A_NOTICE
         self.views[target] = view
         self._grown(self)
 

@@ -19,11 +19,13 @@ class ToolList:
     stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
     """
 
-    __slots__ = ("__weakref__", "_definitions", "_parts")
+    __slots__ = ("__weakref__", "_definitions", "_parts", "legacy")
 
-    def __init__(self, definitions: Sequence[bytes]) -> None:
+    def __init__(self, definitions: Sequence[bytes], legacy: ToolList | None = None) -> None:
         self._definitions = definitions
         self._parts: tuple[bytes, ...] = ()
+        self.legacy = self if legacy is None else legacy
+        """The list for clients of 2025-11-25 and before: this one where nothing in it differs for them."""
 
     @property
     def ready(self) -> bool:
@@ -41,6 +43,8 @@ class ToolList:
             first, *rest = pieces or [b""]
             self._parts = b'{"tools":[%b' % first, *rest, b"]"
             self._definitions = ()
+        if self.legacy is not self:
+            yield from self.legacy.join_in_slices()
 
     def read(self) -> tuple[bytes, ...]:
         """In parts."""

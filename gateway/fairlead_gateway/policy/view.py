@@ -167,6 +167,17 @@ class View:
         return self._listing.read()
 
     @property
+    def legacy_listing(self) -> tuple[bytes, ...]:
+        """As `listing`, for clients of 2025-11-25 and before."""
+        return self._listing.legacy.read()
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """Parts of all its lists, each once."""
+        legacy = self._listing.legacy
+        return self.listing if legacy is self._listing else (*self.listing, *legacy.read())
+
+    @property
     def hidden_member(self) -> bytes:
         """`"fairlead.dev/hidden":{…}` for the `_meta` of the list; empty where nothing is hidden. Encoded once: the
         bytes stay as long as the view.

@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -47,7 +48,7 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
     for target, (endpoint, tier) in catalog.endpoints.items():
         whole = behind(target)
         if whole is not None:
-            catalog.views[target] = router_view(catalog.views[whole], endpoint.tools)
+            catalog.views[target] = router_view(catalog.views[whole], endpoint.tools, endpoint.legacy)
             continue
         default = catalog.default
         same = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
@@ -222,7 +223,7 @@ class ViewBuilder:
     def _list_in_slices(
         self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
     ) -> Generator[None, None, ToolList]:
-        tools, lists = self._endpoint.tools, self._endpoint.lists
+        lists = self._endpoint.lists
         marks = [f"\0{key}" for key in escaping]  # which no tool is called
         reads = self._reads(routes)
         if reads:
@@ -231,15 +232,34 @@ class ViewBuilder:
         yield
         found = lists.get(key)
         if found is None:
-            definitions = (
-                bytes(escaped(tools[name][1])) if escaping and route.escapes else tools[name][1]
-                for name, route in routes.items()
-            )
-            made = yield from listed(definitions)
-            if reads:
-                made.insert(bisect_left([*routes], READ_RESULT), READ_DEFINITION)
-            found = lists[key] = ToolList(made)
+            made = yield from self._definitions_in_slices(routes, escaping, reads=reads)
+            legacy = self._endpoint.legacy
+            for_legacy = None
+            if not routes.keys().isdisjoint(legacy):
+                for_legacy = ToolList(
+                    (yield from self._definitions_in_slices(routes, escaping, reads=reads, legacy=legacy))
+                )
+            found = lists[key] = ToolList(made, for_legacy)
         return found
+
+    def _definitions_in_slices(
+        self,
+        routes: Mapping[str, Route],
+        escaping: frozenset[ServerKey],
+        *,
+        reads: bool,
+        legacy: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Generator[None, None, list[bytes]]:
+        """Definitions of a list. `legacy`: those in place of others; an empty one is left out."""
+        names = [name for name in routes if legacy.get(name) != b""]
+        shown = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
+        made = yield from listed(
+            bytes(escaped(definition)) if escaping and routes[name].escapes else definition
+            for name, definition in shown
+        )
+        if reads:
+            made.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
+        return made
 
     def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
         endpoint, dark, unseen = self._endpoint, self._rules.dark, self._rules.unseen

@@ -57,10 +57,17 @@ class ListingFindings:
         out = [fault for fault in self.faults if fault.left_out]
         if out:
             yield f"{len(out)} of {self.listed} definitions are left out: {_enumerated(out)}"
-        unusual = [fault for fault in self.faults if not fault.left_out]
+        offered = [fault for fault in self.faults if not fault.left_out]
+        unusual = [fault for fault in offered if fault.cause == Cause.UNUSUAL_NAMES]
         if unusual:
             said = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
             yield f"{said}: {_enumerated(unusual)}"
+        mended = [fault for fault in offered if fault.cause == Cause.MENDED_DEFINITIONS]
+        if mended:
+            yield f"{len(mended)} of {self.listed} definitions are mended for clients: {_enumerated(mended)}"
+        modern = [fault for fault in offered if fault.cause == Cause.INVALID_SCHEMAS]
+        if modern:
+            yield f"{len(modern)} of {self.listed} definitions are left out for older clients: {_enumerated(modern)}"
         yield from self.failed
         if self.disregarded:
             tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"

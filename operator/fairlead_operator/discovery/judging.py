@@ -2,23 +2,25 @@
 
 A definition that cannot be offered is left out and named in the server's condition; the rest of its server stays. What
 breaks the protocol's shape is left out because clients refuse a whole list for one bad entry, and with it the tools of
-every other server on a merged endpoint. Nothing is repaired: a made-up schema would have models guess arguments, and a
-made-up name would call another tool. What the protocol merely advises against is offered and mentioned.
+every other server on a merged endpoint. What is clear in meaning (`fairlead_tools.definitions.forms`) is kept as the
+server wrote it, mended by each gateway for the clients that it has, and mentioned; so is what the protocol merely
+advises against. Nothing is made up: models would guess at the arguments of a made-up schema.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
+from fairlead_tools.definitions.forms import Forms, ListedType, forms_of
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
@@ -28,57 +30,12 @@ URI_LIMIT: Final = 2048
 DEFINITION_LIMIT: Final = 256 << 10
 """Bytes of one definition, about 64,000 tokens: more fits no model's context beside a conversation, and every client
 of a merged endpoint would have to take it in with each list."""
+SHOWN: Final = 200
+"""Characters of what was mended in one definition, in a message."""
 SHOWN_NAMES: Final = 5
 """Definitions that a message names for each thing that is wrong."""
 _USUAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """MCP 2026-07-28, tools, names (SEP-986): what a name SHOULD be."""
-
-
-class _Tool(msgspec.Struct):
-    """As much of a tool as clients check (MCP 2026-07-28, schema); unknown members are not looked at."""
-
-    name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    outputSchema: dict[str, Raw] | UnsetType = UNSET  # noqa: N815 - the protocol's word
-    annotations: dict[str, Raw] | UnsetType = UNSET
-    execution: dict[str, Raw] | UnsetType = UNSET
-    icons: list[dict[str, Raw]] | UnsetType = UNSET
-    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
-
-
-class _Schema(msgspec.Struct):
-    type: str = ""
-
-
-class _ToolSchema(msgspec.Struct):
-    inputSchema: _Schema | UnsetType = UNSET  # noqa: N815 - the protocol's word
-
-
-class _Prompt(msgspec.Struct):
-    name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    arguments: list[dict[str, Raw]] | UnsetType = UNSET
-    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
-
-
-class _Resource(msgspec.Struct, rename="camel"):
-    name: str
-    uri: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
-
-
-class _Template(msgspec.Struct, rename="camel"):
-    name: str
-    uri_template: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    mime_type: str | UnsetType = UNSET
-    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class _SkillFile(msgspec.Struct):
@@ -105,21 +62,22 @@ class _NamedDefinition(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class DefinitionKind:
-    """One sort of definition: its word for people, the member that identifies it, and its shape."""
+    """One sort of definition: its word for people, the member that identifies it, and its type in MCP's schema."""
 
     word: str
     member: str
-    read: Callable[[Raw], Any]
+    listed: ListedType | None
+    """None for what MCP's schema does not have."""
     limit: int = NAME_LIMIT
 
 
-TOOL: Final = DefinitionKind("tool", "name", msgspec.json.Decoder(_Tool).decode)
-PROMPT: Final = DefinitionKind("prompt", "name", msgspec.json.Decoder(_Prompt).decode)
-RESOURCE: Final = DefinitionKind("resource", "uri", msgspec.json.Decoder(_Resource).decode, URI_LIMIT)
-TEMPLATE: Final = DefinitionKind("resource template", "uri_template", msgspec.json.Decoder(_Template).decode, URI_LIMIT)
-SKILL: Final = DefinitionKind("skill", "uri", msgspec.json.Decoder(_Skill).decode, URI_LIMIT)
+TOOL: Final = DefinitionKind("tool", "name", ListedType.TOOL)
+PROMPT: Final = DefinitionKind("prompt", "name", ListedType.PROMPT)
+RESOURCE: Final = DefinitionKind("resource", "uri", ListedType.RESOURCE, URI_LIMIT)
+TEMPLATE: Final = DefinitionKind("resource template", "uri_template", ListedType.TEMPLATE, URI_LIMIT)
+SKILL: Final = DefinitionKind("skill", "uri", None, URI_LIMIT)
 
-_read_schema = msgspec.json.Decoder(_ToolSchema).decode
+_read_skill = msgspec.json.Decoder(_Skill).decode
 _read_identity = msgspec.json.Decoder(_NamedDefinition).decode
 
 
@@ -178,28 +136,42 @@ class DefinitionFilter:
             return None
         try:
             bytes(raw).decode()
-            name = str(getattr(kind.read(raw), kind.member))
             misread = _misread(raw)
+            if misread:
+                self._note(Cause.INVALID_DEFINITIONS, kind, _called(raw, number), misread)
+                return None
+            forms = None if kind.listed is None else forms_of(bytes(raw), kind.listed)
+            refusal = forms.modern.refusal if forms is not None else ""
+            if refusal:
+                cause = Cause.INVALID_SCHEMAS if "inputSchema" in refusal else Cause.INVALID_DEFINITIONS
+                self._note(cause, kind, _called(raw, number), refusal)
+                return None
+            name = getattr(_read_skill(raw) if forms is None else _read_identity(raw), kind.member)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._note(Cause.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
-            return None
-        if misread:
-            self._note(Cause.INVALID_DEFINITIONS, kind, name, misread)
             return None
         wrong = _wrong_name(name, kind.limit)
         if wrong:
             self._note(Cause.INVALID_NAMES, kind, name or _numbered(number), wrong)
             return None
-        wrong = self._wrong_schema(raw) if kind is TOOL else ""
+        wrong = self._wrong_header(raw) if kind is TOOL else ""
         if wrong:
             self._note(Cause.INVALID_SCHEMAS, kind, name, wrong)
             return None
-        return name
+        if forms is not None:
+            self._note_changes(kind, name, forms)
+        return str(name)
 
-    def _wrong_schema(self, raw: Raw) -> str:
-        wrong = _wrong_schema(raw)
-        if wrong or not self.in_headers:
-            return wrong
+    def _note_changes(self, kind: DefinitionKind, name: str, forms: Forms) -> None:
+        if forms.legacy.changes:  # those of the modern form are among them
+            changes = fit("; ".join(forms.legacy.changes), SHOWN)
+            self._note(Cause.MENDED_DEFINITIONS, kind, name, changes, left_out=False)
+        if forms.legacy.refusal:
+            self._note(Cause.INVALID_SCHEMAS, kind, name, fit(forms.legacy.refusal, SHOWN), left_out=False)
+
+    def _wrong_header(self, raw: Raw) -> str:
+        if not self.in_headers:
+            return ""
         try:
             parameters(bytes(raw))
         except InvalidAnnotation as error:
@@ -236,16 +208,6 @@ def _is_control(character: str) -> bool:
     """C0, DEL, C1, and what turns text around or is not seen: in a log or a prompt, it passes for another name."""
     code = ord(character)
     return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
-
-
-def _wrong_schema(raw: Raw) -> str:
-    try:
-        schema = _read_schema(raw).inputSchema
-    except msgspec.MsgspecError as error:
-        return _words(error)
-    if schema is UNSET:
-        return "no inputSchema"
-    return "" if schema.type == "object" else 'the inputSchema is not of "type": "object"'
 
 
 def _called(raw: Raw, number: int) -> str:

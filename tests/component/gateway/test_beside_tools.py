@@ -22,7 +22,7 @@ SERVER = "/servers/default/demo/mcp"
 
 
 def definition(member: str, name: str) -> Definition:
-    return Definition(name=name, definition=Raw(json.dumps({"x": 1, member: name}).encode()), hash="")
+    return Definition(name=name, definition=Raw(json.dumps({"x": 1, "name": name, member: name}).encode()), hash="")
 
 
 def demo(url: str, era: str = MODERN, name: str = "demo", **more: Any) -> Catalog:

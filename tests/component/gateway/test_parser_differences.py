@@ -65,7 +65,7 @@ async def shop(
 
 
 def offer(member: str, name: str) -> Definition:
-    return Definition(name=name, definition=Raw(json.dumps({member: name}).encode()), hash="")
+    return Definition(name=name, definition=Raw(json.dumps({"name": name, member: name}).encode()), hash="")
 
 
 def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str | None = None, last: str = "") -> Ask:

@@ -168,7 +168,9 @@ async def play(drawn: Drawn, folder: Path) -> None:
 async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_either(tmp_path: Path, era: str) -> None:
     def made(url: str, name: str, namespace: str) -> Catalog:
         def items(member: str, value: str) -> tuple[Definition, ...]:
-            return (Definition(name=value, definition=Raw(json.dumps({member: value}).encode()), hash=""),)
+            return (
+                Definition(name=value, definition=Raw(json.dumps({"name": value, member: value}).encode()), hash=""),
+            )
 
         return catalog(
             name, url, ["x"], namespace=namespace, prompts=items("name", "greet"),

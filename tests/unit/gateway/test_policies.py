@@ -316,7 +316,9 @@ def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
 
 
 def test_a_list_is_cut_to_tool_tokens() -> None:
-    small, large = {"name": "b", "inputSchema": {}}, {"name": "a", "description": "x" * 4000, "inputSchema": {}}
+    schema = {"type": "object"}
+    small = {"name": "b", "inputSchema": schema}
+    large = {"name": "a", "description": "x" * 4000, "inputSchema": schema}
     documents: dict[str, Document] = {
         "1": catalog("s", "http://s", [entry(small), entry(large)]),
         "r": Rules(policies=(policy("p", limits=PolicyLimits(tool_tokens=500)),)),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from fairlead_api.documents.catalog import definition_hash
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
@@ -38,7 +39,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "the name of another": (tool_named("good"), "DuplicateNames", "tool 'good' (listed more than once"),
     "no name": ({"inputSchema": SCHEMA}, "InvalidDefinitions", "tool 'no. 2'"),
     "an empty name": (tool_named(""), "InvalidNames", "tool 'no. 2' (empty)"),
-    "a number for a name": (b'{"name":7,"inputSchema":{"type":"object"}}', "InvalidDefinitions", "Expected `str`"),
+    "a number for a name": (b'{"name":7,"inputSchema":{"type":"object"}}', "InvalidDefinitions", "name: the value is"),
     "a line break": (tool_named("a\nb"), "InvalidNames", r"tool 'a\nb' (holds control characters)"),
     "an escape of terminals": (tool_named("\x1b[2Ja"), "InvalidNames", r"'\x1b[2Ja'"),
     "text turned around": (tool_named("good\u202e"), "InvalidNames", r"'good\u202e'"),
@@ -47,17 +48,16 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "no schema": ({"name": "bad"}, "InvalidSchemas", "tool 'bad' (no inputSchema)"),
     "an empty schema": ({"name": "bad", "inputSchema": {}}, "InvalidSchemas", '"type": "object"'),
     "a schema of a list": ({"name": "bad", "inputSchema": {"type": "array"}}, "InvalidSchemas", '"type": "object"'),
-    "a schema that is true": ({"name": "bad", "inputSchema": True}, "InvalidSchemas", "Expected `object`"),
-    "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "Expected `object`"),
+    "a schema that is true": ({"name": "bad", "inputSchema": True}, "InvalidSchemas", 'not of type "object"'),
+    "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "no inputSchema"),
     "a header for what is no argument": (
         tool_with({"tags": {"type": "array", "items": {"type": "string", "x-mcp-header": "Tag"}}}),
         "InvalidSchemas", "x-mcp-header stands where it means no argument",
     ),
-    "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "$.description"),
-    "a null description": ({**tool_named("bad"), "description": None}, "InvalidDefinitions", "$.description"),
-    "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "$.annotations"),
-    "a list for an outputSchema": ({**tool_named("bad"), "outputSchema": []}, "InvalidDefinitions", "$.outputSchema"),
-    "text for _meta": ({**tool_named("bad"), "_meta": "x"}, "InvalidDefinitions", "$._meta"),
+    "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "description: "),
+    "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "annotations: "),
+    "text for an outputSchema": ({**tool_named("bad"), "outputSchema": "x"}, "InvalidDefinitions", "outputSchema: "),
+    "text for _meta": ({**tool_named("bad"), "_meta": "x"}, "InvalidDefinitions", "_meta: "),
     "a name in another case": (
         {**tool_named("bad"), "Name": "good"}, "InvalidDefinitions", 'has "Name", which some parsers read as "name"',
     ),
@@ -106,6 +106,34 @@ def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(
     assert offered == sorted(["good", name])
     assert (remarks.verdict().cause, remarks.tools_left_out) == (Cause.UNUSUAL_NAMES, 0)
     assert "1 names are outside of MCP's naming rule and offered as they are: tool '" in remarks.verdict().message
+
+
+@pytest.mark.parametrize(
+    ("members", "change"),
+    [
+        ({"description": None}, "description: null is left out"),
+        ({"inputSchema": {"type": "object", "properties": []}}, "inputSchema.properties: [] is written as {}"),
+        ({"outputSchema": {"type": "array"}}, "outputSchema: left out for older clients, as it is not of type object"),
+    ],
+)
+def test_a_definition_that_is_mended_for_clients_is_kept_as_the_server_wrote_it_and_told(
+    members: dict[str, Any], change: str
+) -> None:
+    raw = Raw(msgspec.json.encode({**tool_named("odd"), **members}))
+    assert RUNS.endpoint is not None
+    catalog, remarks = build_catalog(mcp_server(), RawListing("x", tools=(raw,)), Reached(RUNS.endpoint, None, "demo"))
+    assert catalog.tools[0].definition == raw
+    assert catalog.tools[0].hash == definition_hash(raw)
+    verdict = remarks.verdict()
+    assert (verdict.cause, remarks.tools_left_out) == (Cause.MENDED_DEFINITIONS, 0)
+    assert verdict.message.endswith(f"; 1 of 1 definitions are mended for clients: tool 'odd' ({change})")
+
+
+def test_a_definition_that_only_newer_clients_take_is_offered_to_them_and_told() -> None:
+    offered, remarks = judged({"name": "odd", "inputSchema": {"type": "object", "required": "a"}})
+    assert offered == ["good", "odd"]
+    assert remarks.verdict().cause == Cause.INVALID_SCHEMAS
+    assert "1 of 2 definitions are left out for older clients: tool 'odd' (" in remarks.verdict().message
 
 
 def test_of_two_definitions_of_one_name_the_first_is_offered() -> None:

@@ -1,0 +1,309 @@
+"""Forms of a definition that clients take: one entry of another shape costs a client its whole list.
+
+Pure module. Entries are judged by MCP's own JSON Schema (`published`, made by hack/mcpschemas.py): that of 2026-07-28
+and that of 2025-11-25, which holds for older clients too. Mended is what is clear in meaning: null of an optional
+member is as if the member were not there, `[]` for an object is PHP's `{}`, `{}` for a list is Lua's `[]`. All else is
+refused.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jsonschema_rs
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.eras import LATEST_LEGACY_VERSION, MODERN_VERSION
+from fairlead_tools.definitions.parsers import blank_name, is_date_time, wrong_uri
+from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
+from fairlead_tools.definitions.validated_output import unusable_in_old_clients
+
+MAX_DEPTH: Final = 60
+"""Objects and lists in each other. With those around them in an answer, .NET stops at 64, the Python SDK at 200."""
+MAX_DIGITS: Final = 308
+"""Digits of an integer: Go's encoding/json refuses an answer with a number that no double holds."""
+_MAX_ERRORS: Final = 100
+_MAX_ROUNDS: Final = 4
+"""A mended member may show another one that lacks: an argument without a name, a schema without a type."""
+MAX_CHANGES: Final = 20
+"""Changes of one definition that are told."""
+_SHOWN: Final = 200
+_SHOWN_STEP: Final = 60
+_HIDDEN_VALUE: Final = "the value"
+"""What messages have in place of values, which may be long."""
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+_SCHEMAS: Final = ("inputSchema", "outputSchema")
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_decode: Final = msgspec.json.Decoder().decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ListedType(StrEnum):
+    """Entries of lists, as MCP's schema calls them."""
+
+    TOOL = "Tool"
+    PROMPT = "Prompt"
+    RESOURCE = "Resource"
+    TEMPLATE = "ResourceTemplate"
+
+
+class Form(NamedTuple):
+    """A definition for the clients of one era."""
+
+    definition: bytes
+    """Empty where it is refused."""
+    changes: tuple[str, ...] = ()
+    """Phrases for what was mended, such as "inputSchema.required: null is left out"."""
+    refusal: str = ""
+    """Why it cannot be listed."""
+
+
+class Forms(NamedTuple):
+    """A definition for the clients of both eras. What the modern one refuses, the legacy one refuses too."""
+
+    modern: Form
+    legacy: Form
+
+
+def forms_of(raw: bytes, listed: ListedType) -> Forms:
+    """The forms of one definition. What needs no mending is the very object. Raises nothing."""
+    try:
+        value = _decode(raw)
+    except jsonrpc.UNREADABLE as error:
+        return _refused(" ".join(str(error).split())[:_SHOWN] or "it is nested too deeply")
+    if _LONG_NUMBER.search(raw) and _has_huge_integer(value):
+        return _refused(f"a number has more than {MAX_DIGITS} digits")
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        return _refused(f"it is nested deeper than {MAX_DEPTH} objects and lists")
+    draft = _Draft(raw, value)
+    if listed is ListedType.TOOL and isinstance(value, dict):
+        draft.mend_schemas()
+    refusal = draft.conform(_validator(MODERN_VERSION, listed)) or draft.suit_parsers(listed)
+    if refusal:
+        return _refused(refusal)
+    modern = draft.form()
+    if listed is not ListedType.TOOL:  # other definitions are the same in both revisions
+        return Forms(modern, modern)
+    refusal = draft.suit_old_clients()
+    return Forms(modern, Form(b"", draft.changes, refusal) if refusal else draft.form())
+
+
+def _refused(why: str) -> Forms:
+    form = Form(b"", (), why)
+    return Forms(form, form)
+
+
+class _Draft:
+    """A decoded definition that is mended in place; only members that changed are encoded anew."""
+
+    def __init__(self, raw: bytes, value: Any) -> None:
+        self._raw = raw
+        self._value = value
+        self._changed: set[str] = set()
+        self._changes: list[str] = []
+        self._mended: set[Path] = set()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        return tuple(self._changes)
+
+    def form(self) -> Form:
+        if not self._changed:
+            return Form(self._raw)
+        members = _decode_members(self._raw)
+        for name in self._changed:
+            if name in self._value:
+                members[name] = Raw(_encode(self._value[name]))
+            else:
+                members.pop(name, None)
+        return Form(_encode(members), self.changes)
+
+    def mend_schemas(self) -> None:
+        """Mend what is clear in JSON Schemas, at any depth."""
+        for name in _SCHEMAS:
+            schema = self._value.get(name)
+            if isinstance(schema, dict) and not is_schema(schema):
+                for place, change in mend_schema(schema):
+                    self._note((name, *place), change)
+
+    def conform(self, validator: jsonschema_rs.Validator) -> str:
+        """Mend what is clear; a sentence about what is not, and empty where nothing is left."""
+        for _ in range(_MAX_ROUNDS):
+            if validator.is_valid(self._value):
+                return ""
+            self._mended.clear()
+            odd_icons = False
+            for error in islice(validator.iter_errors(self._value), _MAX_ERRORS):
+                path = tuple(error.instance_path)
+                if path in self._mended or self._mend(path, error):
+                    continue
+                if path[:1] == ("icons",):
+                    odd_icons = True
+                elif path[:1] == ("execution",):  # of a revision whose tasks are not passed on
+                    self._leave_out("execution", "left out")
+                else:
+                    return _sentence(path, error)
+            if odd_icons:
+                self._leave_out_icons()
+        return "more is wrong with it than can be mended"
+
+    def suit_old_clients(self) -> str:
+        """Mend what 2025-11-25 has otherwise. A sentence about what cannot be mended."""
+        schema = self._value.get("outputSchema")
+        if schema is not None:
+            why = "it is not of type object" if schema.get("type") != "object" else unusable_in_old_clients(schema)
+            if why:
+                self._leave_out("outputSchema", f"left out for older clients, as {why}")
+        for name in _SCHEMAS:
+            schema = self._value.get(name)
+            properties: Any = schema.get("properties") if isinstance(schema, dict) else None
+            for key, value in properties.items() if isinstance(properties, dict) else ():
+                if isinstance(value, bool):
+                    properties[key] = {} if value else {"not": {}}
+                    self._note((name, "properties", key), f"{str(value).lower()} is an object for older clients")
+        return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
+
+    def suit_parsers(self, listed: ListedType) -> str:
+        """Mend or report what the schema allows and a parser of some client does not."""
+        if listed is ListedType.TOOL:
+            if "execution" in self._value:  # 2026-07-28 has no such member, yet clients of both revisions read it
+                self.conform(_execution())
+            return ""
+        blank = blank_name(self._value)
+        if blank:
+            return f"{blank}: it is empty"
+        if listed is ListedType.PROMPT:
+            return ""
+        annotations = self._value.get("annotations", {})
+        if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
+            del annotations["lastModified"]
+            self._note(("annotations", "lastModified"), "left out, as it is not a time with an offset")
+        return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
+
+    def _suit_parsers_of_resources(self) -> str:
+        size = self._value.get("size", 0)
+        if not -(2**63) <= size < 2**63:
+            return "size: it does not fit into 64 bits"
+        if isinstance(size, float):
+            self._value["size"] = int(size)
+            self._note(("size",), "written as an integer")
+        why = wrong_uri(self._value["uri"])
+        return f"uri: {why}" if why else ""
+
+    def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
+        """Mend the value that an error is about, where its meaning is clear. Whether that was so."""
+        parent: Any = _at(self._value, path[:-1]) if path else None
+        if not isinstance(parent, dict):
+            return False
+        key, types = path[-1], getattr(error.kind, "types", ())
+        value = parent.get(key)
+        if value is None:
+            parent.pop(key, None)
+            change = "null is left out"
+        elif isinstance(value, list) and not value and "object" in types:
+            parent[key], change = {}, "[] is written as {}"
+        elif isinstance(value, dict) and not value and "array" in types:
+            parent[key], change = [], "{} is written as []"
+        else:
+            return False
+        self._note(path, change)
+        return True
+
+    def _leave_out(self, member: str, change: str) -> None:
+        if self._value.pop(member, None) is not None:
+            self._note((member,), change)
+
+    def _leave_out_icons(self) -> None:
+        """Leave out the icons that are not valid: they are for the eye alone."""
+        icons = self._value.get("icons")
+        valid = _validator(MODERN_VERSION, "Icon").is_valid
+        rest = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []
+        if rest:
+            self._value["icons"] = rest
+            self._note(("icons",), "those that are not valid are left out")
+        else:
+            self._leave_out("icons", "left out")
+
+    def _note(self, path: Path, change: str) -> None:
+        self._mended.add(path)
+        self._changed.add(str(path[0]))
+        if len(self._changes) < MAX_CHANGES:
+            self._changes.append(f"{dotted(path)}: {change}")
+
+
+def _sentence(path: Path, error: jsonschema_rs.ValidationError) -> str:
+    lacking = getattr(error.kind, "property", None)
+    if path == ("inputSchema", "type") or (path == ("inputSchema",) and lacking == "type"):
+        return 'the inputSchema is not of "type": "object"'
+    words = error.message[:_SHOWN] if lacking is None else f"no {lacking}"
+    return f"{dotted(path)}: {words}" if path else words
+
+
+def dotted(path: Path) -> str:
+    """A path for messages, such as `icons[0].src`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_STEP]}" for step in path)
+    return text.removeprefix(".")
+
+
+def _at(value: Any, path: Path) -> Any:
+    """The value at a path; None where there is none any more."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    layer = [value]
+    for _ in range(limit):
+        layer = [item for held in layer for item in _items(held) if isinstance(item, dict | list)]
+        if not layer:
+            return False
+    return True
+
+
+def _has_huge_integer(value: Any) -> bool:
+    todo = [value]
+    while todo:
+        held = todo.pop()
+        if isinstance(held, int) and not isinstance(held, bool) and abs(held) >= 10**MAX_DIGITS:
+            return True
+        todo += _items(held)
+    return False
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+@cache
+def _validator(revision: str, definition: str) -> jsonschema_rs.Validator:
+    """Validator of one definition of a revision's schema."""
+    return _compiled(revision, {"$ref": f"#/$defs/{definition}"})
+
+
+@cache
+def _execution() -> jsonschema_rs.Validator:
+    """Validator of a tool that looks at its `execution` alone."""
+    return _compiled(LATEST_LEGACY_VERSION, {"properties": {"execution": {"$ref": "#/$defs/ToolExecution"}}})
+
+
+def _compiled(revision: str, root: dict[str, Any]) -> jsonschema_rs.Validator:
+    folder = importlib.resources.files("fairlead_tools.definitions").joinpath("published")
+    schema = {**_decode(folder.joinpath(f"{revision}.json").read_bytes()), **root}
+    return jsonschema_rs.validator_for(schema, offline=True, mask=_HIDDEN_VALUE)

@@ -1,0 +1,103 @@
+"""JSON Schemas as generators of other languages write them, made into what they mean. Pure module.
+
+PHP writes an empty map as `[]`, Lua an empty list as `{}`, Go whatever is nil as `null`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+import jsonschema_rs
+
+from fairlead_mcp.schemas import DEFINITIONS, LISTS, MAPS, SINGLES, Schema
+
+Place: TypeAlias = tuple[str | int, ...]
+
+_MAPS: Final = MAPS | DEFINITIONS
+_ARRAYS: Final = frozenset({"required", "enum", "examples"})
+_OTHERS: Final = frozenset(
+    {"type", "title", "description", "format", "pattern", "$schema", "$id", "$ref", "$anchor", "$comment",
+     "$dynamicRef", "$dynamicAnchor", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+     "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties",
+     "maxProperties", "readOnly", "writeOnly", "deprecated", "dependentRequired", "contentEncoding",
+     "contentMediaType", "nullable"}
+)  # fmt: skip
+_NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
+"""Keywords whose value null is none; `const` and `default` have it as a value."""
+_META: Final = {
+    "draft-04": "http://json-schema.org/draft-04/schema#",
+    "draft-06": "http://json-schema.org/draft-06/schema#",
+    "draft-07": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+TUPLES: Final = "draft-07"
+"""Draft that older clients read a schema by, in which `items` may be a list."""
+LATEST: Final = "2020-12"
+"""Draft of schemas that name none (MCP 2025-11-25, SEP-1613)."""
+
+
+def is_schema(schema: Schema, draft: str | None = None) -> bool:
+    """Whether a schema is valid by a draft; without one by that which it names."""
+    return _meta_validator(draft or draft_of(schema)).is_valid(schema)
+
+
+def draft_of(schema: Schema) -> str:
+    """Draft of JSON Schema that a schema names, such as "draft-07"; LATEST where it names none that is known."""
+    named = schema.get("$schema")
+    if isinstance(named, str):
+        for draft in _META:
+            if draft in named:
+                return draft
+    return LATEST
+
+
+def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
+    """Mend a schema in place, at any depth; each change with its place."""
+    todo: list[tuple[Place, Schema]] = [((), root)]
+    while todo:
+        place, schema = todo.pop()
+        for keyword, value in list(schema.items()):
+            change = _mend_keyword(schema, keyword, value)
+            if change:
+                yield (*place, keyword), change
+        for way, schemas in _held(schema):
+            for key, value in list(schemas.items() if isinstance(schemas, dict) else enumerate(schemas)):
+                if value is None or value == []:
+                    schemas[key] = {}
+                    yield (*place, way, key), f"{'null' if value is None else '[]'} is written as {{}}"
+                elif isinstance(value, dict):
+                    todo.append(((*place, way, key), value))
+        todo += (((*place, keyword), schema[keyword]) for keyword in SINGLES if isinstance(schema.get(keyword), dict))
+
+
+def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
+    """Mend the value of one keyword. What was done; empty where nothing was."""
+    if value is None and keyword in _NEVER_NULL:
+        del schema[keyword]
+        return "null is left out"
+    if value == [] and isinstance(value, list) and (keyword in _MAPS or keyword in SINGLES):
+        schema[keyword] = {}
+        return "[] is written as {}"
+    if value == {} and isinstance(value, dict) and keyword in _ARRAYS:
+        schema[keyword] = []
+        return "{} is written as []"
+    if value in ({}, []) and isinstance(value, dict | list) and keyword in LISTS:
+        del schema[keyword]  # `anyOf` of nothing: JSON Schema wants one at least
+        return "an empty list of schemas is left out"
+    return ""
+
+
+def _held(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Maps and lists of schemas of a schema."""
+    for keyword, value in schema.items():
+        named = keyword in _MAPS and isinstance(value, dict)
+        if named or (isinstance(value, list) and (keyword in LISTS or keyword == "items")):
+            yield keyword, value
+
+
+@cache
+def _meta_validator(draft: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for({"$schema": _META[draft], "$ref": _META[draft]}, offline=True)

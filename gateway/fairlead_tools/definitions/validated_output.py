@@ -1,0 +1,85 @@
+"""Output schemas that clients compile while they read the list of tools, as the TypeScript SDK 1.x does (with Ajv).
+
+Pure module. One schema that does not compile there costs the client the whole list, so what is not certain to compile
+is reported. Patterns are compiled as ECMAScript with the flag `u`, which refuses much that other dialects have.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from fairlead_mcp.schemas import REFERENCES, References, Schema, UnresolvedReference, anchors, every
+from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, is_schema
+from fairlead_tools.validation.intricacy import TooIntricate, Weights
+
+MAX_BYTES: Final = 64 << 10
+"""A larger output schema is not looked into, which would take the event loop's time."""
+MAX_PATTERN: Final = 500
+"""Characters."""
+_TO_BE_LOOKED_AT: Final = (b'Ref"', b'$ref"', b'nchor"', b'"nullable"', b'"pattern"')
+"""Ends of keywords; a schema without them is done with once it is valid."""
+_ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
+_SET: Final = r"\\[dDwWsS]"
+_MEMBER: Final = rf"(?:[^\\\]\[-]|{_ESCAPED}|\\-)"
+_CLASS: Final = rf"\[\^?-?(?:{_MEMBER}-{_MEMBER}|{_MEMBER}|{_SET}(?!-[^\]]))*-?\]"
+_QUANTIFIER: Final = r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??"
+_PORTABLE: Final = re.compile(
+    rf"(?:(?:[\^$]|\\[bB])(?![*+?{{])|\||\((?:\?:)?|(?:\)|[^\\^$.*+?()\[\]{{}}|]|\.|{_ESCAPED}|{_SET}|{_CLASS})(?:{_QUANTIFIER})?)*"
+)
+"""Expressions of the parts that ECMAScript and Python have in common; whether parts are in order, Python says."""
+
+
+def unusable_in_old_clients(schema: Schema) -> str:
+    """Why an output schema may not compile; empty where it does."""
+    written = msgspec.json.encode(schema)
+    if len(written) > MAX_BYTES:
+        return f"it has more than {MAX_BYTES >> 10} KiB"
+    if not is_schema(schema) and not (draft_of(schema) == LATEST and is_schema(schema, TUPLES)):
+        return "it is not a valid JSON Schema"
+    if not any(keyword in written for keyword in _TO_BE_LOOKED_AT):
+        return ""
+    try:
+        names = Counter(name for part in every(schema) for name in anchors(part))
+        if any(count > 1 for count in names.values()):
+            return "an anchor comes twice"
+        references = References(schema)
+        for part in every(schema):
+            why = _odd_part(part)
+            if why:
+                return why
+            references.of(part)
+        Weights(schema)
+    except UnresolvedReference as error:
+        return f"it refers to {str(error)[:60]!r}, which is not in it"
+    except (TooIntricate, RecursionError) as error:
+        return f"it is too intricate ({str(error)[:100]})"
+    return ""
+
+
+def _odd_part(part: Schema) -> str:
+    pointing = [part[keyword] for keyword in REFERENCES if keyword in part]
+    if any(not isinstance(target, str) or not target.startswith("#") for target in pointing):
+        return f"it refers to {str(pointing)[:60]}, which is not in it"
+    if "nullable" in part and ("type" not in part or not isinstance(part["nullable"], bool)):
+        return "it has nullable without a type"
+    patterns = [part["pattern"]] if "pattern" in part else []
+    odd = next((pattern for pattern in patterns if not is_portable(pattern)), None)
+    return "" if odd is None else f"its pattern {str(odd)[:60]!r} may not be ECMAScript"
+
+
+def is_portable(pattern: object) -> bool:
+    """Whether a pattern means something in ECMAScript with the flag `u` for certain."""
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN or not _PORTABLE.fullmatch(pattern):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sets that a later Python reads otherwise
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True

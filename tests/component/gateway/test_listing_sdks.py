@@ -1,0 +1,34 @@
+"""The official SDKs list what a good server has beside a server with every odd definition there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewayworld import running
+from listreaders import READERS, names
+from oddservers import good_server, odd_server
+
+EXPECTED = {"tools": "good__good", "prompts": "good__good", "resources": "good", "templates": "good"}
+NEEDS_THE_NETWORK = [sdk for sdk, reader in READERS.items() if reader.build is not None]
+
+
+async def listed_beside_odd_entries(folder: Path, sdk: str) -> None:
+    async with running(folder, good_server(), odd_server()[0]) as gateway:
+        lists = await names(sdk, f"http://127.0.0.1:{gateway.port}/mcp")
+    for name, expected in EXPECTED.items():
+        assert isinstance(lists[name], list), f"{name}: {lists[name]}"
+        assert expected in lists[name]
+        assert len(lists[name]) > 10, "what can be mended is there too"
+
+
+@pytest.mark.parametrize("sdk", sorted({*READERS} - {*NEEDS_THE_NETWORK}))
+async def test_an_sdk_lists_the_entries_of_a_good_server_beside_odd_ones(tmp_path: Path, sdk: str) -> None:
+    await listed_beside_odd_entries(tmp_path, sdk)
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("sdk", NEEDS_THE_NETWORK)
+async def test_a_fetched_sdk_lists_the_entries_of_a_good_server_beside_odd_ones(tmp_path: Path, sdk: str) -> None:
+    await listed_beside_odd_entries(tmp_path, sdk)

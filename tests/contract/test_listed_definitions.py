@@ -1,0 +1,108 @@
+"""Nothing that a published schema refuses leaves the gateway's lists, and no entry costs a list its other entries."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Final
+
+import jsonschema_rs
+import pytest
+from mcp_types import _v2025_11_25, _v2026_07_28
+from pydantic import BaseModel
+
+from definition_corpus import LISTED, REVISIONS, corpus, published
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.policy.view import View
+from fairlead_operator.discovery.findings import ListingFindings
+from oddservers import good_server, odd_server
+from selections import select
+
+WORDS: Final = {"Tool": "tool", "Prompt": "prompt", "Resource": "resource", "ResourceTemplate": "resource template"}
+METHODS: Final = {
+    "Tool": "tools/list",
+    "Prompt": "prompts/list",
+    "Resource": "resources/list",
+    "ResourceTemplate": "resources/templates/list",
+}
+MODELS: Final[dict[tuple[str, str], type[BaseModel]]] = {
+    ("2025-11-25", "Tool"): _v2025_11_25.Tool,
+    ("2025-11-25", "Prompt"): _v2025_11_25.Prompt,
+    ("2025-11-25", "Resource"): _v2025_11_25.Resource,
+    ("2025-11-25", "ResourceTemplate"): _v2025_11_25.ResourceTemplate,
+    ("2026-07-28", "Tool"): _v2026_07_28.Tool,
+    ("2026-07-28", "Prompt"): _v2026_07_28.Prompt,
+    ("2026-07-28", "Resource"): _v2026_07_28.Resource,
+    ("2026-07-28", "ResourceTemplate"): _v2026_07_28.ResourceTemplate,
+}
+"""Models that the SDK's authors generate from the specification, by revision and definition."""
+
+
+@cache
+def discovered() -> tuple[View, ListingFindings]:
+    """The merged endpoint of both servers, and what was found to be wrong with the odd one."""
+    odd, findings = odd_server()
+    return select(build({"good": good_server(), "odd": odd})).targets[b"/mcp"], findings
+
+
+def listing(listed: str, revision: str) -> list[dict[str, Any]]:
+    """Entries as a client of that revision reads them."""
+    view, _ = discovered()
+    if listed == "Tool":
+        raw = b"".join(view.legacy_listing if revision == "2025-11-25" else view.listing)
+    else:
+        raw = view.offers.listings[METHODS[listed]]
+    entries: list[dict[str, Any]] = next(iter(json.loads(raw + b"}").values()))
+    return entries
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("listed", LISTED)
+def test_every_entry_of_a_list_fits_the_published_schema_of_its_clients(listed: str, revision: str) -> None:
+    schema = {**published(revision), "$ref": f"#/$defs/{listed}"}
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    entries = listing(listed, revision)
+    assert len(entries) > 10, "what can be mended is listed"
+    for entry in entries:
+        validator.validate(entry)
+        MODELS[revision, listed].model_validate_json(json.dumps(entry))
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("listed", LISTED)
+def test_the_entries_of_a_good_server_are_listed_beside_a_server_with_odd_ones(listed: str, revision: str) -> None:
+    expected = "good" if listed.startswith("Resource") else "good__good"
+    assert expected in [entry["name"] for entry in listing(listed, revision)]
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_every_entry_that_is_left_out_is_told_with_its_name_and_a_cause(listed: str) -> None:
+    _, findings = discovered()
+    left_out = [fault for fault in findings.faults if fault.left_out and fault.word == WORDS[listed]]
+    assert len(left_out) + len(listing(listed, "2026-07-28")) - 1 == len([*corpus(listed)])
+    assert all(fault.why for fault in left_out)
+    mended = [fault for fault in findings.faults if not fault.left_out and fault.word == WORDS[listed]]
+    assert mended
+    assert all(fault.why for fault in mended)
+
+
+@pytest.mark.parametrize("listed", sorted({*LISTED} - {"Tool"}))
+def test_only_tools_have_another_shape_in_the_older_revision(listed: str) -> None:
+    old, new = (json.dumps(_resolved(listed, revision), sort_keys=True) for revision in REVISIONS)
+    assert old == new
+
+
+_OPEN: Final[tuple[str, Any]] = ("additionalProperties", {})
+
+
+def _resolved(listed: str, revision: str) -> Any:
+    """A definition with what it refers to in place; an open object in one of its two spellings."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return resolved(published(revision)["$defs"][value["$ref"].rpartition("/")[2]])
+            return {name: resolved(member) for name, member in value.items() if (name, member) != _OPEN}
+        return [resolved(item) for item in value] if isinstance(value, list) else value
+
+    return resolved(published(revision)["$defs"][listed])
