@@ -116,7 +116,12 @@ class ToolCall(ClientRequest):
         self._following = None
         try:
             outcome = translate.result(
-                kept.result, from_modern=kept.modern, to_modern=self.request.modern, server_info=route.server_info
+                kept.result,
+                from_modern=kept.modern,
+                to_modern=self.request.modern,
+                server_info=route.server_info,
+                tool=route.tool is not None,
+                any_structured=self.request.any_structured,
             )
             outcome = presented(route, self.request.method, outcome)
             result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
@@ -211,7 +216,13 @@ class ToolCall(ClientRequest):
             self.answered_at = self.context.clock()
         route, request = self.route, self.request
         outcome = translate.result(
-            result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info, members=members
+            result,
+            from_modern=from_modern,
+            to_modern=request.modern,
+            server_info=route.server_info,
+            members=members,
+            tool=route.tool is not None,
+            any_structured=request.any_structured,
         )
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.needs_input:

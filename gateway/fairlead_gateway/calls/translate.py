@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.calls.wire import Progress
-from fairlead_mcp import eras, jsonrpc, progress_token
+from fairlead_mcp import eras, jsonrpc, progress_token, tool_results
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
-from fairlead_mcp.messages import ResultMembers
+from fairlead_mcp.messages import ResultHead, ResultMembers
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import RESULT_TYPE
 
@@ -80,20 +80,52 @@ def renamed(members: RawObject, member: str, name: Raw) -> bytes:
 
 
 def result(
-    raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes, members: ResultMembers | None = None
+    raw: bytes | Raw,
+    *,
+    from_modern: bool,
+    to_modern: bool,
+    server_info: bytes,
+    members: ResultMembers | None = None,
+    tool: bool = True,
+    any_structured: bool = False,
 ) -> TranslatedResult:
-    """A result as the client shall get it; `members` are its own, where they were read already. Raises NotMcp for what
-    is no result of a tool call.
+    """A result as the client shall get it; `members` are its own, where they were read already. One of a `tool` that
+    the client's schema refuses is mended; `any_structured`: a legacy client takes structured content of any type.
+    Raises NotMcp for what is not an object.
     """
+    left_out = False
     try:
-        seen = jsonrpc.decode_result(raw) if members is None else members
-        return _for_era(raw, seen, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
+        seen: ResultHead | None = _usual(raw, members, from_modern=from_modern, tool=tool)
+        if seen is None:
+            if tool:
+                raw, left_out = tool_results.mended(
+                    raw, from_modern=from_modern, any_structured=to_modern or any_structured
+                )
+            else:
+                raw = tool_results.mended_head(raw)
+            seen = jsonrpc.decode_result_head(raw)
+        outcome = _for_era(raw, seen, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
+    outcome.left_out = left_out
+    return outcome
+
+
+def _usual(raw: bytes | Raw, members: ResultMembers | None, *, from_modern: bool, tool: bool) -> ResultHead | None:
+    """Members of a result that each client takes; None for one that has to be looked at."""
+    seen = members
+    if seen is None:
+        try:
+            seen = jsonrpc.decode_result(raw)
+        except msgspec.ValidationError:
+            return None
+    if tool and seen.content is UNSET and not (from_modern and seen.result_type not in (UNSET, "complete")):
+        return None
+    return seen
 
 
 def _for_era(
-    raw: bytes | Raw, seen: ResultMembers, *, from_modern: bool, to_modern: bool, server_info: bytes
+    raw: bytes | Raw, seen: ResultHead, *, from_modern: bool, to_modern: bool, server_info: bytes
 ) -> TranslatedResult:
     if to_modern:
         if from_modern and seen.result_type is not UNSET:
