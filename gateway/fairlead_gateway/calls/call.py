@@ -115,14 +115,7 @@ class ToolCall(ClientRequest):
         route, cache = self.route, self.context.cache
         self._following = None
         try:
-            outcome = translate.result(
-                kept.result,
-                from_modern=kept.modern,
-                to_modern=self.request.modern,
-                server_info=route.server_info,
-                tool=route.tool is not None,
-                any_structured=self.request.any_structured,
-            )
+            outcome = translate.answer(route, self.request, kept.result, from_modern=kept.modern)
             outcome = presented(route, self.request.method, outcome)
             result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
@@ -215,15 +208,7 @@ class ToolCall(ClientRequest):
         if self.answered_at < 0:  # of a bridged call
             self.answered_at = self.context.clock()
         route, request = self.route, self.request
-        outcome = translate.result(
-            result,
-            from_modern=from_modern,
-            to_modern=request.modern,
-            server_info=route.server_info,
-            members=members,
-            tool=route.tool is not None,
-            any_structured=request.any_structured,
-        )
+        outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.needs_input:
             marked = self.context.state_signer.signed(

@@ -13,6 +13,8 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.calls.wire import Progress
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
 from fairlead_mcp import eras, jsonrpc, progress_token, tool_results
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
@@ -77,6 +79,21 @@ def renamed(members: RawObject, member: str, name: Raw) -> bytes:
     """The params of a request within one era, under the server's own name of its target; `members` is used up."""
     members[member] = name
     return jsonrpc.encode(members)
+
+
+def answer(
+    route: Route, request: McpRequest, raw: bytes | Raw, members: ResultMembers | None = None, *, from_modern: bool
+) -> TranslatedResult:
+    """The answer of a request's server, as of `result`."""
+    return result(
+        raw,
+        from_modern=from_modern,
+        to_modern=request.modern,
+        server_info=route.server_info,
+        members=members,
+        tool=route.tool is not None,
+        any_structured=request.any_structured,
+    )
 
 
 def result(

@@ -48,7 +48,7 @@ async def result_of(gateway: Gateway, given: Any, era: str) -> Any:
 async def test_a_result_of_another_shape_reaches_each_client_in_that_of_its_schema(
     tmp_path: Path, transport: str, version: str
 ) -> None:
-    cases: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    cases: list[tuple[Any, list[dict[str, Any]]]] = [
         ({"content": [TEXT], "structuredContent": [1]}, [TEXT]),
         ({"_meta": None, "content": [TEXT], "structuredContent": None, "isError": False}, [TEXT]),
         ({"structuredContent": {"a": 1}}, [{"type": "text", "text": '{"a": 1}'}]),
