@@ -75,7 +75,7 @@ class Telemetry:
         )
         self._probes = Counter(
             "fairlead_operator_probes",
-            "Calls that the operator made to measure a tool: ok, bad, unreadable, or none where the answer says nothing of it.",
+            "Calls that the operator made to measure a tool: ok, bad, unreadable, or none where it says nothing.",
             ["outcome"],
             registry=registry,
         )

@@ -210,10 +210,11 @@ class ToolCall(ClientRequest):
         route, request = self.route, self.request
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
+        if outcome.mended:
+            self.context.mended.tell(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
-            marked = self.context.state_signer.signed(
-                Raw(outcome.result), self.route.server.key, self.exchange.identity
-            )
+            asking = Raw(round_trips.well_formed(outcome.result))
+            marked = self.context.state_signer.signed(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._created(outcome)

@@ -110,35 +110,37 @@ def result(
     the client's schema refuses is mended; `any_structured`: a legacy client takes structured content of any type.
     Raises NotMcp for what is not an object.
     """
-    left_out = False
+    head: ResultHead | None = members
+    why, left_out = "", False
     try:
-        seen: ResultHead | None = _usual(raw, members, from_modern=from_modern, tool=tool)
-        if seen is None:
+        if members is None:
+            try:
+                members = head = jsonrpc.decode_result(raw)
+            except msgspec.ValidationError as error:
+                why = jsonrpc.excerpt(str(error).encode())
+        if members is not None and tool and members.content is UNSET and _is_complete(members, from_modern=from_modern):
+            why = "it has no content"
+        if why:
             if tool:
-                raw, left_out = tool_results.mended(
-                    raw, from_modern=from_modern, any_structured=to_modern or any_structured
-                )
+                any_structured |= to_modern
+                raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
             else:
                 raw = tool_results.mended_head(raw)
-            seen = jsonrpc.decode_result_head(raw)
-        outcome = _for_era(raw, seen, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
+            head = jsonrpc.decode_result_head(raw)
+        assert head is not None
+        outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
-    outcome.left_out = left_out
+    if why:
+        # the structured content of a server of 2026-07-28 is of any type by right
+        outcome.mended = "" if from_modern and why.endswith("`$.structuredContent`") else why
+        outcome.left_out = left_out
     return outcome
 
 
-def _usual(raw: bytes | Raw, members: ResultMembers | None, *, from_modern: bool, tool: bool) -> ResultHead | None:
-    """Members of a result that each client takes; None for one that has to be looked at."""
-    seen = members
-    if seen is None:
-        try:
-            seen = jsonrpc.decode_result(raw)
-        except msgspec.ValidationError:
-            return None
-    if tool and seen.content is UNSET and not (from_modern and seen.result_type not in (UNSET, "complete")):
-        return None
-    return seen
+def _is_complete(members: ResultMembers, *, from_modern: bool) -> bool:
+    """Whether a result is the last of its call, and no request for more input."""
+    return not from_modern or members.result_type in (UNSET, "complete")
 
 
 def _for_era(

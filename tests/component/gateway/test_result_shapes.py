@@ -76,6 +76,39 @@ async def test_a_result_of_another_shape_reaches_each_client_in_that_of_its_sche
             assert (await result_of(gateway, {"content": "no", "isError": "yes"}, era))["isError"] is True
 
 
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({"inputRequests": None, "requestState": "s", "_meta": None}, True),
+        ({"inputRequests": [], "requestState": "s"}, True),
+        ({"inputRequests": {"a": 7}}, False),
+        ({"requestState": 7}, False),
+    ],
+)
+async def test_a_request_for_input_is_in_the_form_that_its_client_knows_or_refused(
+    tmp_path: Path, given: dict[str, Any], passed: bool
+) -> None:
+    async with odd_gateway(tmp_path, "http", MODERN) as gateway:
+        made = await result_of(gateway, {"resultType": "input_required", **given}, MODERN)
+        if passed:
+            assert (made.keys(), made["resultType"]) == ({"resultType", "requestState"}, "input_required")
+        else:
+            assert made["_meta"]["fairlead.dev/error"]["code"] == "UPSTREAM_ERROR"
+
+
+async def test_results_that_are_mended_are_told_once_for_each_tool(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with odd_gateway(tmp_path, "http", MODERN) as gateway:
+        await result_of(gateway, {"content": [TEXT], "structuredContent": [1]}, LEGACY)
+        assert caplog.messages == [], "2026-07-28 has lists"
+        for _ in range(3):
+            await result_of(gateway, {"content": [{**TEXT, "annotations": None}]}, LEGACY)
+    (line,) = [line for line in caplog.messages if "mended" in line]
+    assert line.startswith("default/odd: results of give are not as MCP has them")
+    assert "$.content[0].annotations" in line
+
+
 async def test_rest_has_odd_results_in_the_form_of_mcp_and_lists_as_they_are(tmp_path: Path) -> None:
     async with odd_gateway(tmp_path, "http", LEGACY) as gateway:
         for given, content, structured in (
