@@ -19,6 +19,8 @@ LONGEST_WAIT_S: Final = 30.0
 OK: Final = "ok"
 BAD: Final = "bad"
 """Transport error, time-out or internal error of the server."""
+UNREADABLE: Final = "unreadable"
+"""Answered with what is not MCP: counts against health, and says nothing of speed."""
 NEUTRAL: Final = "neutral"
 """Refused arguments, a result that says `isError`, given up by the client: says nothing about the tool."""
 RUNNING: Final = "running"

@@ -21,6 +21,7 @@ from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
+from fairlead_mcp import tool_results
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.capabilities import sentence
 from fairlead_mcp.errors import McpError
@@ -75,12 +76,11 @@ class Executor:
 
     async def _attempt(
         self, tool: Tool, raw: bytes, timeout: float, retry: Retry
-    ) -> tuple[JsonObject | None, ToolCallError | None, Raw]:
-        """Result and error, and the result as it came."""
+    ) -> tuple[JsonObject | None, ToolCallError | None, bytes | Raw]:
+        """Result and error, and the raw result."""
         repeatable = retry.repeatable or tool.repeatable
         try:
-            answer = await self._call(tool, raw, timeout)
-            result = _decode(answer)
+            answer, result = _read(await self._call(tool, raw, timeout))
         except McpError as error:
             return None, failure(tool.name, error, repeatable=repeatable), _NOTHING
         except HandlerFailed as failed:
@@ -96,6 +96,15 @@ class Executor:
         if error_said is None and result.get("isError") is True:
             error_said = ToolFailed(tool.name, result)
         return result, error_said, answer
+
+
+def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
+    """The result of a call in the form that MCP has for it, raw and decoded."""
+    result = _decode(answer)
+    if result.get("resultType") not in (None, _COMPLETE):
+        return answer, result
+    strict = tool_results.strict(answer)
+    return (answer, result) if strict is answer else (strict, _decode(strict))
 
 
 def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
 from fairlead_mcp.mending import mend, what_is_wrong
-from fairlead_mcp.messages import Message, Response, ResultMembers
+from fairlead_mcp.messages import LongResultMembers, Message, Response, ResultHead, ResultMembers
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -36,6 +36,8 @@ BEFORE_RESULT: Final = b',"result":'
 _RESULT_FIRST: Final = b'{"result":'
 _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
+_LONG: Final = 64 * 1024
+"""Bytes of a result from which a copy of its texts costs more than a look at each."""
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
 
@@ -48,7 +50,9 @@ compiled ones."""
 
 decode_message: Final = msgspec.json.Decoder(Message).decode
 decode_response: Final = msgspec.json.Decoder(Response).decode
-decode_result: Final = msgspec.json.Decoder(ResultMembers).decode
+decode_result_head: Final = msgspec.json.Decoder(ResultHead).decode
+_decode_result: Final = msgspec.json.Decoder(ResultMembers).decode
+_decode_long_result: Final = msgspec.json.Decoder(LongResultMembers).decode
 decode_object: Final = msgspec.json.Decoder(RawObject).decode
 decode_text: Final = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -79,6 +83,11 @@ def _mended_response(data: bytes, error: Exception) -> Response:
         quote = excerpt(data)
         raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
     raise bad_json(data, error) from error
+
+
+def decode_result(raw: bytes | Raw) -> ResultMembers:
+    """The members of a result, with those of a tool call checked. Raises one of UNREADABLE."""
+    return _decode_result(raw) if len(raw) < _LONG else _decode_long_result(raw)
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from fairlead_mcp.content import AnyObject, Block, LongBlock, ResultMeta
+
 
 class ErrorObject(msgspec.Struct, frozen=True):
     """JSON-RPC 2.0 section 5.1. `data` stays raw."""
@@ -25,13 +27,26 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     error: ErrorObject | None = None
 
 
-class ResultMembers(msgspec.Struct, frozen=True, gc=False):
-    """Members of a result that are read. Types are checked, so that nobody gets `isError: "yes"`."""
+class ResultHead(msgspec.Struct, frozen=True, gc=False):
+    """Members of any result that are read. Types are checked, so that nobody gets `isError: "yes"`."""
 
     is_error: bool = msgspec.field(name="isError", default=False)
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
-    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
+    meta: ResultMeta | UnsetType = msgspec.field(name="_meta", default=UNSET)
     request_state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
+
+
+class ResultMembers(ResultHead, frozen=True, gc=False):
+    """A result with those of a tool call, in the form that clients of both eras take (`CallToolResult`)."""
+
+    content: list[Block] | UnsetType = UNSET
+    structured_content: AnyObject | UnsetType = msgspec.field(name="structuredContent", default=UNSET)
+
+
+class LongResultMembers(ResultMembers, frozen=True, gc=False):
+    """Those of a long result, of whose texts no copy is made."""
+
+    content: list[LongBlock] | UnsetType = UNSET  # type: ignore[assignment]  # nobody reads more than whether it is there
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

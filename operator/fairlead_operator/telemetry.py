@@ -75,12 +75,13 @@ class Telemetry:
         )
         self._probes = Counter(
             "fairlead_operator_probes",
-            "Calls that the operator made to measure a tool: ok, bad, or none where the answer says nothing of it.",
+            "Calls that the operator made to measure a tool: ok, bad, unreadable, or none where it says nothing.",
             ["outcome"],
             registry=registry,
         )
-        for outcome in (AttemptOutcome.OK.value, AttemptOutcome.BAD.value, NO_FIGURE):
-            self._probes.labels(outcome)
+        for outcome in (AttemptOutcome.OK, AttemptOutcome.BAD, AttemptOutcome.UNREADABLE):
+            self._probes.labels(outcome.value)
+        self._probes.labels(NO_FIGURE)
         self._samples = Counter(
             "fairlead_operator_samples",
             "Attempts of calls that gateways told of, by how they ended.",

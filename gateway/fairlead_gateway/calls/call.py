@@ -115,9 +115,7 @@ class ToolCall(ClientRequest):
         route, cache = self.route, self.context.cache
         self._following = None
         try:
-            outcome = translate.result(
-                kept.result, from_modern=kept.modern, to_modern=self.request.modern, server_info=route.server_info
-            )
+            outcome = translate.answer(route, self.request, kept.result, from_modern=kept.modern)
             outcome = presented(route, self.request.method, outcome)
             result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
@@ -210,14 +208,13 @@ class ToolCall(ClientRequest):
         if self.answered_at < 0:  # of a bridged call
             self.answered_at = self.context.clock()
         route, request = self.route, self.request
-        outcome = translate.result(
-            result, from_modern=from_modern, to_modern=request.modern, server_info=route.server_info, members=members
-        )
+        outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
+        if outcome.mended:
+            self.context.mended.tell(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
-            marked = self.context.state_signer.signed(
-                Raw(outcome.result), self.route.server.key, self.exchange.identity
-            )
+            asking = Raw(round_trips.well_formed(outcome.result))
+            marked = self.context.state_signer.signed(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._created(outcome)

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Raw
 
 from fairlead_api.logs import SPAN_ID, TRACE_ID
-from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.context import CallContext
@@ -22,6 +21,7 @@ from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease
+from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, Timeout
 from fairlead_mcp.escaping import escaped
@@ -106,7 +106,7 @@ class ClientRequest(GuardedRequest):
 
     def answer_failed(self, error: Exception) -> None:
         """Give up because of what the server answered."""
-        self.measure(NEUTRAL)
+        self.measure(outcome_of_refusal(error))
         # the context, as mypyc drops the cause of a `raise … from`
         if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
             error = NotMcp(TOO_DEEP)

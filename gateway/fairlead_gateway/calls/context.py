@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.mended_results import MendedResults
 from fairlead_gateway.calls.open_tasks import OpenTasks
 from fairlead_gateway.calls.request_state import RequestStateSigner
 from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
@@ -69,6 +70,7 @@ class CallContext:
         self.task_ids = TaskIds() if task_ids is None else task_ids
         self.open_tasks = OpenTasks(0, clock) if open_tasks is None else open_tasks
         self.keeper = keeper
+        self.mended = MendedResults()
         self.recent = recent
         """The last calls, where they are kept."""
         self._end_upstream_session = end_upstream_session

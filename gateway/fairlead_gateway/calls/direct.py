@@ -120,13 +120,15 @@ class Caller:
         recording: str | None = None,
     ) -> Raw | Unknown:
         """Call the tool that `view` shows as `name`, or `read_result`, on behalf of `origin`; its raw result in the
-        form of 2025-11-25. A refusal is a result too. `arguments` is a raw JSON object; `timeout`, in seconds, can only
-        shorten what the tool has; `retries` are attempts after the first, at most as many as the server allows where it
-        says so; `holding` counts the result, which is refused where there is no room; `result_tokens` are those that it
-        may have, and `recording` is the session that it is kept in. Raises nothing but CancelledError.
+        form of 2025-11-25, but with structured content of any type. A refusal is a result too. `arguments` is a raw
+        JSON object; `timeout`, in seconds, can only shorten what the tool has; `retries` are attempts after the first,
+        at most as many as the server allows where it says so; `holding` counts the result, which is refused where there
+        is no room; `result_tokens` are those that it may have, and `recording` is the session that it is kept in.
+        Raises nothing but CancelledError.
         """
         request = _request(name, arguments)
         request.result_tokens, request.recording = result_tokens, recording
+        request.any_structured = True
         if recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
         captured = _Captured(origin, view.tier, self._buffers)

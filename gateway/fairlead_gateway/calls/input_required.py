@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from fairlead_api.reports import NEUTRAL, OK
+from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.client_capabilities import normalized
 from fairlead_gateway.calls.errors import ANSWER_ERRORS
@@ -28,7 +28,7 @@ from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.reports.outcomes import says_success
+from fairlead_gateway.reports.outcomes import outcome_of_result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import RpcError, Timeout
 from fairlead_mcp.messages import Message, ResultMembers
@@ -186,7 +186,7 @@ class BridgedCall(GuardedRequest):
             self._call.when_writable(go_on)
 
     def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
-        self.measure(OK if says_success(result) else NEUTRAL)
+        self.measure(outcome_of_result(result))
         self.result = result
         self._over()
 

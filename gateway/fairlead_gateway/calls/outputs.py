@@ -32,6 +32,8 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResu
     """The outcome, marked where the structured content of a result does not fit."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
+    if outcome.left_out:
+        return outcome  # the outputSchema that its server has speaks of another value than this client gets
     wrong = check.result(outcome.result)
     if wrong is None:
         return outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from fairlead_gateway.calls.message_relay import MessageRelay
 from fairlead_gateway.calls.translate import INPUT_REQUIRED
 from fairlead_mcp import capabilities, jsonrpc
+from fairlead_mcp.content import AnyObject
 from fairlead_mcp.errors import NotMcp, RpcError, Timeout
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
@@ -40,7 +41,24 @@ class InputRequired(msgspec.Struct):
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
+class _Result(msgspec.Struct):
+    result_type: Any = msgspec.field(name="resultType", default=None)
+
+
+class _StrictQuestion(msgspec.Struct):
+    method: str
+    params: AnyObject | UnsetType = UNSET
+
+
+class _StrictResult(msgspec.Struct):
+    questions: dict[str, _StrictQuestion] | UnsetType = msgspec.field(name="inputRequests", default=UNSET)
+    state: str | UnsetType = msgspec.field(name="requestState", default=UNSET)
+
+
 _decode = msgspec.json.Decoder(InputRequired).decode
+_decode_type = msgspec.json.Decoder(_Result).decode
+_decode_strictly = msgspec.json.Decoder(_StrictResult).decode
+_UNKNOWN_FORM: Final = "the tool asks for input in an unknown form"
 
 
 async def answers(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
@@ -63,14 +81,33 @@ def asking_in(raw: Raw) -> InputRequired | None:
     if INPUT_REQUIRED.encode() not in bytes(raw):
         return None
     try:
-        found = _decode(raw)
+        if _decode_type(raw).result_type != INPUT_REQUIRED:
+            return None
+        found = _decode(well_formed(raw))
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp("the tool asks for input in an unknown form") from error
-    if found.result_type != INPUT_REQUIRED:
-        return None
+        raise NotMcp(_UNKNOWN_FORM) from error
     if len(found.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the tool asks more than {MAX_QUESTIONS} questions at once")
     return found
+
+
+def well_formed(raw: bytes | Raw) -> bytes | Raw:
+    """A result that asks something, as the schema of 2026-07-28 has it (`InputRequiredResult`), without members that
+    are null or empty lists. Raises NotMcp for a form that is not known.
+    """
+    try:
+        _decode_strictly(raw)
+    except msgspec.ValidationError:
+        pass
+    else:
+        return raw
+    given = jsonrpc.decode_object(raw)
+    made = jsonrpc.encode({name: value for name, value in given.items() if bytes(value) not in (b"null", b"[]")})
+    try:
+        _decode_strictly(made)
+    except msgspec.ValidationError as error:
+        raise NotMcp(_UNKNOWN_FORM) from error
+    return made
 
 
 async def _ask(relay: MessageRelay, question: Question) -> Raw:

@@ -26,7 +26,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_mcp import capabilities, eras, jsonrpc, methods, server_tasks
+from fairlead_mcp import capabilities, eras, jsonrpc, methods, server_tasks, tool_results
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.server_tasks import CANCEL, MAX_QUESTIONS, TERMINAL, UPDATE, Task
@@ -182,10 +182,17 @@ def _renamed(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) 
     if task.asked is not UNSET and own:
         members["inputRequests"] = Raw(_rekeyed(task.asked, own, sealed))
     ref = route.task
-    if task.result is not UNSET and ref is not None and ref.check is not None:
-        checked = judged(ref.check, route.server.key, TranslatedResult(task.result, _is_error(task.result)))
-        members["result"] = Raw(checked.result)
+    if task.result is not UNSET and ref is not None:
+        result = _strict(task.result)
+        members["result"] = Raw(judged(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result)
     return jsonrpc.encode(members)
+
+
+def _strict(result: Raw) -> bytes | Raw:
+    try:
+        return tool_results.strict(result)
+    except jsonrpc.UNREADABLE as error:
+        raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
 
 
 def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
@@ -225,7 +232,7 @@ def _rekeyed(members: dict[str, Raw], old: str, new: str) -> bytes:
     return jsonrpc.encode({key.replace(old, new, 1): value for key, value in members.items()})
 
 
-def _is_error(result: Raw) -> bool:
+def _is_error(result: bytes | Raw) -> bool:
     try:
         return bytes(jsonrpc.decode_object(result).get("isError", b"")) == b"true"
     except jsonrpc.UNREADABLE:

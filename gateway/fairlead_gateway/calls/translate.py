@@ -13,10 +13,12 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.calls.wire import Progress
-from fairlead_mcp import eras, jsonrpc, progress_token
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_mcp import eras, jsonrpc, progress_token, tool_results
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
-from fairlead_mcp.messages import ResultMembers
+from fairlead_mcp.messages import ResultHead, ResultMembers
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import RESULT_TYPE
 
@@ -79,21 +81,70 @@ def renamed(members: RawObject, member: str, name: Raw) -> bytes:
     return jsonrpc.encode(members)
 
 
-def result(
-    raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes, members: ResultMembers | None = None
+def answer(
+    route: Route, request: McpRequest, raw: bytes | Raw, members: ResultMembers | None = None, *, from_modern: bool
 ) -> TranslatedResult:
-    """A result as the client shall get it; `members` are its own, where they were read already. Raises NotMcp for what
-    is no result of a tool call.
+    """The answer of a request's server, as of `result`."""
+    return result(
+        raw,
+        from_modern=from_modern,
+        to_modern=request.modern,
+        server_info=route.server_info,
+        members=members,
+        tool=route.tool is not None,
+        any_structured=request.any_structured,
+    )
+
+
+def result(
+    raw: bytes | Raw,
+    *,
+    from_modern: bool,
+    to_modern: bool,
+    server_info: bytes,
+    members: ResultMembers | None = None,
+    tool: bool = True,
+    any_structured: bool = False,
+) -> TranslatedResult:
+    """A result as the client shall get it; `members` are its own, where they were read already. One of a `tool` that
+    the client's schema refuses is mended; `any_structured`: a legacy client takes structured content of any type.
+    Raises NotMcp for what is not an object.
     """
+    head: ResultHead | None = members
+    why, left_out = "", False
     try:
-        seen = jsonrpc.decode_result(raw) if members is None else members
-        return _for_era(raw, seen, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
+        if members is None:
+            try:
+                members = head = jsonrpc.decode_result(raw)
+            except msgspec.ValidationError as error:
+                why = jsonrpc.excerpt(str(error).encode())
+        if members is not None and tool and members.content is UNSET and _is_complete(members, from_modern=from_modern):
+            why = "it has no content"
+        if why:
+            if tool:
+                any_structured |= to_modern
+                raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
+            else:
+                raw = tool_results.mended_head(raw)
+            head = jsonrpc.decode_result_head(raw)
+        assert head is not None
+        outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
+    if why:
+        # the structured content of a server of 2026-07-28 is of any type by right
+        outcome.mended = "" if from_modern and why.endswith("`$.structuredContent`") else why
+        outcome.left_out = left_out
+    return outcome
+
+
+def _is_complete(members: ResultMembers, *, from_modern: bool) -> bool:
+    """Whether a result is the last of its call, and no request for more input."""
+    return not from_modern or members.result_type in (UNSET, "complete")
 
 
 def _for_era(
-    raw: bytes | Raw, seen: ResultMembers, *, from_modern: bool, to_modern: bool, server_info: bytes
+    raw: bytes | Raw, seen: ResultHead, *, from_modern: bool, to_modern: bool, server_info: bytes
 ) -> TranslatedResult:
     if to_modern:
         if from_modern and seen.result_type is not UNSET:

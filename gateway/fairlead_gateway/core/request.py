@@ -61,8 +61,8 @@ class McpRequest:
     """One request of a client, with raw params. The call takes members out of `params`."""
 
     __slots__ = (
-        "default_tokens", "id", "meta", "method", "modern", "name", "opened", "params", "recording", "result_tokens",
-        "session", "token",
+        "any_structured", "default_tokens", "id", "meta", "method", "modern", "name", "opened", "params", "recording",
+        "result_tokens", "session", "token",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +89,8 @@ class McpRequest:
         """Name or URI that `Mcp-Name` repeats, where it was read already to be compared with that."""
         self.opened: LegacySession | None = None
         """The session of that id, where it was signed with our key for this principal."""
+        self.any_structured = modern
+        """Whether `structuredContent` of its result may be of any type; else it is an object or left out."""
         self.recording: str | None = None
         """Session of kept results that its own is added to (`execute_tool`)."""
         self.result_tokens: int | None = None

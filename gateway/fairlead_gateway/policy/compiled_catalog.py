@@ -29,11 +29,12 @@ from fairlead_gateway.policy.rules import Policies, compile_policies_in_slices
 from fairlead_gateway.policy.tiers import Hidden, default_tier, hide_in_slices, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import MERGED, View, server_target
-from fairlead_mcp import jsonrpc
+from fairlead_mcp.content import Implementation
 
 Bind = Callable[[ServerBinding, Tool], Route]
 Routes = Mapping[ServerKey, Mapping[str, Route]]
 """Routes of each server, by the tools' own names."""
+_decode_implementation = msgspec.json.Decoder(Implementation).decode
 
 
 class EndpointTools(msgspec.Struct, frozen=True, eq=False):
@@ -185,7 +186,7 @@ def server_info(server: Server) -> bytes | None:
     """The server's raw `serverInfo`; None where it lacks a name or a version, for then clients refuse it."""
     info = bytes(server.catalog.server_info)
     try:
-        members = jsonrpc.decode_object(info)
+        _decode_implementation(info)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return info if members.keys() >= {"name", "version"} else None
+    return info

@@ -9,13 +9,13 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from fairlead_api.reports import BAD, NEUTRAL, OK
+from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
 
 _RECORD: Final = struct.Struct("<QQdf")
 """Sequence; number and outcome in one; end; and milliseconds, of which seven digits are kept."""
 _SIZE: Final = _RECORD.size
 _pack_into: Final = _RECORD.pack_into
-_OUTCOMES: Final = (OK, BAD, NEUTRAL)
+_OUTCOMES: Final = (OK, BAD, NEUTRAL, UNREADABLE)
 _OUTCOME_BITS: Final = 2
 _OUTCOME_MASK: Final = (1 << _OUTCOME_BITS) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}

@@ -72,7 +72,10 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
     except McpError as error:
         return _failed(probe, error, (clock() - began) * 1000)
     took = (clock() - began) * 1000
-    words = _refusal(raw)
+    try:
+        words = _refusal(raw)
+    except msgspec.DecodeError:
+        return _unreadable("its result is not an object", took)
     if words:
         return ProbeAnswer(ProbeOutcome(None, took, words))
     return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, took), AttemptOutcome.OK, took)
@@ -82,19 +85,22 @@ def _failed(probe: PlannedProbe, error: McpError, took: float) -> ProbeAnswer:
     words = str(error)[:_WORDS]
     if isinstance(error, ConnectFailed | ConnectionLost):
         return ProbeAnswer(ProbeOutcome(None, took, words), AttemptOutcome.BAD, took, error)
-    bad = isinstance(error, TransportError | ProtocolError)
+    if isinstance(error, ProtocolError):
+        return _unreadable(words, took)
+    bad = isinstance(error, TransportError)
     bad |= isinstance(error, HttpRefused) and error.status >= 500
     bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.given
     outcome = AttemptOutcome.BAD if bad else None
     return ProbeAnswer(ProbeOutcome(outcome, took, words), outcome, took)
 
 
+def _unreadable(words: str, took: float) -> ProbeAnswer:
+    return ProbeAnswer(ProbeOutcome(AttemptOutcome.UNREADABLE, took, words), AttemptOutcome.UNREADABLE, took)
+
+
 def _refusal(raw: Raw) -> str:
-    """Why a result is no result, in words; empty for one that is."""
-    try:
-        result = _decode(raw)
-    except msgspec.MsgspecError:
-        return "its result is not an object"
+    """Why a result says nothing, in words; empty for one that does. Raises msgspec.DecodeError."""
+    result = _decode(raw)
     if result.result_type != "complete":
         return f"it answered with {str(result.result_type)[:_WORDS]!r}"
     if not result.is_error:

@@ -15,6 +15,8 @@ class AttemptOutcome(Enum):
     """Not ended yet; reported once it is past the limit of a tier."""
     BAD = "bad"
     """Transport error, time-out or internal error: counts against health."""
+    UNREADABLE = "unreadable"
+    """Answered with what is not MCP: counts against health, and says nothing of speed."""
     NEUTRAL = "neutral"
     """Refused arguments, a result that says `isError`, cancelled: says nothing about the tool."""
 

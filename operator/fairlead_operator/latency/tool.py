@@ -101,7 +101,8 @@ class ToolRecord:
         if sample.probe:
             self.reached_by_probes(True)
         entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
-        late = [score for score in self._scores if sample.duration_ms > score.late_from_ms]
+        unreadable = sample.outcome is AttemptOutcome.UNREADABLE
+        late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
         if late or sample.outcome is AttemptOutcome.OK:
             entry = self._remember(entry, sample.duration_ms)
         for score in late:
@@ -115,7 +116,8 @@ class ToolRecord:
         if sample.outcome is AttemptOutcome.OK:
             self._in_time(sample, counted)
         if sample.outcome is not AttemptOutcome.NEUTRAL:
-            self.health.observe(bad=sample.outcome is AttemptOutcome.BAD or self._past_its_maximum(sample))
+            bad = unreadable or sample.outcome is AttemptOutcome.BAD or self._past_its_maximum(sample)
+            self.health.observe(bad=bad)
 
     def decide(self, now: float) -> tuple[str, ...]:
         """Names of the tiers that show the tool from now on, fastest first."""

@@ -47,6 +47,17 @@ async def refused(gateway: Gateway, request: Ask) -> tuple[int, int]:
     return answer.status, answer.code
 
 
+async def test_the_result_of_a_task_is_in_the_form_that_mcp_has_for_it(tmp_path: Path) -> None:
+    server = TaskServer()
+    async with world(tmp_path, server) as (gateway, _):
+        task = await created(gateway)
+        for given, content in (({"content": "x", "_meta": None}, "x"), ({"a": 1}, '{"a":1}')):
+            server.ends("t1", result=given)
+            done = (await ask(gateway, about("tasks/get", task, header=task))).message["result"]
+            assert done["result"]["content"] == [{"type": "text", "text": content}]
+            assert "_meta" not in done["result"]
+
+
 @pytest.mark.parametrize("events", [False, True], ids=["answers in JSON", "answers in event streams"])
 async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, events: bool) -> None:
     server = TaskServer(events=events)

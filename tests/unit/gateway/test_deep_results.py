@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -98,6 +99,8 @@ class Server(Upstream):
         for sink in sinks:
             try:
                 members = jsonrpc.decode_result(body)
+            except msgspec.ValidationError:
+                sink.answered(Raw(body), None)
             except RecursionError:
                 sink.failed(NotMcp(TOO_DEEP))
             else:
@@ -152,7 +155,7 @@ class Case:
         return made
 
 
-LINK: Final = '"content":[{"type":"resource_link","uri":"ui://a/b"}]'
+LINK: Final = '"content":[{"type":"resource_link","uri":"ui://a/b","name":"b"}]'
 ELICITS: Final = '{"elicitation":{}}'
 TASKING: Final = f'{{"extensions":{{"{TASKS}":{{}}}}}}'
 DONE: Final = '"resultType":"complete","taskId":"t","status":"completed"'
@@ -173,7 +176,9 @@ CASES: Final = {
     ),
     "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),
     "a result that does not fit its schema": Case(MISFIT, replace(TOOL, check=CHECK)),
-    "escaped": Case('"content":["\\u001b"]', replace(TOOL, escapes=True)),
+    "escaped": Case('"content":[{"type":"text","text":"\\u001b"}]', replace(TOOL, escapes=True)),
+    "of another shape": Case('"content":["x",null]', modern=True),
+    "without content": Case('"structuredContent":[]'),
     "questions with a state": Case('"resultType":"input_required","requestState":"x"', modern=True, to_modern=True),
     "a task that begins": Case(
         '"resultType":"task","taskId":"t","status":"working"', modern=True, to_modern=True, capabilities=TASKING,

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from fairlead_api.reports import BAD, NEUTRAL, OK
+from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
 from fairlead_gateway.reports import ring as ring_module
 from fairlead_gateway.reports.ring import FIRST_ROOM, Ring
 
@@ -16,7 +16,8 @@ from fairlead_gateway.reports.ring import FIRST_ROOM, Ring
 def test_the_last_that_ended_are_told_in_order_and_exactly(kept: int, ended: int) -> None:
     ring = Ring(kept)
     attempts = [
-        (number, number, 0.1 + number, 0.25 * number, (OK, BAD, NEUTRAL)[number % 3]) for number in range(1, ended + 1)
+        (number, number, 0.1 + number, 0.25 * number, (OK, BAD, NEUTRAL, UNREADABLE)[number % 4])
+        for number in range(1, ended + 1)
     ]
     for attempt in attempts:
         ring.add(*attempt)

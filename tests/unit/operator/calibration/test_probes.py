@@ -16,7 +16,7 @@ from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.eras import Era, Negotiated
-from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout
+from fairlead_mcp.errors import BadJson, ConnectionLost, HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.prober import Prober, ProbeSet
@@ -224,6 +224,13 @@ async def test_failures_of_the_server_count_against_its_tool(error: McpError) ->
         here.hold("a")
         await asyncio.sleep(60)
         assert {sample.outcome for _, sample in here.samples} == {AttemptOutcome.BAD}
+
+
+async def test_answers_that_are_not_mcp_count_against_the_health_of_their_tool() -> None:
+    async with world(failing={"a": BadJson("the answer holds NaN")}) as here:
+        here.hold("a")
+        await asyncio.sleep(60)
+        assert {sample.outcome for _, sample in here.samples} == {AttemptOutcome.UNREADABLE}
 
 
 async def test_an_internal_error_counts_where_the_arguments_were_given() -> None:

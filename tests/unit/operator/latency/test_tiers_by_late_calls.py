@@ -65,6 +65,18 @@ def test_a_tool_leaves_a_tier_by_its_late_calls(points: int, letters: str, hidde
     assert after(measured(points), letters) == hidden_at
 
 
+def test_answers_that_cannot_be_read_count_for_health_alone_however_late_they_are() -> None:
+    record = measured()
+    after(record, "T" * 100)
+    figures = record.window.quantiles()
+    for _ in range(20):
+        record.observe(Sample(str(next(ATTEMPTS)), 0.0, 9000.0, AttemptOutcome.UNREADABLE))
+    assert record.decide(0.0) == ("deep",)
+    assert record.state("t", "cluster", 0.0).hidden["fast"].startswith("degraded")
+    assert record.window.quantiles() == figures
+    assert after(record, "T" * 5) is None, "nothing else hides it"
+
+
 def test_a_hide_cuts_the_window_to_the_calls_since_the_change() -> None:
     record = measured()
     after(record, "T" * 100 + "LLLLL")

@@ -1,0 +1,145 @@
+"""Structs of a `tools/call` result as the schemas of 2025-11-25 and 2026-07-28 have it (`CallToolResult`).
+
+Declarations only: what decodes into them is accepted by clients of both eras. Where clients read more strictly than the
+schema, so do these: `format: byte` is base64 with its padding, `format: uri` is a URI that parsers read, `lastModified`
+is an ISO 8601 date and time. Members that are not declared are allowed and skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+_URI: Final = (
+    r"^(?!(?:[Hh][Tt][Tt][Pp][Ss]?|[Ww][Ss][Ss]?|[Ff][Tt][Pp]):/*(?:[?#]|$))[A-Za-z][A-Za-z0-9+.\-]*:"
+    r"(?:(?!//)|//(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:<>^|\\\[\]%]*)(?::[0-9]{0,4})?(?:[/?#]|$)"
+    r"|//(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:<>^|\\\[\]%]*):[1-5][0-9]{4}(?:[/?#]|$))"
+)
+_TIME: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})$"
+
+Uri: TypeAlias = Annotated[str, Meta(pattern=_URI)]
+"""Absolute URI (RFC 3986, section 3), with a host where its scheme has one."""
+Time: TypeAlias = Annotated[str, Meta(pattern=_TIME)]
+Size: TypeAlias = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""Integer that each language can hold."""
+Priority: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+class AnyObject(Struct, frozen=True, gc=False):
+    """An object, of which no member is read."""
+
+
+class Icon(Struct, frozen=True, gc=False, rename="camel"):
+    """An icon of a resource or a server."""
+
+    src: Uri
+    mime_type: str | UnsetType = UNSET
+    sizes: list[str] | UnsetType = UNSET
+    theme: Literal["dark", "light"] | UnsetType = UNSET
+
+
+class Annotations(Struct, frozen=True, gc=False, rename="camel"):
+    """Annotations of a block."""
+
+    audience: list[Role] | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    last_modified: Time | UnsetType = UNSET
+
+
+class _Block(Struct, frozen=True, gc=False, rename="camel"):
+    annotations: Annotations | UnsetType = UNSET
+    meta: AnyObject | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+class TextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
+    """A text."""
+
+    text: str
+
+
+class LongTextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
+    """A text of which no copy is made: with many escapes that takes as long as reading the message."""
+
+    text: Raw
+
+    def __post_init__(self) -> None:
+        if memoryview(self.text)[0] != 0x22:
+            raise ValueError("the text is not a string")
+
+
+class ImageBlock(_Block, frozen=True, gc=False, kw_only=True, tag="image"):
+    """An image."""
+
+    data: bytes
+    mime_type: str
+
+
+class AudioBlock(_Block, frozen=True, gc=False, kw_only=True, tag="audio"):
+    """A sound."""
+
+    data: bytes
+    mime_type: str
+
+
+class ResourceLink(_Block, frozen=True, gc=False, kw_only=True, rename="camel", tag="resource_link"):
+    """A link to a resource."""
+
+    name: str
+    uri: Uri
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    size: Size | UnsetType = UNSET
+    icons: list[Icon] | UnsetType = UNSET
+
+
+class ResourceContents(Struct, frozen=True, gc=False, rename="camel"):
+    """`TextResourceContents` or `BlobResourceContents`."""
+
+    uri: Uri
+    text: str | UnsetType = UNSET
+    blob: bytes | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    meta: AnyObject | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+    def __post_init__(self) -> None:
+        if self.text is UNSET and self.blob is UNSET:
+            raise ValueError("the resource has neither text nor blob")
+
+
+class EmbeddedResource(_Block, frozen=True, gc=False, kw_only=True, tag="resource"):
+    """The contents of a resource."""
+
+    resource: ResourceContents
+
+
+Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource
+LongBlock: TypeAlias = LongTextBlock | ImageBlock | AudioBlock | ResourceLink | EmbeddedResource
+
+
+class Implementation(Struct, frozen=True, gc=False, rename="camel"):
+    """Name and version of a server (`serverInfo`)."""
+
+    name: str
+    version: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    website_url: Uri | UnsetType = UNSET
+    icons: list[Icon] | UnsetType = UNSET
+
+
+class RelatedTask(Struct, frozen=True, gc=False, rename="camel"):
+    """The task that a result is of."""
+
+    task_id: str
+
+
+class ResultMeta(Struct, frozen=True, gc=False):
+    """Members of a result's `_meta` that clients give a type."""
+
+    progress_token: str | int | UnsetType = msgspec.field(name="progressToken", default=UNSET)
+    related_task: RelatedTask | UnsetType = msgspec.field(name="io.modelcontextprotocol/related-task", default=UNSET)
+    server_info: Implementation | UnsetType = msgspec.field(name="io.modelcontextprotocol/serverInfo", default=UNSET)

@@ -1,0 +1,312 @@
+"""Results that a client's schema refuses, made into what their server meant. Pure module.
+
+A call was executed whatever shape its result has, so nothing of it is refused but what is not an object. Nothing here
+runs for a result that decodes into `ResultMembers`. Optional members that are null, or of another type, are left out;
+what has no place in `content` (an unknown block, a bare value, a result without it) becomes a text block of its JSON.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import content
+from fairlead_mcp.jsonrpc import UNSET, RawObject, decode_object, decode_result, decode_result_head, encode
+
+MOST_BLOCKS: Final = 1000
+"""Blocks that are mended one by one, 3 µs each; more of them become one text block."""
+MOST_COMMAS: Final = 200_000
+"""Commas of a value that is taken apart: a list of 16 MiB can have 8 million elements, of 80 bytes each."""
+
+Decode: TypeAlias = Callable[[bytes | Raw], Any]
+Mend: TypeAlias = Callable[[Raw], bytes | None]
+
+_COMPLETE: Final = b'"complete"'
+_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
+_SPACES: Final = re.compile(r"\s+")
+_FALSE: Final = frozenset({"", "false", "no", "0"})
+_MEDIA_TYPES: Final = {
+    "image": {"iVBORw0K": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"},
+    "audio": {"UklGR": "audio/wav", "SUQz": "audio/mpeg", "T2dn": "audio/ogg"},
+}
+"""Type of a block to the media types that the first characters of its base64 show."""
+_ANY_MEDIA_TYPE: Final = "application/octet-stream"
+
+_decode: Final = msgspec.json.Decoder().decode
+_decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode_block: Final = msgspec.json.Decoder(content.Block).decode
+_decode_head_member: Final = {
+    "resultType": msgspec.json.Decoder(str).decode,
+    "_meta": msgspec.json.Decoder(content.ResultMeta).decode,
+}
+_decode_meta_member: Final = {
+    "progressToken": msgspec.json.Decoder(str | int).decode,
+    "io.modelcontextprotocol/related-task": msgspec.json.Decoder(content.RelatedTask).decode,
+    "io.modelcontextprotocol/serverInfo": msgspec.json.Decoder(content.Implementation).decode,
+}
+_decode_annotation: Final = {
+    "audience": msgspec.json.Decoder(list[content.Role]).decode,
+    "priority": msgspec.json.Decoder(content.Priority).decode,
+    "lastModified": msgspec.json.Decoder(content.Time).decode,
+}
+_decode_icon: Final = msgspec.json.Decoder(content.Icon).decode
+_decode_optional: Final = {
+    "annotations": msgspec.json.Decoder(content.Annotations).decode,
+    "_meta": msgspec.json.Decoder(content.AnyObject).decode,
+    "title": msgspec.json.Decoder(str).decode,
+    "description": msgspec.json.Decoder(str).decode,
+    "mimeType": msgspec.json.Decoder(str).decode,
+    "size": msgspec.json.Decoder(content.Size).decode,
+    "icons": msgspec.json.Decoder(list[content.Icon]).decode,
+    "text": msgspec.json.Decoder(str).decode,
+    "blob": msgspec.json.Decoder(bytes).decode,
+}
+_decode_block_member: Final = {name: _decode_optional[name] for name in ("annotations", "_meta")}
+_decode_contents_member: Final = {name: _decode_optional[name] for name in ("_meta", "mimeType", "text", "blob")}
+_decode_link_member: Final = {name: decode for name, decode in _decode_optional.items() if name not in ("text", "blob")}
+
+
+class MendedResult(NamedTuple):
+    """A result that is as the schema has it."""
+
+    result: bytes
+    left_out: bool
+    """Whether its `structuredContent` was left out, as it is not an object."""
+
+
+def strict(raw: Raw) -> bytes | Raw:
+    """A result of a tool as the schema of 2026-07-28 has it, mended where it has to be.
+
+    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    """
+    try:
+        if decode_result(raw).content is not UNSET:
+            return raw
+    except msgspec.ValidationError:
+        pass
+    return mended(raw, from_modern=True, any_structured=True).result
+
+
+def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> MendedResult:
+    """A result of a tool as its client's schema has it. `any_structured`: structured content may be any JSON, as since
+    2026-07-28, and not only an object.
+
+    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    """
+    members = decode_object(raw)
+    _mend_head(members)
+    if "isError" in members:
+        members["isError"] = Raw(b"true" if _is_true(_decode(members["isError"])) else b"false")
+    structured = members.get("structuredContent")
+    if structured is not None and bytes(structured) == b"null" and not (from_modern and any_structured):
+        del members["structuredContent"]
+        structured = None
+    given = members.get("content")
+    if given is not None and bytes(given) != b"null":
+        members["content"] = Raw(_content(given))
+    elif structured is not None:
+        members["content"] = Raw(b"[%b]" % _json_as_text(structured))
+    elif not from_modern or bytes(members.get("resultType", _COMPLETE)) == _COMPLETE:
+        members["content"] = Raw(b"[%b]" % _json_as_text(raw))
+    else:
+        members.pop("content", None)
+    left_out = False
+    if structured is not None and not any_structured:
+        if _is_empty_list(structured):
+            members["structuredContent"] = Raw(b"{}")
+        elif bytes(structured)[:1] != b"{":
+            del members["structuredContent"]
+            left_out = True
+    return MendedResult(encode(members), left_out)
+
+
+def mended_head(raw: bytes | Raw) -> bytes | Raw:
+    """A result of another method than `tools/call`, with what all results have in common mended.
+
+    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    """
+    if _is_valid(decode_result_head, raw):
+        return raw
+    members = decode_object(raw)
+    _mend_head(members)
+    members.pop("isError", None)
+    return encode(members)
+
+
+def _mend_head(members: RawObject) -> None:
+    _keep_valid(members, _decode_head_member, {"_meta": _meta})
+
+
+def _meta(value: Raw) -> bytes | None:
+    members = _object(value)
+    if members is None:
+        return None
+    _keep_valid(members, _decode_meta_member, {})
+    return encode(members)
+
+
+def _is_true(value: object) -> bool:
+    """Whether a value of any type says yes, as `"yes"`, 1 or the error itself do."""
+    return value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value)
+
+
+def _content(value: Raw) -> bytes:
+    """`content` as a list of blocks."""
+    first = bytes(value)[:1]
+    if first != b"[":
+        block = _block(value)
+        return b"[]" if block is None else b"[%b]" % block
+    items = _decode_list(value) if bytes(value).count(b",") <= MOST_COMMAS else None
+    if items is None or len(items) > MOST_BLOCKS:
+        return b"[%b]" % _json_as_text(value)
+    blocks = [block for block in map(_block, items) if block is not None]
+    return b"[%b]" % b",".join(blocks)
+
+
+def _block(value: Raw) -> bytes | None:
+    """One block; None for null, which stands for none."""
+    raw = bytes(value)
+    if _is_valid(_decode_block, value):
+        return raw
+    if raw == b"null":
+        return None
+    if raw[:1] == b'"':
+        return b'{"type":"text","text":%b}' % raw
+    members = _object(value)
+    made = None if members is None else _known_block(members)
+    return _json_as_text(value) if made is None else made
+
+
+def _known_block(members: RawObject) -> bytes | None:
+    """A block of a type that MCP has; None where it lacks what it cannot be without."""
+    kind = bytes(members.get("type", b"null")).decode()
+    if kind == "null" and bytes(members.get("text", b""))[:1] == b'"':
+        kind, members["type"] = '"text"', Raw(b'"text"')
+    if kind == '"text"':
+        _mend_text(members)
+    elif kind in ('"image"', '"audio"'):
+        _mend_media(members, kind.strip('"'))
+    elif kind == '"resource_link"':
+        if bytes(members.get("name", b""))[:1] != b'"' and "uri" in members:
+            members["name"] = members["uri"]
+    elif kind == '"resource"' and "resource" in members:
+        members["resource"] = _resource_contents(members["resource"])
+    _keep_valid(members, _decode_link_member if kind == '"resource_link"' else _decode_block_member, _MENDS)
+    made = encode(members)
+    return made if _is_valid(_decode_block, made) else None
+
+
+def _mend_text(members: RawObject) -> None:
+    text = members.get("text")
+    if text is not None and bytes(text)[:1] != b'"':
+        members["text"] = Raw(b'""' if bytes(text) == b"null" else encode(bytes(text).decode()))
+
+
+def _mend_media(members: RawObject, kind: str) -> None:
+    data = members.get("data")
+    if data is None or bytes(data)[:1] != b'"':
+        return
+    text = str(_decode(data))
+    url = _DATA_URL.match(text)
+    base64 = _base64(text if url is None else text[url.end() :])
+    if base64 is None:
+        return
+    members["data"] = Raw(encode(base64))
+    if bytes(members.get("mimeType", b""))[:1] != b'"':
+        shown = (media for start, media in _MEDIA_TYPES[kind].items() if base64.startswith(start))
+        named = "" if url is None else url[1]
+        members["mimeType"] = Raw(encode(named or next(shown, _ANY_MEDIA_TYPE)))
+
+
+def _resource_contents(value: Raw) -> Raw:
+    members = _object(value)
+    if members is None:
+        return value
+    blob = members.get("blob")
+    base64 = _base64(str(_decode(blob))) if blob is not None and bytes(blob)[:1] == b'"' else None
+    if base64 is not None:
+        members["blob"] = Raw(encode(base64))
+    if "blob" not in members or base64 is None:
+        _mend_text(members)
+    _keep_valid(members, _decode_contents_member, {})
+    return Raw(encode(members))
+
+
+def _base64(text: str) -> str | None:
+    """Base64 with its padding, out of that without it, with line breaks, or of the URL-safe alphabet (RFC 4648)."""
+    plain = _SPACES.sub("", text).replace("-", "+").replace("_", "/").rstrip("=")
+    padded = plain + "=" * (-len(plain) % 4)
+    try:
+        binascii.a2b_base64(padded, strict_mode=True)
+    except ValueError:
+        return None
+    return padded
+
+
+def _annotations(value: Raw) -> bytes | None:
+    members = _object(value)
+    if members is None:
+        return None
+    _keep_valid(members, _decode_annotation, {"audience": _audience})
+    return encode(members) if members else None
+
+
+def _audience(value: Raw) -> bytes | None:
+    given = _decode(value)
+    roles = [role for role in (given if isinstance(given, list) else [given]) if role in ("user", "assistant")]
+    return encode(roles) if roles else None
+
+
+def _icons(value: Raw) -> bytes | None:
+    if bytes(value)[:1] != b"[" or bytes(value).count(b",") > MOST_COMMAS:
+        return None
+    return encode([icon for icon in _decode_list(value)[:MOST_BLOCKS] if _is_valid(_decode_icon, icon)])
+
+
+def _size(value: Raw) -> bytes | None:
+    given = _decode(value)
+    return b"%d" % int(given) if isinstance(given, float) and given.is_integer() and abs(given) <= 2**53 else None
+
+
+_MENDS: Final[Mapping[str, Mend]] = {"annotations": _annotations, "icons": _icons, "size": _size}
+
+
+def _keep_valid(members: RawObject, decoders: Mapping[str, Decode], mends: Mapping[str, Mend]) -> None:
+    """Leave out optional members that their decoder refuses and nothing mends."""
+    for name in members.keys() & decoders.keys():
+        if not _is_valid(decoders[name], members[name]):
+            mend = mends.get(name)
+            value = None if mend is None else mend(members[name])
+            if value is None:
+                del members[name]
+            else:
+                members[name] = Raw(value)
+
+
+def _is_valid(decode: Decode, value: bytes | Raw) -> bool:
+    try:
+        decode(value)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _object(value: Raw) -> RawObject | None:
+    """The members of an object; None for anything else, and for one of too many."""
+    raw = bytes(value)
+    return decode_object(raw) if raw[:1] == b"{" and raw.count(b",") <= MOST_COMMAS else None
+
+
+def _is_empty_list(value: Raw) -> bool:
+    raw = bytes(value)
+    return raw[:1] == b"[" and raw[1:-1].strip() == b""
+
+
+def _json_as_text(value: bytes | Raw) -> bytes:
+    """A text block of a value's JSON."""
+    return b'{"type":"text","text":%b}' % encode(bytes(value).strip().decode())

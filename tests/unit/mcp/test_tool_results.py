@@ -1,0 +1,161 @@
+"""Results of tools in shapes that clients refuse, in the form in which clients of each era get them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.calls import translate
+from fairlead_mcp import jsonrpc, tool_results
+from resultcorpus import BLOCKS, CORPUS, ERAS, PIXEL, WHOLE, refusals
+
+LEGACY, MODERN = ERAS
+INFO = b'{"name":"s","version":"1"}'
+TEXT = {"type": "text", "text": "x"}
+
+
+def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
+    """A result as a client of an era gets it from a server of one."""
+    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+    made = translate.result(raw, from_modern=server == MODERN, to_modern=client == MODERN, server_info=INFO)
+    result: dict[str, Any] = json.loads(bytes(made.result))
+    return result
+
+
+def content(given: Any) -> Any:
+    return shown({"content": given})["content"]
+
+
+@pytest.mark.parametrize("server", ERAS)
+@pytest.mark.parametrize("client", ERAS)
+def test_no_result_leaves_that_the_schema_of_the_client_refuses(client: str, server: str) -> None:
+    assert len(CORPUS) > 1500
+    for given in CORPUS:
+        if server == MODERN and isinstance(given.get("resultType"), str) and given["resultType"] != "complete":
+            continue  # another type of result: refused for an older client, and another schema for a newer one
+        made = shown(given, client, server)
+        assert refusals(made, client) == [], given
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: str(block["type"]))
+def test_a_block_that_clients_take_is_passed_on_as_it_is_beside_one_that_is_mended(block: dict[str, Any]) -> None:
+    extended = {**block, "x-unknown": [None, {}]}
+    assert content([extended, "odd"]) == [extended, {"type": "text", "text": "odd"}]
+
+
+@pytest.mark.parametrize("server", ERAS)
+def test_a_list_as_structured_content_reaches_clients_of_2026_and_is_left_out_for_older_ones(server: str) -> None:
+    given = {"content": [{"type": "text", "text": "[1]"}], "structuredContent": [1]}
+    assert shown(given, LEGACY, server) == {"content": [{"type": "text", "text": "[1]"}]}
+    assert shown(given, MODERN, server)["structuredContent"] == [1]
+
+
+def test_optional_members_that_are_null_are_as_if_they_were_not_there() -> None:
+    given = {"_meta": None, "content": [TEXT], "structuredContent": None, "isError": None}
+    assert shown(given) == {"content": [TEXT], "isError": False}
+    assert content([{**TEXT, "annotations": None, "_meta": None}]) == [TEXT]
+    assert content([{**TEXT, "annotations": {"audience": None, "priority": 1}}]) == [
+        {**TEXT, "annotations": {"priority": 1}}
+    ]
+
+
+@pytest.mark.parametrize("client", ERAS)
+def test_empty_lists_stand_for_empty_objects(client: str) -> None:
+    made = shown({"content": [{**TEXT, "_meta": []}], "_meta": [], "structuredContent": []}, client)
+    assert made["content"] == [TEXT]
+    assert made["structuredContent"] == ({} if client == LEGACY else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"structuredContent": {"a": 1}}, '{"a":1}'),
+        ({"structuredContent": [1, 2], "content": None}, "[1,2]"),
+        ({"structuredContent": 7}, "7"),
+        ({}, "{}"),
+        ({"temperature": 20}, '{"temperature":20}'),
+        ({"content": None, "x": 1}, '{"content":null,"x":1}'),
+    ],
+)
+def test_content_that_lacks_is_made_from_structured_content_or_from_the_whole_result(given: Any, text: str) -> None:
+    raw = json.dumps(given, separators=(",", ":")).encode()
+    for client in ERAS:
+        for server in ERAS:
+            assert shown(raw, client, server)["content"] == [{"type": "text", "text": text}]
+
+
+@pytest.mark.parametrize(
+    ("given", "blocks"),
+    [
+        ("a text", [{"type": "text", "text": "a text"}]),
+        ({"type": "text", "text": "alone"}, [{"type": "text", "text": "alone"}]),
+        (["a", None, {"text": "b"}], [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        (7, [{"type": "text", "text": "7"}]),
+        ([{"type": "text", "text": {"a": 1}}], [{"type": "text", "text": '{"a": 1}'}]),
+        ([{"type": "text", "text": None}], [{"type": "text", "text": ""}]),
+        ([{"type": "video", "x": 1}], [{"type": "text", "text": '{"type": "video", "x": 1}'}]),
+        (
+            [{"type": "image", "data": f"data:image/webp;base64,{PIXEL}"}],
+            [{"type": "image", "data": PIXEL, "mimeType": "image/webp"}],
+        ),
+        (
+            [{"type": "image", "data": PIXEL.rstrip("="), "mimeType": None}],
+            [{"type": "image", "data": PIXEL, "mimeType": "image/png"}],
+        ),
+        ([{"type": "resource_link", "uri": "a:b"}], [{"type": "resource_link", "uri": "a:b", "name": "a:b"}]),
+        (
+            [{"type": "resource", "resource": {"uri": "a:b", "text": "x", "blob": None, "mimeType": None}}],
+            [{"type": "resource", "resource": {"uri": "a:b", "text": "x"}}],
+        ),
+        (
+            [{**TEXT, "annotations": {"audience": ["user", "robot"], "priority": 2, "lastModified": "yesterday"}}],
+            [{**TEXT, "annotations": {"audience": ["user"]}}],
+        ),
+    ],
+)
+def test_content_of_another_shape_becomes_the_blocks_that_it_means(given: Any, blocks: Any) -> None:
+    assert content(given) == blocks
+
+
+@pytest.mark.parametrize(
+    ("given", "is_error"),
+    [("true", True), ("yes", True), (1, True), ({"code": 1}, True), ("false", False), (0, False), ([], False)],
+)
+def test_is_error_of_another_type_says_what_it_means(given: Any, is_error: bool) -> None:
+    raw = json.dumps({"content": [], "isError": given}).encode()
+    made = translate.result(raw, from_modern=False, to_modern=False, server_info=INFO)
+    assert (made.is_error, json.loads(bytes(made.result))["isError"]) == (is_error, is_error)
+
+
+def test_a_result_that_clients_take_is_passed_on_as_the_same_bytes() -> None:
+    raw = Raw(json.dumps(WHOLE).encode())
+    for modern in (True, False):
+        assert translate.result(raw, from_modern=modern, to_modern=modern, server_info=INFO).result is raw
+    assert tool_results.strict(raw) is raw
+
+
+@pytest.mark.parametrize("text", ['a "quoted" \\ text', "ü", "x" * 70_000, '\\"' * 40_000])
+def test_texts_of_any_length_are_passed_on_as_the_same_bytes(text: str) -> None:
+    raw = json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode()
+    assert translate.result(raw, from_modern=False, to_modern=False, server_info=INFO).result is raw
+
+
+def test_a_long_text_of_another_type_is_mended_too() -> None:
+    made = content([{"type": "text", "text": ["x" * 70_000]}])
+    assert made == [{"type": "text", "text": json.dumps(["x" * 70_000])}]
+
+
+@pytest.mark.parametrize("item", [b"0", b"{}", b"null", b'{"type":"text"}', b'"x"', b"[]"])
+def test_a_result_of_millions_of_odd_blocks_is_one_text(item: bytes) -> None:
+    raw = b'{"content":[' + b",".join([item] * ((8 << 20) // (len(item) + 1))) + b"]}"
+    (block,) = shown(raw)["content"]
+    assert block["type"] == "text"
+
+
+def test_what_is_not_an_object_is_not_mended() -> None:
+    for raw in (b"[]", b"null", b'"x"', b"7"):
+        with pytest.raises(jsonrpc.UNREADABLE):
+            tool_results.mended(raw, from_modern=False, any_structured=False)
