@@ -104,7 +104,7 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
-    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded)
+    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded, found.remarks)
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 

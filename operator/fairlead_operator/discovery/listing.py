@@ -51,6 +51,8 @@ class RawListing(msgspec.Struct, frozen=True):
     """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
+    remarks: tuple[str, ...] = ()
+    """Sentences about what was taken although its shape is not MCP's."""
 
     @property
     def listed(self) -> int:
@@ -100,6 +102,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
         skills=await _optional(session, SKILLS, notes, aside) if _has_skills(session) else (),
         ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
+        remarks=session.remarks,
     )
 
 

@@ -195,7 +195,6 @@ REASONS = {
     "never": "Timeout",
     "cut off": "ClosedMidAnswer",
     "hang up": "ConnectionLost",
-    "page loop": "PageLoop",
     "endless headers": "HeadersTooLarge",
     "huge": "AnswerTooLarge",
     "wrong id": "WrongAnswerID",
