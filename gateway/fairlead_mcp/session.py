@@ -29,6 +29,7 @@ from fairlead_mcp.eras import LISTS, Client, Era, Negotiated
 from fairlead_mcp.errors import BadListing, NotMcp, RpcError
 from fairlead_mcp.http.channel import HttpChannel
 from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link
@@ -53,6 +54,11 @@ class Channel(Protocol):
 
     @property
     def negotiated(self) -> Negotiated | None: ...
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about what the transport does to reach the server."""
+        ...
 
     async def connect(self, deadline: float) -> Negotiated: ...
 
@@ -91,9 +97,11 @@ class McpSession:
         on_notification: Callable[[Message], None] | None = None,
         connections: int = 4,
         offering: Offering | None = None,
+        events: Callable[[], LineChannel] | None = None,
     ) -> McpSession:
         """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs;
-        without an `offering` no client capability is declared.
+        without an `offering` no client capability is declared. `events` makes the channel for a server that turns out
+        to speak HTTP+SSE.
 
         Raises InvalidTarget for headers that cannot be sent.
         """
@@ -103,7 +111,7 @@ class McpSession:
         channel = HttpChannel(
             target, pool, headers=headers, client=client, on_notification=on_notification, offering=offering
         )
-        return cls(channel, pool=pool)
+        return cls(channel if events is None else OlderChannel(channel, events, pool.clock), pool=pool)
 
     @classmethod
     def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
@@ -115,8 +123,7 @@ class McpSession:
     @classmethod
     def over_link(cls, link: Link) -> McpSession:
         """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
-        capabilities = b"{}" if link.offering is None else link.offering.capabilities
-        return cls(LineChannel(link, link.aclose, capabilities), clock=link.clock)
+        return cls(line_channel(link), clock=link.clock)
 
     async def __aenter__(self) -> Self:
         try:
@@ -171,7 +178,7 @@ class McpSession:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about what the server sent in another shape than MCP's, and what became of it."""
-        return (*self.negotiated.remarks, *itertools.chain.from_iterable(self._listed.values()))
+        return (*self.channel.remarks, *self.negotiated.remarks, *itertools.chain.from_iterable(self._listed.values()))
 
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
@@ -241,6 +248,12 @@ class McpSession:
         if listing.ttl is not None:
             self.ttl[method] = listing.ttl
         return listing.items
+
+
+def line_channel(link: Link) -> LineChannel:
+    """The channel of a session over a stream of messages, which it closes."""
+    capabilities = b"{}" if link.offering is None else link.offering.capabilities
+    return LineChannel(link, link.aclose, capabilities)
 
 
 class Listing:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.documents.catalog import Endpoint
 from fairlead_mcp import capabilities, methods
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
 from fairlead_mcp.session import LIST_SECONDS, McpSession
@@ -51,6 +52,8 @@ class RawListing(msgspec.Struct, frozen=True):
     """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
+    endpoint: Endpoint | None = None
+    """Where its server turned out to be reached, if not where it was asked."""
     remarks: tuple[str, ...] = ()
     """Sentences about what was taken although its shape is not MCP's."""
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 from mcp import Client
 
 from commands import fairlead
-from scriptedserver import SCRIPTED_STDIO, TOOLS, Results, handshake
+from linkservers import events_server
+from rawserver import Reply, Request, raw_server
+from scriptedserver import SCRIPTED_STDIO, TOOLS, Results, handshake, over_http, responder
 from upprocess import Up, fairlead_up
 
 OLD: Final = handshake("2025-11-25")
@@ -50,3 +52,27 @@ async def test_servers_with_odd_handshakes_and_lists_are_ready_with_a_remark(tmp
             names = {tool.name for tool in (await client.list_tools()).tools}
             assert {"good__fine", "php__fine", "walking__fine", "counting__fine"} <= names
             assert not (await client.call_tool("php__fine", {})).is_error
+
+
+async def test_servers_at_urls_that_are_not_quite_theirs_are_called_with_a_remark(tmp_path: Path) -> None:
+    answer = over_http(responder(OLD))
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.path == "/mcp/":
+            await answer(request, reply)
+        else:
+            reply.send(307, location=f"http://{request.headers['host']}/mcp/")
+
+    async with raw_server(handle) as slashed, events_server(responder(OLD)) as older:
+        entries = {"slashed": {"url": slashed.url}, "older": {"url": older.url}}
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+        async with fairlead_up("mcp.json", cwd=tmp_path) as up:
+            assert set((await up.states(2)).values()) == {"ready:MendedAnswers"}
+            servers = await servers_of(up)
+            assert "it redirects to /mcp/: put that path into its url" in servers["default/slashed"]["message"]
+            assert 'set "type": "sse"' in servers["default/older"]["message"]
+            async with Client(up.url) as client:
+                for name in entries:
+                    assert not (await client.call_tool(f"{name}__fine", {})).is_error
+        assert [request.method for request in slashed.seen if request.path == "/mcp"][:1] == ["server/discover"]
+        assert {request.path for request in slashed.seen if request.method == "tools/call"} == {"/mcp/"}
