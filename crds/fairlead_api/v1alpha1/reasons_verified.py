@@ -231,7 +231,8 @@ VERIFIED: Final = {
     ),
     Cause.REDIRECTED: CauseExplanation(
         "False",
-        "It points to another address (HTTP 3xx). Fairlead follows no more than a slash, as a credential might go astray.",
+        "It points to another address (HTTP 3xx). Fairlead follows no more than a slash, as a credential might go "
+        "astray.",
         "Put the final address into spec.url.",
     ),
     Cause.SERVER_ERROR: CauseExplanation("False", "It failed (HTTP 5xx).", "Read the server's log."),
