@@ -23,8 +23,8 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.selection import Selection, select_in_slices
+from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox

@@ -66,6 +66,11 @@ class LineChannel:
     def negotiated(self) -> Negotiated | None:
         return self._lined.negotiated
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """None: nothing is done here to reach the server."""
+        return ()
+
     async def connect(self, deadline: float) -> Negotiated:
         """Connect and negotiate, or wait until that is done. Raises McpError."""
         return await self._lined.ready(deadline)

@@ -71,6 +71,13 @@ STATUS_OF_CODE: Final[Mapping[int, int]] = MappingProxyType(
 )
 
 
+_EMPTY: Final = Raw(b"{}")
+_NULL: Final = Raw(b"null")
+_NOT_DECLARED: Final = (b"null", b"false")
+"""Values of a capability with which a server says that it has none."""
+_decode_optional_text: Final = msgspec.json.Decoder(str | None).decode
+
+
 class Era(Enum):
     """Which of the two protocols an endpoint speaks."""
 
@@ -125,10 +132,13 @@ class Negotiated(msgspec.Struct, frozen=True):
     server_info: Raw
     capabilities: Raw
     instructions: str | None = None
+    remarks: tuple[str, ...] = ()
+    """Sentences about members of another shape than the schema's, which count as absent."""
 
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
-        return feature in jsonrpc.decode_object(self.capabilities)
+        declared = jsonrpc.decode_object(self.capabilities).get(feature)
+        return declared is not None and bytes(declared) not in _NOT_DECLARED
 
     @property
     def announced(self) -> tuple[str, ...]:
@@ -185,17 +195,17 @@ def initialize_params(client: Client, capabilities: bytes = b"{}") -> bytes:
 
 class _Discovered(msgspec.Struct, rename="camel"):
     supported_versions: list[str]
-    capabilities: Raw = Raw(b"{}")
-    instructions: str | None = None
+    capabilities: Raw = _EMPTY
+    instructions: Raw = _NULL
     server_info: Raw | UnsetType = UNSET
-    meta: dict[str, Raw] | UnsetType = msgspec.field(name="_meta", default=UNSET)
+    meta: Raw = msgspec.field(name="_meta", default=_EMPTY)
 
 
 class _Initialized(msgspec.Struct, rename="camel"):
     protocol_version: str
-    capabilities: Raw = Raw(b"{}")
-    server_info: Raw = Raw(b"{}")
-    instructions: str | None = None
+    capabilities: Raw = _EMPTY
+    server_info: Raw = _EMPTY
+    instructions: Raw = _NULL
 
 
 _decode_discovered = msgspec.json.Decoder(_Discovered).decode
@@ -205,39 +215,60 @@ _decode_initialized = msgspec.json.Decoder(_Initialized).decode
 def read_discover(result: bytes | Raw) -> Negotiated | None:
     """A `server/discover` result as a positive modern answer, or None: then `initialize` decides."""
     try:
-        found = _decode_discovered(result)
+        discovered = _decode_discovered(result)
     except jsonrpc.UNREADABLE:
         return None
-    if MODERN_VERSION not in found.supported_versions or not _is_object(found.capabilities):
+    if MODERN_VERSION not in discovered.supported_versions:
         return None
-    info = found.server_info
-    if info is UNSET and found.meta is not UNSET:
-        info = found.meta.get(META_SERVER_INFO, UNSET)
-    if info is UNSET or not _is_object(info):
-        info = Raw(b"{}")
-    return Negotiated(Era.MODERN, MODERN_VERSION, info.copy(), found.capabilities.copy(), found.instructions)
+    info = discovered.server_info
+    if info is UNSET and _is_object(discovered.meta):
+        info = jsonrpc.decode_object(discovered.meta).get(META_SERVER_INFO, UNSET)
+    return _negotiated(
+        Era.MODERN, MODERN_VERSION, _EMPTY if info is UNSET else info, discovered.capabilities, discovered.instructions
+    )
 
 
 def read_initialize(result: bytes | Raw) -> Negotiated:
     """An `initialize` result. Raises NotMcp for another shape, UnsupportedVersion for a revision unknown here."""
     try:
-        found = _decode_initialized(result)
+        initialized = _decode_initialized(result)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the answer to initialize has an unexpected shape: {error}") from error
-    if not (_is_object(found.capabilities) and _is_object(found.server_info)):
-        raise NotMcp("the answer to initialize has capabilities or serverInfo that are no objects")
-    if found.protocol_version not in LEGACY_VERSIONS:
+    if initialized.protocol_version not in LEGACY_VERSIONS:
         raise UnsupportedVersion(
-            f"the server insists on protocol version {found.protocol_version!r}, which is not one of "
+            f"the server insists on protocol version {initialized.protocol_version!r}, which is not one of "
             f"{', '.join(LEGACY_VERSIONS)}"
         )
-    return Negotiated(
+    return _negotiated(
         Era.LEGACY,
-        found.protocol_version,
-        found.server_info.copy(),
-        found.capabilities.copy(),
-        found.instructions,
+        initialized.protocol_version,
+        initialized.server_info,
+        initialized.capabilities,
+        initialized.instructions,
     )
+
+
+def _negotiated(era: Era, version: str, server_info: Raw, capabilities: Raw, instructions: Raw) -> Negotiated:
+    """A handshake, in which what is not of the schema's shape counts as absent: PHP writes an empty map as `[]`, Go a
+    nil one as `null`, and the lists that decide are asked for whatever the capabilities are.
+    """
+    remarks = []
+    if not _is_object(capabilities):
+        remarks.append(f"its capabilities are {_shown(capabilities)}, not an object: they count as none")
+        capabilities = _EMPTY
+    if not _is_object(server_info):
+        remarks.append(f"its serverInfo is {_shown(server_info)}, not an object: it counts as absent")
+        server_info = _EMPTY
+    try:
+        text = _decode_optional_text(instructions)
+    except jsonrpc.UNREADABLE:
+        remarks.append(f"its instructions are {_shown(instructions)}, not a text: they are left out")
+        text = None
+    return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks))
+
+
+def _shown(raw: Raw) -> str:
+    return jsonrpc.excerpt(bytes(raw))
 
 
 def _is_object(raw: Raw) -> bool:

@@ -167,7 +167,7 @@ class UnsupportedVersion(ProtocolError):
 
 
 class BadListing(ProtocolError):
-    """A listing that does not end or does not fit. Reasons: PageLoop, TooManyPages, TooManyItems, ListingTooLarge."""
+    """A listing that does not end or does not fit. Reasons: TooManyPages, TooManyItems, ListingTooLarge."""
 
     reason = "BadListing"
 

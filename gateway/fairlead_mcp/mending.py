@@ -33,10 +33,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def mend(message: bytes) -> bytes | None:
-    """The message in strict JSON; None where there is nothing to mend, it stays unreadable, or has over MAX_BYTES."""
-    if len(message) > MAX_BYTES:
-        return None
+    """The message in strict JSON; None where there is nothing to mend, or it stays unreadable. One of over MAX_BYTES
+    loses its byte order mark and is not looked at: its reader finds out the rest.
+    """
     text = message.removeprefix(BYTE_ORDER_MARK)
+    if len(message) > MAX_BYTES:
+        return text if len(text) < len(message) else None
     if _CONTROL.search(text):
         text = _STRING.sub(lambda match: _escaped(match[0]), text)
     text = paired(text)

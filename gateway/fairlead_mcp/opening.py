@@ -8,17 +8,21 @@ from __future__ import annotations
 import ssl as tls
 from collections.abc import Callable
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_mcp import via
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
+from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.session import McpSession
+from fairlead_mcp.session import McpSession, line_channel
 from fairlead_mcp.tcp import TcpOpener
 
 Heard: TypeAlias = Callable[[str], None]
@@ -43,17 +47,44 @@ def network_session(
 
     Raises McpError for an address, a header or a certificate that cannot be used.
     """
-    headers = {**credential.headers, **via.header(installation)}
     if isinstance(endpoint, HttpEndpoint):
+        events = EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
         return McpSession.over_http(
             Target.from_url(endpoint.url, endpoint.host_header),
-            headers=headers,
+            headers={**credential.headers, **via.header(installation)},
             ssl=trust(endpoint.ca_bundle),
             resolve=resolve,
             on_notification=_of_message(heard),
             connections=connections,
             offering=offering,
+            events=lambda: line_channel(_link(name, events, credential, heard, resolve, installation, offering)),
         )
+    return McpSession.over_link(_link(name, endpoint, credential, heard, resolve, installation, offering))
+
+
+def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
+    """The endpoint as its server turned out to be reached: with a slash more or less, or over HTTP+SSE."""
+    channel = session.channel
+    if not isinstance(endpoint, HttpEndpoint) or not isinstance(channel, OlderChannel):
+        return endpoint
+    if channel.older:
+        return EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
+    if not channel.redirected:
+        return endpoint
+    parts = urlsplit(endpoint.url)
+    path = parts.path[:-1] if parts.path.endswith("/") else parts.path + "/"
+    return msgspec.structs.replace(endpoint, url=parts._replace(path=path).geturl())
+
+
+def _link(
+    name: str,
+    endpoint: Endpoint,
+    credential: Credential,
+    heard: Heard | None,
+    resolve: Resolve | None,
+    installation: str,
+    offering: Offering | None,
+) -> Link:
     opener: Opener
     if isinstance(endpoint, TcpEndpoint):
         opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=resolve)
@@ -61,15 +92,14 @@ def network_session(
         opener = EventsOpener(
             endpoint.url,
             host_header=endpoint.host_header,
-            headers=headers,
+            headers={**credential.headers, **via.header(installation)},
             ssl=trust(endpoint.ca_bundle),
             resolve=resolve,
         )
     else:
         raise McpError(f"{name} is not reached over a network")
     legacy = isinstance(endpoint, EventsEndpoint)
-    link = Link(name, opener, legacy=legacy, on_notification=_of_line(heard), offering=offering)
-    return McpSession.over_link(link)
+    return Link(name, opener, legacy=legacy, on_notification=_of_line(heard), offering=offering)
 
 
 def _of_message(heard: Heard | None) -> Callable[[Message], None] | None:

@@ -12,6 +12,8 @@ Timeouts are seconds for the whole operation. Every method raises McpError and n
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import ssl as tls
 import time
 from collections.abc import Callable, Mapping
@@ -24,9 +26,10 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.channel import LineChannel
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import LISTS, Client, Era, Negotiated
-from fairlead_mcp.errors import BadListing, NotMcp
+from fairlead_mcp.errors import BadListing, NotMcp, RpcError
 from fairlead_mcp.http.channel import HttpChannel
 from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link
@@ -52,6 +55,11 @@ class Channel(Protocol):
     @property
     def negotiated(self) -> Negotiated | None: ...
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about what the transport does to reach the server."""
+        ...
+
     async def connect(self, deadline: float) -> Negotiated: ...
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw: ...
@@ -72,6 +80,8 @@ class McpSession:
     ) -> None:
         self.channel = channel
         self.ttl: dict[str, int] = {}
+        self._listed: dict[str, tuple[str, ...]] = {}
+        """Remarks on the last listing of each method."""
         self._pool = pool
         self._clock = clock
 
@@ -87,9 +97,11 @@ class McpSession:
         on_notification: Callable[[Message], None] | None = None,
         connections: int = 4,
         offering: Offering | None = None,
+        events: Callable[[], LineChannel] | None = None,
     ) -> McpSession:
         """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs;
-        without an `offering` no client capability is declared.
+        without an `offering` no client capability is declared. `events` makes the channel for a server that turns out
+        to speak HTTP+SSE.
 
         Raises InvalidTarget for headers that cannot be sent.
         """
@@ -99,7 +111,7 @@ class McpSession:
         channel = HttpChannel(
             target, pool, headers=headers, client=client, on_notification=on_notification, offering=offering
         )
-        return cls(channel, pool=pool)
+        return cls(channel if events is None else OlderChannel(channel, events, pool.clock), pool=pool)
 
     @classmethod
     def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
@@ -111,8 +123,7 @@ class McpSession:
     @classmethod
     def over_link(cls, link: Link) -> McpSession:
         """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
-        capabilities = b"{}" if link.offering is None else link.offering.capabilities
-        return cls(LineChannel(link, link.aclose, capabilities), clock=link.clock)
+        return cls(line_channel(link), clock=link.clock)
 
     async def __aenter__(self) -> Self:
         try:
@@ -164,6 +175,11 @@ class McpSession:
     def instructions(self) -> str | None:
         return self.negotiated.instructions
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about what the server sent in another shape than MCP's, and what became of it."""
+        return (*self.channel.remarks, *self.negotiated.remarks, *itertools.chain.from_iterable(self._listed.values()))
+
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
         return self.negotiated.offers(feature)
@@ -213,38 +229,61 @@ class McpSession:
         deadline = self._clock() + timeout
         listing = Listing(method, bounds or ListingBounds())
         params: bytes | None = None
+        cursor: str | None = None
         while True:
-            page = await self.channel.request(method, params, deadline=deadline)
+            try:
+                page = await self.channel.request(method, params, deadline=deadline)
+            except RpcError as error:
+                if cursor is None or not listing.refused(cursor, error):
+                    raise
+                break
             cursor = listing.add(page)
             if page_read is not None:
                 page_read(page)
             if cursor is None:
-                self.ttl.pop(method, None)
-                if listing.ttl is not None:
-                    self.ttl[method] = listing.ttl
-                return listing.items
+                break
             params = b'{"cursor":%b}' % jsonrpc.encode(cursor)
+        self._listed[method] = tuple(listing.remarks)
+        self.ttl.pop(method, None)
+        if listing.ttl is not None:
+            self.ttl[method] = listing.ttl
+        return listing.items
+
+
+def line_channel(link: Link) -> LineChannel:
+    """The channel of a session over a stream of messages, which it closes."""
+    capabilities = b"{}" if link.offering is None else link.offering.capabilities
+    return LineChannel(link, link.aclose, capabilities)
 
 
 class Listing:
-    """Pages put together, within bounds. Pure: `add(page)` returns the cursor of the next page or None."""
+    """Pages put together, within bounds. Pure: `add(page)` returns the cursor of the next page or None.
+
+    A walk that a server leads astray (back to a page, on by a cursor that is not a text) ends with what was read.
+    `remarks` are sentences about that, and about a list of another shape that is clear in meaning.
+    """
 
     def __init__(self, method: str, bounds: ListingBounds) -> None:
         self.items: list[Raw] = []
         self.ttl: int | None = None
+        self.remarks: list[str] = []
         self._method = method
         self._member = LISTS[method]
         self._bounds = bounds
         self._cursors: set[str] = set()
+        self._digests: set[bytes] = set()
         self._pages = 0
         self._size = 0
 
     def add(self, page: Raw) -> str | None:
-        """Raises NotMcp for a page of another shape, BadListing beyond the bounds or when a cursor comes again."""
+        """Raises NotMcp for a page of another shape, BadListing beyond the bounds."""
         bounds, method = self._bounds, self._method
         self._pages += 1
         self._size += memoryview(page).nbytes
         items, cursor = self._read(page)
+        if (cursor is not None or self._digests) and self._repeats(items):
+            self._end("comes back to a page that was read already")
+            return None
         self.items += items
         if self._size > bounds.size:
             raise BadListing(f"{method} amounts to more than {bounds.size} bytes", reason="ListingTooLarge")
@@ -253,23 +292,75 @@ class Listing:
         if cursor is None:
             return None
         if cursor in self._cursors:
-            raise BadListing(f"{method} leads back to a page that was read already", reason="PageLoop")
+            self._end(f"names the cursor {jsonrpc.excerpt(cursor.encode())!r} again")
+            return None
         if self._pages >= bounds.pages:
             raise BadListing(f"{method} has more than {bounds.pages} pages", reason="TooManyPages")
         self._cursors.add(cursor)
         return cursor
 
+    def refused(self, cursor: str, error: RpcError) -> bool:
+        """Whether the walk ends with what was read as the server refuses `cursor`: an empty one, which stands for the
+        end with many servers (and is a cursor by MCP 2026-07-28, Pagination).
+        """
+        if cursor:
+            return False
+        self._end(f"names an empty cursor and refuses it (error {error.code})")
+        return True
+
+    def _repeats(self, items: list[Raw]) -> bool:
+        """Whether these items came as a page before; pages without items say nothing."""
+        if not items:
+            return False
+        hashed = hashlib.sha256()
+        for item in items:
+            hashed.update(item)
+            hashed.update(b"\n")
+        digest = hashed.digest()
+        if digest in self._digests:
+            return True
+        self._digests.add(digest)
+        return False
+
+    def _end(self, what: str) -> None:
+        self._remark(f"{what}: the list ends with what was read")
+
+    def _remark(self, what: str) -> None:
+        remark = f"{self._method} {what}"
+        if remark not in self.remarks:
+            self.remarks.append(remark)
+
     def _read(self, page: Raw) -> tuple[list[Raw], str | None]:
         try:
             members = jsonrpc.decode_object(page)
-            items = _decode_items(members[self._member])
-            cursor = _decode_cursor(members["nextCursor"]) if "nextCursor" in members else None
+            items = self._items(members)
+            cursor = members.get("nextCursor", _NULL)
             self._note_ttl(members.get("ttlMs"))
-        except KeyError as error:
-            raise NotMcp(f"the answer to {self._method} has no {self._member}") from error
+            return items, self._cursor(cursor)
         except jsonrpc.UNREADABLE as error:
             raise NotMcp(f"the answer to {self._method} has an unexpected shape: {error}") from error
-        return items, cursor
+
+    def _items(self, members: jsonrpc.RawObject) -> list[Raw]:
+        """Raises NotMcp where the list is missing beside another one, and jsonrpc.UNREADABLE."""
+        raw = members.get(self._member)
+        if raw is None and not members.keys().isdisjoint(LISTS.values()):
+            raise NotMcp(f"the answer to {self._method} has no {self._member}")
+        try:
+            return _decode_items(_NULL if raw is None else raw)
+        except msgspec.ValidationError:
+            shown = "absent" if raw is None else bytes(raw).translate(None, b" \t\r\n").decode()
+            if shown not in ("absent", "null", "{}"):
+                raise
+        self._remark(f"has {self._member} {shown}: it counts as an empty list")
+        return []
+
+    def _cursor(self, raw: Raw) -> str | None:
+        try:
+            cursor: str | None = _decode_cursor(raw)
+        except jsonrpc.UNREADABLE:
+            self._end(f"has {jsonrpc.excerpt(bytes(raw))} as nextCursor, which is not a text")
+            cursor = None
+        return cursor
 
     def _note_ttl(self, said: Raw | None) -> None:
         """A hint, so that one of another shape is none."""
@@ -280,6 +371,7 @@ class Listing:
             self.ttl = found if self.ttl is None else min(self.ttl, found)
 
 
+_NULL: Final = Raw(b"null")
 _decode_ttl = msgspec.json.Decoder(int).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _decode_cursor = msgspec.json.Decoder(str | None).decode

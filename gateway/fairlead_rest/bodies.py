@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairlead_mcp.mending import BYTE_ORDER_MARK
 from fairlead_rest.problems import BODY_TOO_LARGE, INVALID_ARGUMENTS, UNSUPPORTED_MEDIA_TYPE, Problem
 
 Body = TypeVar("Body")
@@ -28,7 +29,9 @@ PIECE: Final = 64 << 10
 
 
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
-    """The body as it came, at most `limit` bytes and one piece of it. Raises Problem."""
+    """The body as it came, at most `limit` bytes and one piece of it, without a byte order mark (RFC 8259 section 8.1).
+    Raises Problem.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise Problem(UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
@@ -42,6 +45,8 @@ async def read_pieces(request: Request, limit: int) -> list[bytes]:
         size += len(piece)
         if size > limit:
             raise too_large
+    if pieces:
+        pieces[0] = pieces[0].removeprefix(BYTE_ORDER_MARK)
     return pieces
 
 

@@ -25,14 +25,18 @@ def conditions(
     generation: int,
     now: datetime,
     form: Form = "cluster",
+    transport: str = "",
 ) -> list[Condition]:
     """The conditions of a resource with `Ready` behind them; those without a verdict are absent. `shown` are those that
-    it has now.
+    it has now; `form` and `transport` choose the words of advice.
     """
     known = {kind: verdict for kind, verdict in given.items() if verdict is not None}
     known[ConditionType.READY] = ready(known)
     before = {condition.type: condition for condition in shown}
-    return [_condition(kind, verdict, before.get(kind), generation, now, form) for kind, verdict in known.items()]
+    return [
+        _condition(kind, verdict, before.get(kind), generation, now, _advised(verdict, form, transport))
+        for kind, verdict in known.items()
+    ]
 
 
 def ready(given: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
@@ -55,7 +59,12 @@ def as_shown(condition: Condition | None) -> ConditionVerdict | None:
 
 
 def _condition(
-    kind: ConditionType, verdict: ConditionVerdict, before: Condition | None, generation: int, now: datetime, form: Form
+    kind: ConditionType,
+    verdict: ConditionVerdict,
+    before: Condition | None,
+    generation: int,
+    now: datetime,
+    message: str,
 ) -> Condition:
     status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
     moved = before is None or before.status != status
@@ -63,15 +72,15 @@ def _condition(
         type=kind,
         status=status,
         reason=verdict.reason,
-        message=_advised(verdict, form),
+        message=message,
         observed_generation=generation,
         last_transition_time=now.replace(microsecond=0) if before is None or moved else before.last_transition_time,
     )
 
 
-def _advised(verdict: ConditionVerdict, form: Form) -> str:
+def _advised(verdict: ConditionVerdict, form: Form, transport: str) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    advice = remedy(verdict.cause, form) if verdict.ok is not None else ""
+    advice = remedy(verdict.cause, form, transport) if verdict.ok is not None else ""
     message = worded(verdict.cause, in_words_of(verdict.message, form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

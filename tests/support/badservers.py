@@ -98,7 +98,8 @@ _pages = itertools.count(1)
 async def _pages_forever(request: Request, reply: Reply) -> None:
     if request.method != "tools/list":
         return await lists()(request, reply)
-    page = {"tools": [tool("good")], "nextCursor": f"page-{next(_pages)}", "resultType": "complete"}
+    number = next(_pages)
+    page = {"tools": [tool(f"tool-{number}")], "nextCursor": f"page-{number}", "resultType": "complete"}
     return reply.result(request, page)
 
 
@@ -121,7 +122,7 @@ TABLE: Final[dict[str, Bad]] = {
     "endless-event": Bad(_unless("tools/list", _one_event_without_an_end), "False", "AnswerTooLarge"),
     "endless-json": Bad(_unless("tools/list", _json_without_an_end), "False", "AnswerTooLarge"),
     "redirect": Bad(BROKEN["redirect"], "False", "Redirected"),
-    "page-loop": Bad(_unless("tools/list", BROKEN["page loop"]), "False", "PageLoop"),
+    "page-loop": Bad(_unless("tools/list", BROKEN["page loop"]), "True", "MendedAnswers", ("again",)),
     "pages-forever": Bad(_pages_forever, "False", "TooManyPages"),
     "two-minutes": Bad(_unless("tools/list", _never), "False", "Timeout"),
     "closes-after-each": Bad(_closes_after_each, "True", "Verified", ("good",)),

@@ -134,6 +134,20 @@ EGRESS = (
         "tests/component/mcp/test_links.py::test_a_credential_is_not_posted_to_another_origin",
         "another origin",
     ),
+    Guard(
+        "a redirect to another host, scheme or port that is a slash away",
+        "fairlead_mcp.http.target",
+        (("            if same:\n", "            if True:\n"),),
+        "tests/component/mcp/test_urls_that_lead_on.py::test_no_other_redirect_is_followed",
+        "'/mcp/'",
+    ),
+    Guard(
+        "a redirect to another path of the same server",
+        "fairlead_mcp.http.target",
+        ((" != (other, query):", " == ():"),),
+        "tests/component/mcp/test_urls_that_lead_on.py::test_no_other_redirect_is_followed",
+        "'/mcp/'",
+    ),
 )
 TENANCY = (
     Guard(

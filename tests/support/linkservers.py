@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
 
 from fairlead_api.documents.catalog import EventsEndpoint, TcpEndpoint
-from rawserver import Reply, Request, encode, raw_server
+from rawserver import Handler, Reply, Request, encode, raw_server
 
 Respond: TypeAlias = Callable[[bytes], dict[str, Any] | None]
 """Gets a message; returns the response, None where it wants none."""
@@ -32,23 +32,35 @@ async def tcp_server(respond: Respond) -> AsyncIterator[TcpEndpoint]:
         server.close()
 
 
-@contextlib.asynccontextmanager
-async def events_server(respond: Respond) -> AsyncIterator[EventsEndpoint]:
+def events_handler(
+    respond: Respond, refuse: Callable[[Reply], None] = lambda reply: reply.send(405), before: bytes = b""
+) -> Handler:
+    """Handler of a server over HTTP+SSE. `refuse` answers a message that is posted to the address of the stream,
+    `before` are events ahead of the one that names where to post.
+    """
     streams: list[Reply] = []
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.verb == "GET":
             reply.open_stream()
-            reply.chunk(b"event: endpoint\ndata: /post/%d\n\n" % len(streams))
+            reply.chunk(before + b"event: endpoint\ndata: /post/%d\n\n" % len(streams))
             streams.append(reply)
             await reply.flush()
             await asyncio.Event().wait()
+        if not request.path.startswith("/post/"):
+            return refuse(reply)
         response = respond(request.body)
         reply.send(202)
         if response is not None:
             stream = streams[int(request.path.rpartition("/")[2])]
             stream.event(response)
             await stream.flush()
+        return None
 
-    async with raw_server(handle) as server:
+    return handle
+
+
+@contextlib.asynccontextmanager
+async def events_server(respond: Respond) -> AsyncIterator[EventsEndpoint]:
+    async with raw_server(events_handler(respond)) as server:
         yield EventsEndpoint(url=f"http://127.0.0.1:{server.port}/sse")

@@ -225,6 +225,8 @@ class Script:
 class ScriptedChannel:
     """The transport of a session that ends in this process."""
 
+    remarks: tuple[str, ...] = ()
+
     def __init__(self, script: Script, capabilities: bytes | None = None, heard: Heard | None = None) -> None:
         self._script = script
         self._heard = heard

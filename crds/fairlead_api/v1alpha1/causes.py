@@ -83,6 +83,7 @@ class Cause(StrEnum):
     MENDED_DEFINITIONS = "MendedDefinitions"
     DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
     LISTING_INCOMPLETE = "ListingIncomplete"
+    MENDED_ANSWERS = "MendedAnswers"
     PENDING = "Pending"
     NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"
@@ -114,7 +115,6 @@ class Cause(StrEnum):
     PROTOCOL_ERROR = "ProtocolError"
     UNSUPPORTED_VERSION = "UnsupportedVersion"
     BAD_LISTING = "BadListing"
-    PAGE_LOOP = "PageLoop"
     TOO_MANY_PAGES = "TooManyPages"
     TOO_MANY_ITEMS = "TooManyItems"
     LISTING_TOO_LARGE = "ListingTooLarge"
@@ -221,12 +221,12 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.SERVER_FAILED: (
             Cause.SERVER_ERROR, Cause.TIMEOUT, Cause.CLOSED_MID_ANSWER, Cause.HTTP_REFUSED, Cause.RPC_ERROR,
             Cause.MCP_ERROR, Cause.PROTOCOL_ERROR, Cause.UNSUPPORTED_VERSION, Cause.WRONG_ANSWER_ID, Cause.BAD_JSON,
-            Cause.TRUNCATED_JSON, Cause.BAD_LISTING, Cause.PAGE_LOOP,
+            Cause.TRUNCATED_JSON, Cause.BAD_LISTING,
         ),
         Reason.VERIFIED_IN_PART: (
             Cause.VERIFIED_IN_PART, Cause.DUPLICATE_NAMES, Cause.INVALID_NAMES, Cause.UNUSUAL_NAMES,
             Cause.INVALID_SCHEMAS, Cause.INVALID_DEFINITIONS, Cause.MENDED_DEFINITIONS, Cause.DEFINITIONS_TOO_LARGE,
-            Cause.LISTING_INCOMPLETE,
+            Cause.LISTING_INCOMPLETE, Cause.MENDED_ANSWERS,
         ),
         Reason.NOT_CALIBRATED: (Cause.CALIBRATION_DISABLED, Cause.NOTHING_TO_PROBE, Cause.PROBES_FAILED),
         Reason.CHANGES_HELD_BACK: (Cause.CHANGES_HELD_BACK,),

@@ -63,6 +63,11 @@ VERIFIED: Final = {
         "The tools are listed, but prompts, resources or resource templates, which the server declares, are not.",
         "Have the server answer that listing, or not declare the capability.",
     ),
+    Cause.MENDED_ANSWERS: CauseExplanation(
+        "True",
+        "The server answered in a form that is not MCP's and was taken for what it means; the message has each.",
+        "Nothing, if all its tools are there; else update the server, or correct what the message names.",
+    ),
     Cause.PENDING: CauseExplanation(
         "Unknown", "It has not been asked yet: what comes before is not done.", "Look at the other conditions."
     ),
@@ -181,9 +186,6 @@ VERIFIED: Final = {
         "False", "It speaks no protocol revision that Fairlead speaks.", "Update the server."
     ),
     Cause.BAD_LISTING: CauseExplanation("False", "Its listing does not follow the protocol.", "Update the server."),
-    Cause.PAGE_LOOP: CauseExplanation(
-        "False", "Its pages of tools/list come back to one that was there before.", "The server is at fault: update it."
-    ),
     Cause.TOO_MANY_PAGES: CauseExplanation(
         "False", "Its listing has more pages than the bound.", "Offer fewer tools, or larger pages."
     ),
@@ -236,7 +238,8 @@ VERIFIED: Final = {
     ),
     Cause.REDIRECTED: CauseExplanation(
         "False",
-        "It points to another address (HTTP 3xx); Fairlead does not follow, as a credential might go astray.",
+        "It points to another address (HTTP 3xx). Fairlead follows no more than a slash, as a credential might go "
+        "astray.",
         "Put the final address into spec.url.",
     ),
     Cause.SERVER_ERROR: CauseExplanation("False", "It failed (HTTP 5xx).", "Read the server's log."),

@@ -90,6 +90,38 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
     }
 )
+_RUN_IT: Final = "Run its command by hand: its standard output is for MCP alone."
+_HANGS: Final = "It may hang: look at what answers at the url, and check its path. A server of the older kind needs "
+_BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingProxyType(
+    {
+        (Cause.NOT_MCP, "stdio"): {
+            "cluster": "Read the server's log, and run its command by hand: its standard output is for MCP alone.",
+            "local": _RUN_IT,
+            "client-configuration": _RUN_IT,
+        },
+        (Cause.NOT_MCP, "sse"): {
+            "cluster": "Check spec.image.path or the path in spec.url: often /sse. A newer server needs "
+            "transport: streamable-http.",
+            "local": "Check the path in spec.url: often /sse. A newer server needs transport: streamable-http.",
+            "client-configuration": 'Check the path in url: often /sse. A newer server needs "type": "http".',
+        },
+        (Cause.METHOD_NOT_ALLOWED, "sse"): {
+            "cluster": "Check spec.image.path or the path in spec.url; a newer server needs "
+            "transport: streamable-http.",
+            "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
+            "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
+        },
+        (Cause.TIMEOUT, "streamable-http"): {
+            "local": f"{_HANGS}transport: sse.",
+            "client-configuration": f'{_HANGS}"type": "sse".',
+        },
+        (Cause.TIMEOUT, "sse"): {
+            "local": "It may hang: look at what answers at the url, and check its path.",
+            "client-configuration": "It may hang: look at what answers at the url, and check its path.",
+        },
+    }
+)  # fmt: skip
+"""Advice that only fits a server of that transport."""
 ON_A_CLUSTER: Final = frozenset(
     {
         Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.RULE_INVALID, Cause.DEFAULT_TAKEN, Cause.NOTHING_SELECTED,
@@ -107,8 +139,12 @@ ON_A_CLUSTER: Final = frozenset(
 _FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
-def remedy(cause: Cause, form: Form) -> str:
-    """Advice to the person who declared the server; empty where nothing is amiss."""
+def remedy(cause: Cause, form: Form, transport: str = "") -> str:
+    """Advice to the person who declared the server; empty where nothing is amiss. `transport` is that of the server, as
+    `spec.effective_transport` has it.
+    """
+    if advice := _BY_TRANSPORT.get((cause, transport), {}).get(form):
+        return advice
     if form == "client-configuration" and cause in _CLIENT:
         return _CLIENT[cause]
     if form != "cluster" and cause in _LOCAL:

@@ -64,8 +64,10 @@ class HeadCache:
         self._known: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
-        """Cache the head in `data`, the bytes of one exchange; None where it cannot be cached."""
-        if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
+        """Cache the head in `data`, the bytes of one exchange; None where it cannot be cached: that of a client without
+        streams must be looked at each time.
+        """
+        if not (exchange.vetted and exchange.keep_alive and exchange.can_stream and exchange.authority is None):
             return None
         head = KnownHead.of(data, self.memory)
         if head is None:

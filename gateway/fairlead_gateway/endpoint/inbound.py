@@ -272,9 +272,11 @@ def undeclared(extension: str, ident: bytes) -> Rejection:
 
 def _unacceptable(headers: Headers) -> Rejection | None:
     """Rejection of `Accept` and `Content-Type` (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
-    accept = headers.get(b"accept", b"*/*")
-    if accept != _USUAL_ACCEPT and not accepts_both(accept):
-        message = "Not Acceptable: a client must accept both application/json and text/event-stream"
+    accept = headers.get(b"accept", b"")
+    if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
+        message = (
+            "Not Acceptable: a client must accept application/json, and text/event-stream for what can only be a stream"
+        )
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
     kind = headers.get(b"content-type", b"")
     if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
@@ -300,13 +302,20 @@ def prefers_streams(headers: Headers) -> bool:
     return accept is not None and accept != _USUAL_ACCEPT and accept[:5].lower() == b"text/"
 
 
-def accepts_both(accept: bytes) -> bool:
-    """Whether an Accept header allows JSON and event streams, by name or by range. A weight of 0 is not looked for."""
+def accepts_streams(headers: Headers) -> bool:
+    """Whether a client takes event streams. MCP has it say so in any case; many peers name JSON alone, as most answers
+    are that.
+    """
+    accept = headers.get(b"accept", b"")
+    return accept == _USUAL_ACCEPT or _accepts(accept, b"text/event-stream", b"text/*")
+
+
+def _accepts(accept: bytes, kind: bytes, range_: bytes) -> bool:
+    """Whether an Accept header allows a media type, by name or by range; an empty one allows any. A weight of 0 is not
+    looked for.
+    """
     ranges = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
-    if b"*/*" in ranges:
-        return True
-    json = not ranges.isdisjoint((_JSON, b"application/*"))
-    return json and not ranges.isdisjoint((b"text/event-stream", b"text/*"))
+    return not ranges.isdisjoint((kind, range_, b"*/*")) or ranges == {b""}
 
 
 def _classify_response(headers: Headers, body: bytes) -> ClientResponse | Rejection:

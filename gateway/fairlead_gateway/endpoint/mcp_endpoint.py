@@ -31,7 +31,7 @@ from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResum
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.held_requests import HeldRequests
-from fairlead_gateway.endpoint.inbound import SESSION, check_origin, classify, prefers_streams
+from fairlead_gateway.endpoint.inbound import SESSION, accepts_streams, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
@@ -238,6 +238,8 @@ class McpEndpoint:
     def _handle_message(self, exchange: HttpExchange, view: View) -> None:
         body = exchange.body
         body = body if type(body) is bytes else bytes(body)
+        if not (exchange.vetted or accepts_streams(exchange.headers)):
+            exchange.can_stream = False
         message = classify(exchange.headers, body, acceptable=exchange.vetted)
         # the usual type is tested first: an isinstance that fails costs five times as much as one that does not
         if isinstance(message, McpRequest):

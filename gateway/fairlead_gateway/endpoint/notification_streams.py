@@ -57,14 +57,14 @@ class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
     __slots__ = (
-        "_streams", "_subscription", "exchange", "listened", "lists", "release", "resources", "tasks", "watched",
+        "_streams", "exchange", "listened", "lists", "release", "resources", "subscription", "tasks", "watched",
     )  # fmt: skip
 
     def __init__(
         self, streams: NotificationStreams, exchange: HttpExchange, lists: Iterable[str], subscription: bytes | None
     ) -> None:
         self._streams = streams
-        self._subscription = subscription
+        self.subscription = subscription
         """Id of the request that opened it, raw JSON; None for a legacy stream."""
         self.exchange = exchange
         self.release: Callable[[], None] = _nothing
@@ -110,14 +110,14 @@ class NotificationStream:
 
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
-        if self._subscription is None:
+        if self.subscription is None:
             self.exchange.end(responses.END_OF_STREAM)
         else:
-            self.exchange.answer(200, *responses.result_parts(self._subscription, b'{"resultType":"complete"}'))
+            self.exchange.answer(200, *responses.result_parts(self.subscription, b'{"resultType":"complete"}'))
 
     def _send(self, method: str, params: dict[str, object]) -> bool:
-        if self._subscription is not None:
-            params["_meta"] = {eras.META_SUBSCRIPTION: Raw(self._subscription)}
+        if self.subscription is not None:
+            params["_meta"] = {eras.META_SUBSCRIPTION: Raw(self.subscription)}
         return self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
 
 
@@ -285,7 +285,10 @@ class NotificationStreams:
             del self._of_session[session]
 
     def _opened(self, stream: NotificationStream) -> Rejection | None:
-        if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:
+        if not stream.exchange.can_stream:
+            message = "Not Acceptable: what this asks for is an event stream: accept text/event-stream, over HTTP/1.1"
+            return Rejection(406, jsonrpc.INVALID_REQUEST, message, stream.subscription or b"null")
+        if self._closed or len(self._open) >= MAX_STREAMS:
             return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
         stream.exchange.body = b""  # it may be large, and the stream may stay for days
         stream.exchange.cancel_on_disconnect = True  # of either era

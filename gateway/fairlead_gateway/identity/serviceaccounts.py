@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
+from fairlead_gateway.identity.audiences import is_among, spellings
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
@@ -64,7 +65,7 @@ class ServiceAccountTokens:
 
     async def look_up(self, token: str) -> Verdict:
         try:
-            spec = {"token": token, "audiences": [*self._audiences]}
+            spec = {"token": token, "audiences": spellings(self._audiences)}
             review = (await self._kube.review(TOKEN_REVIEWS, spec, _TokenReview)).status
         except ApiError as error:
             log.warning("A token of a ServiceAccount cannot be reviewed: %s", error)
@@ -72,7 +73,7 @@ class ServiceAccountTokens:
         if not review.authenticated:
             return REFUSED
         parts = review.user.username.removeprefix(_USER).split(":")
-        ours = not set(self._audiences).isdisjoint(review.audiences)
+        ours = is_among(review.audiences, self._audiences)
         if not ours or not review.user.username.startswith(_USER) or len(parts) != 2:
             return OTHERS
         expires = (_claims(token) or {}).get("exp")

@@ -23,6 +23,7 @@ from joserfc.jws import JWSRegistry
 
 from fairlead_api.policies.subjects import claim
 from fairlead_gateway.core.identity import Identity, Kind
+from fairlead_gateway.identity.audiences import is_among
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
@@ -223,7 +224,7 @@ class Tokens:
         if not isinstance(given, list):
             return False
         if issuer.audiences:
-            return any(one in issuer.audiences for one in given if isinstance(one, str))
+            return is_among(given, issuer.audiences)
         ours = self._address
         return any(one.rstrip("/") == ours or one.startswith(ours + "/") for one in given if isinstance(one, str))
 

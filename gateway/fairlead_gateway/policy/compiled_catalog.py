@@ -26,15 +26,14 @@ from fairlead_gateway.policy.quotas import Cutter
 from fairlead_gateway.policy.resource_index import ResourceIndex, merged_resources, server_resources
 from fairlead_gateway.policy.router import ROUTER
 from fairlead_gateway.policy.rules import Policies, compile_policies_in_slices
+from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tiers import Hidden, default_tier, hide_in_slices, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import MERGED, View, server_target
-from fairlead_mcp.content import Implementation
 
 Bind = Callable[[ServerBinding, Tool], Route]
 Routes = Mapping[ServerKey, Mapping[str, Route]]
 """Routes of each server, by the tools' own names."""
-_decode_implementation = msgspec.json.Decoder(Implementation).decode
 
 
 class EndpointTools(msgspec.Struct, frozen=True, eq=False):
@@ -180,13 +179,3 @@ def bind_in_slices(
             yield
         bound[key] = routes
     return bound
-
-
-def server_info(server: Server) -> bytes | None:
-    """The server's raw `serverInfo`; None where it lacks a name or a version, for then clients refuse it."""
-    info = bytes(server.catalog.server_info)
-    try:
-        _decode_implementation(info)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return info

@@ -80,13 +80,13 @@ class HttpChannel:
         self._capabilities = b"{}" if offering is None else offering.capabilities
         self.negotiated: Negotiated | None = None
         self.session_id: bytes | None = None
-        self._target = target
         self._pool = pool
         self._client = client or Client()
         self._max_bytes = max_bytes
-        self._head = target.head(headers=headers)
-        self._delete_head = target.head(b"DELETE", headers)
-        self._get_head = target.head(b"GET", headers) + b"Accept: text/event-stream\r\n"
+        self.redirected = False
+        """Whether the server answers at the same address with a slash at its end, or without it."""
+        self._headers = headers
+        self._aim(target)
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
@@ -95,6 +95,18 @@ class HttpChannel:
     def __repr__(self) -> str:
         era = self.negotiated.protocol_version if self.negotiated else "not negotiated"
         return f"<HttpChannel {self._target.authority.decode()} {era}>"
+
+    def _aim(self, target: Target) -> None:
+        self._target = target
+        self._head = target.head(headers=self._headers)
+        self._delete_head = target.head(b"DELETE", self._headers)
+        self._get_head = target.head(b"GET", self._headers) + b"Accept: text/event-stream\r\n"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about what the transport does to reach the server."""
+        path = jsonrpc.excerpt(self._target.path.partition(b"?")[0])
+        return (f"it redirects to {path}: put that path into its url",) if self.redirected else ()
 
     async def connect(self, deadline: float) -> Negotiated:
         """Negotiate, unless that has been done. Raises McpError."""
@@ -213,6 +225,18 @@ class HttpChannel:
     async def _post(
         self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool = True
     ) -> Answer:
+        """Post a message. A redirect by a slash alone is followed, once in the life of the channel."""
+        target = self._target
+        answer = await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
+        moved = target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
+        if moved is None or (self.redirected and moved != self._target):
+            return answer
+        if not self.redirected:
+            self.redirected = True
+            self._aim(moved)
+        return await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
+
+    async def _post_to(self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool) -> Answer:
         def on_event(data: bytes) -> bool:
             return self._on_event(data, ident)
 

@@ -309,7 +309,7 @@ class Connection(asyncio.Protocol):
             return
         for event in events.feed(data):
             call = self.call
-            if call is not None and call.on_event(event.data):
+            if call is not None and call.on_named_event(event.name, event.data):
                 self.call = None
                 self.draining = True
                 self._drained = 0

@@ -1,16 +1,17 @@
 """MCP over HTTP+SSE as of 2024-11-05: answers come on one event stream, requests are posted to an address named there.
 
 Opens streams for `fairlead_mcp.link`. Deprecated since 2025-03-26 and still what many servers speak. The first event
-names the address (relative to the stream's); one of another origin is refused, for a credential goes with each request.
+that is called `endpoint` names the address (relative to the stream's); one of another origin is refused, for a
+credential goes with each request. A redirect that differs by a slash alone is followed, once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
@@ -19,7 +20,7 @@ from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Resolve
-from fairlead_mcp.http.pool import NEVER, Pool
+from fairlead_mcp.http.pool import NEVER, Awaited, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
 from fairlead_mcp.link import StreamListener
@@ -28,6 +29,9 @@ from fairlead_mcp.stdio import MAX_LINE
 OPEN_SECONDS: Final = 10.0
 POST_SECONDS: Final = 30.0
 MAX_POSTS: Final = 1024
+MAX_EVENTS_BEFORE: Final = 64
+"""Events that a stream may have before the one that names the address."""
+_ADDRESSES: Final = (b"/", b"http://", b"https://")
 CONNECTIONS: Final = 16
 """For posting, beside the stream's own."""
 
@@ -60,17 +64,28 @@ class EventsOpener:
         target = self.target
         return Pool(target.host, target.port, ssl=self._ssl, limit=CONNECTIONS + 1, resolve=self._resolve)
 
-    def post_head(self, endpoint: str) -> bytes:
-        """Head of the requests to the address that the server named. Raises NotMcp."""
-        absolute = urljoin(self.url, endpoint)
-        named, ours = urlsplit(absolute), urlsplit(self.url)
-        if (named.scheme, named.netloc) not in ((ours.scheme, ours.netloc), (ours.scheme, self.host_header)):
-            raise NotMcp(f"the server wants requests at another origin ({jsonrpc.excerpt(absolute.encode())})")
-        path = named._replace(scheme=ours.scheme, netloc=ours.netloc).geturl()
+    def post_target(self, endpoint: str) -> Target:
+        """Where the requests go whose address the server named. Raises NotMcp."""
+        named = self.target.at_own_origin(endpoint)
+        if named is None:
+            raise NotMcp(f"the server wants requests at another origin ({jsonrpc.excerpt(endpoint.encode())})")
+        ours = urlsplit(self.url)
         try:
-            return Target.from_url(path, self.host_header).head(headers=self.headers)
+            return Target.from_url(
+                named._replace(scheme=ours.scheme, netloc=ours.netloc, fragment="").geturl(), self.host_header
+            )
         except InvalidTarget as error:
             raise NotMcp(f"the server names an address that cannot be used: {error}") from error
+
+    def redirected(self, answer: Answer) -> EventsOpener | None:
+        """Opener at the address that a stream is redirected to, where a slash alone differs; None for other answers."""
+        target = self.target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
+        if target is None:
+            return None
+        url = urlsplit(self.url)._replace(path=target.path.decode().partition("?")[0]).geturl()
+        return EventsOpener(
+            url, host_header=self.host_header, headers=self.headers, ssl=self._ssl, resolve=self._resolve
+        )
 
     async def open(self, ears: StreamListener) -> EventStream:
         """Raises McpError; what a refusal says is kept."""
@@ -90,7 +105,11 @@ class EventStream:
         self._opener = opener
         self._ears = ears
         self._pool = opener.pool()
-        self._endpoint: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._endpoint: asyncio.Future[Target] = asyncio.get_running_loop().create_future()
+        self._post_head = b""
+        self._post_moved = False
+        self._before = 0
+        """Events before the one that names the address."""
         self._stream: asyncio.Task[None] | None = None
         self._posts = TaskSet()
         self._note: asyncio.Task[None] | None = None
@@ -132,23 +151,38 @@ class EventStream:
 
     async def _listen(self) -> None:
         try:
-            answer = await self._pool.exchange(
-                self._opener.head, deadline=NEVER, max_bytes=MAX_LINE, on_event=self._on_event
-            )
+            answer = await self._pool.run(_EventCall(self._opener.head, self._on_event))
+            moved = self._opener.redirected(answer)
+            if moved is not None:
+                self._opener = moved
+                answer = await self._pool.run(_EventCall(moved.head, self._on_event))
             error = self._ended(answer)
         except McpError as caught:
             error = caught
         self._end(error)
 
-    def _on_event(self, data: bytes) -> bool:
+    def _on_event(self, name: bytes, data: bytes) -> bool:
         if self._endpoint.done():
-            self._ears.on_line(data)
+            if name == b"message" or (name != b"endpoint" and data.startswith(b"{")):
+                self._ears.on_line(data)
             return False
+        # some servers leave the name out, which is a message then
+        if name == b"endpoint" or (name == b"message" and data.startswith(_ADDRESSES)):
+            self._name_address(data)
+            return False
+        self._before += 1
+        if self._before >= MAX_EVENTS_BEFORE:
+            self._endpoint.set_exception(NotMcp(f"none of {self._before} events named an address to post to"))
+            return True
+        return False
+
+    def _name_address(self, data: bytes) -> None:
         try:
-            self._endpoint.set_result(self._opener.post_head(data.decode("utf-8", "replace").strip()))
+            target = self._opener.post_target(data.decode("utf-8", "replace").strip())
+            self._post_head = target.head(headers=self._opener.headers)
+            self._endpoint.set_result(target)
         except NotMcp as error:
             self._endpoint.set_exception(error)
-        return False
 
     def _ended(self, answer: Answer) -> McpError:
         if answer.streamed:
@@ -174,10 +208,14 @@ class EventStream:
     async def _post(self, line: bytes, after: asyncio.Task[None] | None) -> None:
         if after is not None and not after.done():
             await asyncio.wait([after])
-        data = with_body(self._endpoint.result(), line)
         deadline = self._pool.clock() + POST_SECONDS
         try:
-            answer = await self._pool.exchange(data, deadline=deadline, max_bytes=MAX_LINE)
+            head = self._post_head
+            answer = await self._pool.exchange(with_body(head, line), deadline=deadline, max_bytes=MAX_LINE)
+            if self._post_redirected(answer) and head != self._post_head:
+                answer = await self._pool.exchange(
+                    with_body(self._post_head, line), deadline=deadline, max_bytes=MAX_LINE
+                )
         except McpError as error:
             self._refused(line, error)
             return
@@ -186,9 +224,30 @@ class EventStream:
         elif answer.status >= 300:
             self._refused(line, refusal(answer))
 
+    def _post_redirected(self, answer: Answer) -> bool:
+        """Whether an answer redirects by a slash alone, to where all messages are posted from then on."""
+        target = self._endpoint.result().by_a_slash(answer.status, answer.headers.get(b"location", b""))
+        if target is not None and not self._post_moved:
+            self._post_moved = True
+            self._post_head = target.head(headers=self._opener.headers)
+        return target is not None
+
     def _refused(self, line: bytes, error: McpError) -> None:
         if not self._over:
             try:
                 self._ears.on_refused(line, error)
             except jsonrpc.UNREADABLE:
                 return
+
+
+class _EventCall(Awaited):
+    """The request for a stream without an end, whose events are looked at by their names too."""
+
+    __slots__ = ("_on_named_event",)
+
+    def __init__(self, data: bytes, on_named_event: Callable[[bytes, bytes], bool]) -> None:
+        super().__init__(data, NEVER, MAX_LINE)
+        self._on_named_event = on_named_event
+
+    def on_named_event(self, name: bytes, data: bytes) -> bool:
+        return self._on_named_event(name, data)

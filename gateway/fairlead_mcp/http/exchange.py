@@ -76,6 +76,10 @@ class Call:
         """Gets the data of each event of a stream; True for the one that is the answer."""
         return self._on_event(data)
 
+    def on_named_event(self, name: bytes, data: bytes) -> bool:
+        """As `on_event`, which it calls, with the name of the event ("message" where it has none)."""
+        return self.on_event(data)
+
     def on_open(self, connection: Carrier) -> None:
         """A stream begins. Use the connection's `pause_reading` and `resume_reading` for back-pressure."""
         if self._on_open is not None:

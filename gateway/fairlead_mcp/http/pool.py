@@ -25,6 +25,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HeldUp, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection, Owner
@@ -315,6 +317,7 @@ class Pool(Owner):
         return Timeout("the server did not answer in time", sent=True)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Awaited(Call):
     """A call whose outcome is a future. For `Pool.run`."""
 

@@ -102,16 +102,19 @@ def _refusal_sentence(answer: Answer) -> str:
         return "the server's URL leads back to the gateway that asks, or there are too many gateways on the way (508)"
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
-        return f"the server redirects to {_host_of(location)} ({status}); redirects are not followed"
+        where = f"redirects to {_address_of(location)}" if location else "redirects without saying where to"
+        return f"the server {where} ({status}); only one that adds or takes a slash is followed"
     return f"the server answered with status {status}{_quoted(answer)}"
 
 
-def _host_of(location: str) -> str:
+def _address_of(location: str) -> str:
+    """A Location without what may be secret in it: user information, query and fragment."""
     try:
-        host = urlsplit(location).netloc.rpartition("@")[2]
+        parts = urlsplit(location)
     except ValueError:
-        host = ""
-    return jsonrpc.excerpt(host.encode()) or "another path of the same host"
+        return "what is not a URL"
+    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return jsonrpc.excerpt(plain.encode()) or "itself with another query"
 
 
 def _quoted(answer: Answer) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import msgspec
 
@@ -17,6 +17,8 @@ from fairlead_mcp.errors import McpError
 
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_PATH: Final = "/%:@!$&'()*+,;=~-._"
+"""Characters that a path may have as they are (RFC 3986 section 3.3)."""
 _RESERVED: Final = frozenset(
     {
         b"host", b"content-length", b"content-type", b"accept", b"accept-encoding", b"transfer-encoding",
@@ -59,22 +61,61 @@ class Target(msgspec.Struct, frozen=True):
         host = parts.hostname
         shown = f"[{host}]" if ":" in host else host
         authority = host_header or (shown if port in (None, default) else f"{shown}:{port}")
-        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        path = quote(parts.path or "/", safe=_PATH)
         if parts.query:
             path += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
         return cls(secure, host, port or default, path.encode(), checked_value("Host", authority))
 
     def head(self, method: bytes = b"POST", headers: Mapping[str, str] | None = None) -> bytes:
-        """A request head up to and including the given headers: lines that end in CRLF, no empty line.
+        """A request head up to and including the given headers: lines that end in CRLF, no empty line. It asks for an
+        answer that is not compressed.
 
         A POST also gets the Content-Type and Accept that MCP asks for. Raises InvalidTarget for an unusable header.
         """
         lines = [b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (method, self.path, self.authority)]
         if method == b"POST":
             lines.append(b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n")
+        lines.append(b"Accept-Encoding: identity\r\n")  # without it, any coding may be sent (RFC 9110, 12.5.3)
         for name, value in (headers or {}).items():
             lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
         return b"".join(lines)
+
+    def by_a_slash(self, status: int, location: bytes) -> Target | None:
+        """The target that an answer redirects to, where it is this one but for a slash at the end of the path; None for
+        any other answer. Only 307 and 308 have the request repeated as it is (RFC 9110 sections 15.4.8 and 15.4.9).
+        """
+        if status not in (307, 308):
+            return None
+        named = self.at_own_origin(location.decode("latin-1"))
+        path, _, query = self.path.decode().partition("?")
+        other = path[:-1] if path.endswith("/") else path + "/"
+        if named is None or not other or (quote(named.path, safe=_PATH), named.query) != (other, query):
+            return None
+        return msgspec.structs.replace(self, path=(other + ("?" + query if query else "")).encode())
+
+    def at_own_origin(self, reference: str) -> SplitResult | None:
+        """The address that `reference` names, relative to this target; None where it is at another origin (RFC 6454
+        section 5), or is not an address. The origin is that of the URL, or of the Host header in its place.
+        """
+        scheme = "https" if self.tls else "http"
+        for authority in (self._shown_authority, self.authority.decode("latin-1")):
+            ours = urlsplit(f"{scheme}://{authority}")
+            try:
+                named = urlsplit(urljoin(f"{scheme}://{authority}{self.path.decode()}", reference))
+                same = _origin(named) == _origin(ours) and named.username is None and named.password is None
+            except ValueError:
+                return None
+            if same:
+                return named
+        return None
+
+    @property
+    def _shown_authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int]:
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def with_body(head: bytes, body: bytes) -> bytes:

@@ -21,7 +21,7 @@ from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.ports import CLOSED
 from fairlead_gateway.core.server import Server
-from fairlead_gateway.policy.compiled_catalog import server_info
+from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.capabilities import extensions
 from fairlead_rest.bodies import answer, encode

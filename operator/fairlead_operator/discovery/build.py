@@ -69,8 +69,9 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
     `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
     """
     notes: list[str] = []
+    endpoint = found.endpoint or reached.endpoint
     modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
-    sieve = DefinitionFilter(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
+    sieve = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
     tools, unusable = _tools(found, overrides, sieve, server.spec)
     notes += unusable
@@ -84,7 +85,7 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
         uid=server.metadata.uid,
         generation=server.metadata.generation,
         prefix=reached.prefix,
-        endpoint=reached.endpoint,
+        endpoint=endpoint,
         credential=reached.credential,
         protocol_version=found.protocol_version,
         server_info=found.server_info,
@@ -104,7 +105,7 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
-    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded)
+    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded, found.remarks)
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 

@@ -19,6 +19,7 @@ from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import eras
 from fairlead_mcp.errors import McpError
+from fairlead_mcp.opening import reached_endpoint
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.discovery.listening import Listeners, ListenTarget
 from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
@@ -284,7 +285,8 @@ class Discoverer:
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    return await read_everything(session, self._pace.timeout)
+                    found = await read_everything(session, self._pace.timeout)
+                    return structs.replace(found, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
             return DiscoveryFailure(error.reason, str(error))
         except TimeoutError:

@@ -28,6 +28,8 @@ class ListingFindings:
     notes: tuple[str, ...] = ()
     disregarded: int = 0
     """Tools that call themselves read-only or idempotent, which counts only once somebody trusts their server."""
+    taken: tuple[str, ...] = ()
+    """Sentences about what was taken although its shape is not MCP's."""
 
     @property
     def tools_left_out(self) -> int:
@@ -39,6 +41,7 @@ class ListingFindings:
         """For the log: a line each, bounded however bad the server is."""
         said = [f"{fault.cause}: {fault.word} {_called(fault)}" for fault in self.faults]
         said += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
+        said += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
         said += self.notes
         more = len(said) - LINES_LIMIT
         return tuple(said) if more <= 0 else (*said[:LINES_LIMIT], f"and {more} more of the kind")
@@ -49,7 +52,10 @@ class ListingFindings:
         if self.failed:
             causes.add(Cause.LISTING_INCOMPLETE)
         if not causes:
-            causes = {fault.cause for fault in self.faults} or {Cause.VERIFIED}
+            causes = {fault.cause for fault in self.faults}
+            if self.taken:
+                causes.add(Cause.MENDED_ANSWERS)
+            causes = causes or {Cause.VERIFIED}
         cause = causes.pop() if len(causes) == 1 else Cause.VERIFIED_IN_PART
         return ConditionVerdict(True, cause, "; ".join([ANSWERED, *self._clauses()]))
 
@@ -69,6 +75,7 @@ class ListingFindings:
         if modern:
             yield f"{len(modern)} of {self.listed} definitions are left out for older clients: {_enumerated(modern)}"
         yield from self.failed
+        yield from self.taken
         if self.disregarded:
             tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
             yield f"{tools} that calls may be repeated: to believe it, set spec.trustAnnotations: true"

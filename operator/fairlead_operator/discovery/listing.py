@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.documents.catalog import Endpoint
 from fairlead_mcp import capabilities, methods
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
 from fairlead_mcp.session import LIST_SECONDS, McpSession
@@ -51,6 +52,10 @@ class RawListing(msgspec.Struct, frozen=True):
     """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
+    endpoint: Endpoint | None = None
+    """Where its server turned out to be reached, if not where it was asked."""
+    remarks: tuple[str, ...] = ()
+    """Sentences about what was taken although its shape is not MCP's."""
 
     @property
     def listed(self) -> int:
@@ -100,6 +105,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
         skills=await _optional(session, SKILLS, notes, aside) if _has_skills(session) else (),
         ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
+        remarks=session.remarks,
     )
 
 

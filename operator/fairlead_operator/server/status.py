@@ -101,7 +101,7 @@ def build_status(
         form = CLIENT_CONFIGURATION
     catalog = facts.catalog
     return McpServerStatus(
-        conditions=conditions(given, shown.conditions, generation, now, form),
+        conditions=conditions(given, shown.conditions, generation, now, form, server.spec.effective_transport),
         observed_generation=generation,
         replicas=None if facts.pods is None else facts.pods.replicas,
         selector=None if facts.pods is None else facts.pods.selector,

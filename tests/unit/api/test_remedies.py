@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_api.v1alpha1.remedies import ON_A_CLUSTER, in_words_of, remedy
+from fairlead_api.v1alpha1.remedies import ON_A_CLUSTER, Form, in_words_of, remedy
 
 NO_WORDS_OF_AN_MCP_JSON = re.compile(
     r"\bspec\b|kubectl|\bpods?\b|replicas|McpServer|operator|Secret|(?<!fairlead\.)(?:hostHeader|caBundle|limits\.|calibration)"
@@ -30,6 +30,22 @@ def test_advice_on_a_laptop_speaks_of_no_cluster(cause: Cause) -> None:
 @pytest.mark.parametrize("cause", Cause)
 def test_advice_on_a_cluster_is_that_of_the_page_of_reasons(cause: Cause) -> None:
     assert remedy(cause, "cluster") == EXPLANATIONS[cause].remedy
+
+
+@pytest.mark.parametrize("form", ["cluster", "local", "client-configuration"])
+@pytest.mark.parametrize("cause", [Cause.NOT_MCP, Cause.TIMEOUT, Cause.BAD_JSON, Cause.MENDED_ANSWERS])
+def test_advice_on_a_server_on_stdio_speaks_of_no_url(cause: Cause, form: Form) -> None:
+    assert not re.search(r"\burl\b|\bpath\b|\btype\b|transport: sse", remedy(cause, form, "stdio"))
+
+
+@pytest.mark.parametrize(("form", "older"), [("local", "transport: sse"), ("client-configuration", '"type": "sse"')])
+def test_advice_on_a_server_at_a_url_speaks_of_its_transport_and_of_no_command(form: Form, older: str) -> None:
+    for cause in (Cause.METHOD_NOT_ALLOWED, Cause.TIMEOUT):
+        assert older in remedy(cause, form, "streamable-http")
+        assert "command" not in remedy(cause, form, "streamable-http")
+    for cause in (Cause.NOT_MCP, Cause.METHOD_NOT_ALLOWED, Cause.TIMEOUT):
+        assert older not in remedy(cause, form, "sse")
+        assert "command" not in remedy(cause, form, "sse")
 
 
 def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
 from fairlead_gateway.core.request import McpRequest
-from fairlead_gateway.endpoint.inbound import accepts_both, classify
+from fairlead_gateway.endpoint.inbound import accepts_streams, classify
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -201,18 +201,35 @@ def test_a_response_is_taken_from_a_legacy_client_and_refused_from_a_modern_one(
         (b"*/*", 200),
         (b"application/*, text/*", 200),
         (None, 200),
-        (b"application/json", 406),
+        (b"application/json", 200),
+        (b"application/*", 200),
+        (b"application/json;q=0.9, text/html", 200),
         (b"text/event-stream", 406),
         (b"text/html", 406),
-        (b"", 406),
+        (b"", 200),
+        (b" ", 200),
     ],
 )
-def test_a_client_must_accept_json_and_events(accept: bytes | None, status: int) -> None:
+def test_a_client_must_accept_json(accept: bytes | None, status: int) -> None:
     headers = {k: v for k, v in BASE.items() if k != b"accept"} | ({} if accept is None else {b"accept": accept})
     asked = classify(headers, body("ping"))
     assert (asked.status if isinstance(asked, Rejection) else 200) == status
-    if accept is not None:
-        assert accepts_both(accept) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        (b"application/json, text/event-stream", True),
+        (b"*/*", True),
+        (b"application/json, text/*", True),
+        (None, True),
+        (b"", True),
+        (b"application/json", False),
+        (b"application/*", False),
+    ],
+)
+def test_a_client_takes_streams_unless_it_names_other_types_alone(accept: bytes | None, streams: bool) -> None:
+    assert accepts_streams({} if accept is None else {b"accept": accept}) is streams
 
 
 @pytest.mark.parametrize(

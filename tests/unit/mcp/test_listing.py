@@ -23,15 +23,13 @@ def test_an_empty_cursor_is_a_cursor() -> None:
 
 
 def read_all(listing: Listing, cursors: list[str]) -> None:
-    for cursor in cursors:
-        listing.add(Raw(b'{"tools":[{}],"nextCursor":"%b"}' % cursor.encode()))
+    for number, cursor in enumerate(cursors):
+        listing.add(Raw(b'{"tools":[{"name":"%d"}],"nextCursor":"%b"}' % (number, cursor.encode())))
 
 
 @pytest.mark.parametrize(
     ("pages", "bounds", "reason"),
     [
-        (["a", "b", "a"], ListingBounds(), "PageLoop"),
-        (["a", "a"], ListingBounds(), "PageLoop"),
         (["a", "b", "c"], ListingBounds(pages=2), "TooManyPages"),
         (["a", "b", "c"], ListingBounds(items=2), "TooManyItems"),
         (["a"], ListingBounds(size=20), "ListingTooLarge"),
@@ -44,9 +42,7 @@ def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: ListingBo
     assert caught.value.reason == reason
 
 
-@pytest.mark.parametrize(
-    "page", [b"{}", b"[]", b'{"tools":{}}', b'{"tools":[],"nextCursor":5}', b'{"tools":null}', b'{"prompts":[]}']
-)
+@pytest.mark.parametrize("page", [b"[]", b'{"tools":{"a":1}}', b'{"tools":[}', b'{"tools":5}', b'{"prompts":[]}'])
 def test_a_page_of_another_shape_is_no_mcp(page: bytes) -> None:
     with pytest.raises(NotMcp, match="tools/list"):
         Listing("tools/list", ListingBounds()).add(Raw(page))

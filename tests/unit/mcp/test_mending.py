@@ -33,7 +33,9 @@ def test_a_text_that_json_cannot_hold_arrives_as_one_that_it_can(sent: bytes, me
 
 
 def test_a_byte_order_mark_in_front_is_left_out() -> None:
-    assert bytes(jsonrpc.read_response(b"\xef\xbb\xbf" + answer(b"{}")).result) == b"{}"  # type: ignore[arg-type] # Raw
+    for result in (b"{}", b'{"t":"%b"}' % (b"x" * MAX_BYTES)):
+        read = jsonrpc.read_response(b"\xef\xbb\xbf" + answer(result)).result
+        assert bytes(read) == result  # type: ignore[arg-type] # Raw
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,10 @@ def test_a_request_is_head_length_and_body() -> None:
     head = target.head(headers={"Authorization": "Bearer x"})
     assert with_body(head + b"X: 1\r\n", b"{}") == (
         b"POST /mcp HTTP/1.1\r\nHost: tools.local\r\nContent-Type: application/json\r\n"
-        b"Accept: application/json, text/event-stream\r\nAuthorization: Bearer x\r\nX: 1\r\nContent-Length: 2\r\n\r\n{}"
+        b"Accept: application/json, text/event-stream\r\nAccept-Encoding: identity\r\n"
+        b"Authorization: Bearer x\r\nX: 1\r\nContent-Length: 2\r\n\r\n{}"
     )
-    assert target.head(b"DELETE") == b"DELETE /mcp HTTP/1.1\r\nHost: tools.local\r\n"
+    assert target.head(b"DELETE") == b"DELETE /mcp HTTP/1.1\r\nHost: tools.local\r\nAccept-Encoding: identity\r\n"
 
 
 @pytest.mark.parametrize(

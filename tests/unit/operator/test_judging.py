@@ -195,3 +195,12 @@ def test_what_an_annotation_of_headers_says_is_no_matter_to_a_server_that_knows_
     odd = tool_with({"tag": {"type": "array", "x-mcp-header": "Tag"}})
     assert judged(odd)[0] == ["good"]
     assert judged(odd, version="2025-11-25")[0] == ["bad", "good"]
+
+
+def test_what_was_taken_in_another_form_than_that_of_mcp_is_told_and_costs_no_tool() -> None:
+    sentence = "its capabilities are [], not an object: they count as none"
+    offered, remarks = judged(remarks=(sentence,))
+    assert (offered, remarks.tools_left_out) == (["good"], 0)
+    assert (remarks.verdict().ok, remarks.verdict().cause) == (True, Cause.MENDED_ANSWERS)
+    assert remarks.verdict().message == f"it answered tools/list; {sentence}"
+    assert remarks.lines == (f"MendedAnswers: {sentence}",)

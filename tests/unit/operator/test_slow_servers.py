@@ -49,7 +49,7 @@ async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_
 
 
 @pytest.mark.parametrize(
-    "error", [BadListing("it loops", reason="PageLoop"), Timeout("too slow", sent=True)], ids=["loop", "timeout"]
+    "error", [BadListing("too long", reason="TooManyPages"), Timeout("too slow", sent=True)], ids=["pages", "timeout"]
 )
 async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpError) -> None:
     round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
