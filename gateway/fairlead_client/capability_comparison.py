@@ -13,7 +13,10 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_client.connector import ServerConnection, ServerConnector
+from fairlead_mcp.containers import starts_container
+from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 
@@ -33,10 +36,12 @@ class CapabilityComparison:
 
     async def gated(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
         """The tools beside `items`, which the server lists to clients without capabilities. Raises nothing of the
-        server's: where it cannot be compared, what was known before still counts.
+        server's: where it cannot be compared, what was known before still counts. No second container is started.
         """
         names = frozenset(map(name_of, items))
-        if names != self._of:
+        endpoint = connection.server.endpoint
+        container = isinstance(endpoint, ChildEndpoint) and starts_container(endpoint.command, endpoint.args)
+        if names != self._of and not (container and connection.session.era is Era.LEGACY):
             try:
                 async with asyncio.timeout(SECONDS):
                     known = {name for name in names if name is not None}

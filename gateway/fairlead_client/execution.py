@@ -20,6 +20,7 @@ from fairlead_client.tools import Tool
 from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tools.format import JsonObject
 from fairlead_mcp import tool_results
 from fairlead_mcp.backoff import Backoff
@@ -108,10 +109,10 @@ def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
 
 
 def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
-    """Raw arguments for the tool: read within bounds, and without the nulls by which a strict model leaves out what
-    is optional.
+    """Raw arguments for the tool: read within bounds, under the original names of properties, and without the nulls by
+    which a strict model leaves out what is optional.
     """
     found = given if isinstance(given, InvalidCall) else read(given)
     if isinstance(found, InvalidCall):
         return InvalidArguments(tool.name, found.reason, (found.reason,))
-    return _encode(un_null(found, tool.input_schema))
+    return _encode(un_null(restored(found, tool.other_names) if tool.other_names else found, tool.input_schema))

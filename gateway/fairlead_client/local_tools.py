@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_client.tools import Tool, seconds
+from fairlead_formats.schema.property_names import other_names
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.messages import Message
 from fairlead_tools.handlers.calls import THREADS, HandlerCall, Handlers
@@ -97,7 +98,7 @@ class _FutureOutcome:
 
 
 def _tool(prepared: Prepared) -> Tool:
-    said = prepared.tool
+    said, decoded = prepared.tool, _decode(prepared.definition)
     return Tool(
         name=prepared.name,
         own_name=prepared.name,
@@ -105,9 +106,10 @@ def _tool(prepared: Prepared) -> Tool:
         local=True,
         id=tool_id(ServerKey("", SERVER), prepared.name),
         raw=prepared.definition,
-        definition=_decode(prepared.definition),
+        definition=decoded,
         key=hashlib.blake2b(prepared.definition, digest_size=16).hexdigest(),
         trusted=True,
         idempotent=said.idempotent is True,
         longest=seconds(said.max_duration_ms),
+        other_names=other_names(decoded.get("inputSchema")),
     )

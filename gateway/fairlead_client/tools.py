@@ -17,6 +17,7 @@ from msgspec import Raw
 from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.meta import ServerKey
 from fairlead_client.servers import ServerDeclaration
+from fairlead_formats.schema.property_names import other_names
 from fairlead_formats.tools.format import JsonObject
 from fairlead_formats.tools.verbatim import UnusableDefinition, shown
 from fairlead_tools.names import exposed_name, tool_id
@@ -54,6 +55,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Seconds after which a call is given up in any case."""
     requires: tuple[str, ...] = ()
     """Client capabilities without which its server does not know it; a registry has none, and refuses its calls."""
+    other_names: dict[str, str] = {}
+    """Names of its properties in formats that do not take the original ones, to these; mostly empty."""
 
     @property
     def description(self) -> str:
@@ -126,18 +129,20 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
     latency = effective_latency(stated, authored_latency(raw).latency, trusted=server.trusted)
     exposed = exposed_name(server.prefix, name) if server.prefix else name
     definition = shown(raw, name=exposed, description=override.description if override is not None else None)
+    decoded = _decode(definition)
     return Tool(
         name=exposed,
         own_name=name,
         server=server.name,
         id=tool_id(ServerKey(server.key.namespace, server.name), name),
         raw=definition,
-        definition=_decode(definition),
+        definition=decoded,
         key=hashlib.blake2b(definition, digest_size=16).hexdigest(),
         trusted=server.trusted,
         idempotent=latency is not None and latency.idempotent is True,
         longest=seconds(latency.max_duration_ms if latency is not None else None),
         requires=requires.get(name, ()),
+        other_names=other_names(decoded.get("inputSchema")),
     )
 
 

@@ -41,6 +41,8 @@ MOST_NAMED: Final = 10
 """Policies that one line of the log names."""
 DEFAULT_RETRIES: Final = 1
 """Retries where the server's document does not say."""
+MAX_TIMEOUT: Final = 600.0
+"""Seconds that a call may take that goes on reporting progress, where the server's document does not say."""
 FOLLOWING_SECONDS: Final = 1.0
 """How long a swap may be put off by views that were looked at before it; what is then missing is put together for the
 first who asks.
@@ -122,6 +124,7 @@ class Activation:
             self._registry.upstream(server.key),
             self._registry.guard(server.key),
             timeout=shortest(settings.call_timeout, limits.timeout_ms),
+            max_timeout=MAX_TIMEOUT if limits.max_timeout_ms is None else limits.max_timeout_ms / 1000,
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or self._own_info,
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,

@@ -96,7 +96,7 @@ class ChildHost:
         return lambda: self._listeners.remove(listener)
 
     async def aclose(self) -> None:
-        """Stop all children, side by side; bounded (about three times `child.STOP_SECONDS`)."""
+        """Stop all children, side by side. Bounded: three times `child.STOP_SECONDS`, and `containers.KILL_SECONDS`."""
         self._closed = True
         for key in list(self._children):
             self.retire(key)

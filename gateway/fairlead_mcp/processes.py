@@ -6,6 +6,8 @@ Covered when this process is killed with SIGKILL, without a chance to clean up:
   spawn from the main thread only, or from one thread that is told to last as long as the children shall);
 - what it started itself (`uv tool run` and `npx` stay as parents of the server) is in its process group, and the guard
   kills the group: a tiny shell that holds the other end of a pipe to us and wakes up when that closes;
+- what the engine of a container runs is not below us at all: the guard ends it by the engine's client
+  (`fairlead_mcp.containers`);
 - what left the group by `setsid` sees the end of its standard input, as we hold the only writing end. A server that
   ignores that as well survives.
 
@@ -33,8 +35,9 @@ _prctl: Final = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # her
 
 _GUARD: Final = """\
 trap '' INT TERM HUP QUIT
-while read -r groups; do last=$groups; done
-for group in $last; do kill -s KILL -- "-$group" 2>/dev/null; done
+last=
+while read -r line; do last=$line; done
+eval "$last"
 """
 
 
@@ -132,11 +135,13 @@ def _reap_one(target: int) -> bool:
 class GroupGuard:
     """The process that kills the groups of our children once we are gone. Started with the first group.
 
-    Needs /bin/sh; without one the guarantee for grandchildren is lost, nothing else.
+    It reads lines of shell, one for each state of the groups, and runs the last when we are gone. Without /bin/sh
+    the guarantee for grandchildren is lost, nothing else.
     """
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
+        self._groups: dict[int, str] = {}
+        """Groups, and the line of shell that ends what is not in the group; empty for nothing."""
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
 
@@ -163,12 +168,13 @@ class GroupGuard:
             else:
                 self._tell()
 
-    def add(self, pgid: int) -> None:
-        self._groups.add(pgid)
+    def add(self, pgid: int, last_will: str = "") -> None:
+        """Have a group killed, and then a line of shell run."""
+        self._groups[pgid] = last_will
         self._tell()
 
     def discard(self, pgid: int) -> None:
-        self._groups.discard(pgid)
+        self._groups.pop(pgid, None)
         self._tell()
 
     async def aclose(self) -> None:
@@ -188,4 +194,6 @@ class GroupGuard:
     def _tell(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
-                self._process.stdin.write(" ".join(map(str, sorted(self._groups))).encode() + b"\n")
+                kills = [f"kill -s KILL -- -{group} 2>/dev/null" for group in sorted(self._groups)]
+                wills = [will for will in self._groups.values() if will]
+                self._process.stdin.write("; ".join([*kills, *wills]).encode() + b"\n")

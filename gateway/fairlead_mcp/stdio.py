@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from fairlead_mcp import processes
+from fairlead_mcp.containers import ContainerRun
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.printed import LINE_WIDTH, printable
 from fairlead_mcp.surroundings import INHERITED
@@ -89,7 +90,9 @@ class Process(Protocol):
         ...
 
     async def stop(self, grace: float) -> None:
-        """End it: stdin closed, `grace` seconds, SIGTERM, `grace` seconds, SIGKILL to all that is left. Idempotent."""
+        """End it: stdin closed, `grace` seconds, SIGTERM, `grace` seconds, SIGKILL to all that is left, and the end of
+        the container that it ran. Idempotent.
+        """
         ...
 
 
@@ -176,12 +179,22 @@ class SubprocessLauncher:
         self._thread = thread
 
     async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
-        return await self.start((spec.command, *spec.args), spec.environment(os.environ), spec.cwd, events)
+        environment = spec.environment(os.environ)
+        container = ContainerRun.of(spec.command, spec.args, environment)
+        argv = (spec.command, *spec.args) if container is None else container.argv
+        return await self.start(argv, environment, spec.cwd, events, container)
 
     async def start(
-        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, events: ProcessObserver
+        self,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        cwd: str | None,
+        events: ProcessObserver,
+        container: ContainerRun | None = None,
     ) -> Process:
-        """Run `argv` with `environment` and nothing else. Raises as `launch` does."""
+        """Run `argv` with `environment` and nothing else; `container` is what it runs beside itself. Raises as `launch`
+        does.
+        """
         await self._guard.start()
         loop = asyncio.get_running_loop()
         try:
@@ -197,8 +210,8 @@ class SubprocessLauncher:
             raise ConnectFailed(f"{error.filename or argv[0]} does not exist", reason="CommandNotFound") from error
         except (OSError, ValueError) as error:
             raise ConnectFailed(f"{argv[0]} cannot be started ({error})", reason="StartFailed") from error
-        self._guard.add(transport.get_pid())
-        return _Subprocess(transport, protocol, self._guard)
+        self._guard.add(transport.get_pid(), "" if container is None else container.last_will())
+        return _Subprocess(transport, protocol, self._guard, container)
 
     async def aclose(self) -> None:
         await self._guard.aclose()
@@ -261,11 +274,18 @@ class _Streams(asyncio.SubprocessProtocol):
 
 
 class _Subprocess:
-    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams, guard: processes.GroupGuard) -> None:
+    def __init__(
+        self,
+        transport: asyncio.SubprocessTransport,
+        streams: _Streams,
+        guard: processes.GroupGuard,
+        container: ContainerRun | None,
+    ) -> None:
         self.pid = transport.get_pid()
         self._transport = transport
         self._streams = streams
         self._guard = guard
+        self._container = container
         self._input = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
         self._stopped = False
 
@@ -292,6 +312,8 @@ class _Subprocess:
                 await self._ended(grace)
         processes.signal_group(self.pid, signal.SIGKILL)
         processes.kill_all(strays)
+        if self._container is not None:
+            await self._container.kill()
         self._guard.discard(self.pid)
         self._transport.close()
         for _ in range(10):

@@ -49,6 +49,28 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """Programs that fetch a server as they start it, or are told where to export traces, and how the names of their own
 settings begin, in lower case.
 """
+POINTERS: Final = (
+    "AWS_CONFIG_FILE",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AZURE_CONFIG_DIR",
+    "CLOUDSDK_ACTIVE_CONFIG_NAME",
+    "CLOUDSDK_CONFIG",
+    "CLOUDSDK_CORE_PROJECT",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "HELM_KUBECONTEXT",
+    "KUBECONFIG",
+    "PGHOST",
+    "PGSERVICE",
+    "TALOSCONFIG",
+    "VAULT_ADDR",
+)
+"""Variables that choose the account, cluster or database of a tool: without them it works, but somewhere else."""
 
 
 def passed_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:

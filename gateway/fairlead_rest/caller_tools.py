@@ -14,6 +14,7 @@ import msgspec
 from fairlead_formats import registry
 from fairlead_formats.names import Names
 from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.property_names import other_names, restored
 from fairlead_formats.tools.definitions import ToolFormat, name_of
 from fairlead_formats.tools.format import Action, Format, JsonObject, Loss, Original
 from fairlead_rest.context import format_called
@@ -87,9 +88,11 @@ def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTo
 
 
 def arguments_for(tool: JsonObject, arguments: Any) -> Any:
-    """Arguments for a tool that the caller runs: without the nulls that strict mode asks for."""
+    """Arguments for a tool that the caller runs: without the nulls that strict mode asks for, under its own names."""
     schema = tool.get("inputSchema")
-    return un_null(arguments, schema) if isinstance(schema, dict) and isinstance(arguments, dict) else arguments
+    if not isinstance(schema, dict) or not isinstance(arguments, dict):
+        return arguments
+    return un_null(restored(arguments, other_names(schema)), schema)
 
 
 def offered_names(format_name: str, shelf: VisibleTools, own: CallerTools) -> Names:

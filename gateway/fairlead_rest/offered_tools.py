@@ -121,13 +121,14 @@ def converted(
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
     names = Names.beside(names, more) if more else names
     found = context.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
-    report = own.report + found.report
+    report, properties = own.report + found.report, found.properties
     if isinstance(format_, ToolFormat) and format_.like(own.format):
         member, tools = format_.beside(found.tools, own.untouched(format_, names))
     else:
         theirs = format_.convert(own.tools, options, names)
         member, tools = array_of(format_.request(found.tools + theirs.tools))
         report += own.lacking + theirs.report
+        properties = {**properties, **theirs.properties}
     given = [tool["name"] for tool in own.tools]
     same = own.shown(format_, names)
     shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
@@ -137,6 +138,7 @@ def converted(
         tools,
         shown,
         report,
+        properties,
         format_.max_tools,
         own=tuple(same[name] for name in given),
         matched=own.matched,

@@ -17,6 +17,7 @@ from fairlead_formats.messages.translate import parse_stream
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
 from fairlead_gateway.policy.decision import Denial
@@ -163,8 +164,9 @@ def _plan(
         )  # fmt: skip
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
-    schema = entry.decoded.get("inputSchema")
-    arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
+    schema, others = entry.decoded.get("inputSchema"), entry.other_names
+    arguments = restored(call.arguments, others) if others else call.arguments
+    arguments = un_null(arguments, schema) if isinstance(schema, dict) else arguments
     limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
     retries = asked.retries_of.get(call.name, asked.retries)
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)

@@ -18,6 +18,7 @@ from fairlead_api.documents.catalog import ToolEntry, definition_hash, search_ha
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import GROUP, ServerKey
 from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.schema.property_names import other_names
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
@@ -43,8 +44,8 @@ GATEWAY: Final = ServerKey(GROUP, "gateway")
 class VisibleTool:
     """One visible tool."""
 
-    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix", "server",
-                 "state", "tool")  # fmt: skip
+    __slots__ = ("_decoded", "_other_names", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix",
+                 "server", "state", "tool")  # fmt: skip
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class VisibleTool:
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
         """Changes with what is shown, the name included."""
         self._decoded: JsonObject | None = None
+        self._other_names: dict[str, str] | None = None
 
     @property
     def latency(self) -> LatencyDocument:
@@ -87,6 +89,13 @@ class VisibleTool:
         if self._decoded is None:
             self._decoded = decoded(self.definition, self.name)
         return self._decoded
+
+    @property
+    def other_names(self) -> dict[str, str]:
+        """Names of its properties in formats that do not take the original ones, to these; mostly empty."""
+        if self._other_names is None:
+            self._other_names = other_names(self.decoded.get("inputSchema"))
+        return self._other_names
 
     def of(self, servers: Collection[str]) -> bool:
         """Whether it is of one of these servers, by `namespace/name`, name or prefix."""

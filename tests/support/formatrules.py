@@ -230,6 +230,13 @@ def anthropic_root(tool: Tool, rules: Rules) -> Iterator[str]:
         yield f"{keyword} at the root is not read"
 
 
+def property_keys(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        for name in place.schema.get("properties", {}) if isinstance(place.schema, dict) else ():
+            if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
+                yield f"{place.path}: property keys should match the pattern, {name!r} does not"
+
+
 def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
     """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
     for place in places(tool.schema):
@@ -281,12 +288,13 @@ _OPENAI_STRICT: tuple[Check, ...] = (
 _CLAUDE_STRICT: tuple[Check, ...] = (
     well_formed, has_properties, references_resolve, references_stand_alone, closed, typed, no_booleans, enums_agree,
     without(NO_STRICT_CLAUDE, "is not supported"), formats_in(STRICT_FORMATS | {"uri"}), claude_limits, anthropic_root,
+    property_keys,
 )  # fmt: skip
 _ANTHROPIC: tuple[Check, ...] = (
-    well_formed, has_properties, references_resolve, anthropic_root, enums_agree,
+    well_formed, has_properties, references_resolve, anthropic_root, enums_agree, property_keys,
     without({"oneOf"}, "is not supported by every model"), without({"definitions"}, "is not followed"),
 )  # fmt: skip
-_BEDROCK: tuple[Check, ...] = (well_formed, has_properties, no_root_combinators)
+_BEDROCK: tuple[Check, ...] = (well_formed, has_properties, no_root_combinators, property_keys)
 _GEMINI_JSON: tuple[Check, ...] = (
     well_formed, references_resolve, no_root_combinators, not_too_deep,
     without({"title", "const", "allOf", "exclusiveMinimum", "exclusiveMaximum"}, "is refused"),

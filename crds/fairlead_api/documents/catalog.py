@@ -144,6 +144,8 @@ class Limits(DocumentStruct, kw_only=True, frozen=True):
     concurrency: int | None = None
     calls_per_second: float | None = None
     timeout_ms: int | None = None
+    max_timeout_ms: int | None = None
+    """How far progress moves `timeout_ms`."""
     retries: int | None = None
     hedge_after_ms: int | None = None
     """None = calls are never sent twice."""

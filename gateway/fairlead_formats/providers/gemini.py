@@ -11,9 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
-from fairlead_formats.messages.content import MEGABYTE, PDF, Body, LossReport, Text, accepting, media, report_repeated
+from fairlead_formats.messages.content import (
+    MEGABYTE,
+    PDF,
+    Body,
+    LossReport,
+    Text,
+    accepting,
+    json_text,
+    media,
+    report_repeated,
+)
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
 from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
@@ -26,6 +38,7 @@ from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 
 GEMINI: Final = "gemini"
+_encode: Final = msgspec.json.Encoder().encode
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _AUDIO: Final = (
     "audio/wav",
@@ -38,6 +51,8 @@ _AUDIO: Final = (
     "audio/flac",
 )
 _MAX_TOOLS: Final = 512
+_REFERENCE: Final = b'"$ref":'
+"""A key, as it stands in JSON; within a text its quotes would be escaped."""
 _RESERVED: Final = frozenset({"output", "error", "content"})
 """Members of a response that mean something to the provider or to us."""
 
@@ -232,6 +247,11 @@ def _object(body: Body, report: LossReport) -> JsonObject:
     key, structured = "error" if body.is_error else "output", body.structured
     if structured is None:
         return {key: "\n\n".join(said)}
+    if isinstance(structured, dict | list) and _REFERENCE in _encode(structured):
+        why = "Gemini reads $ref as a reference to a part of the response: it goes as text"
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
+        told = json_text(structured)
+        return {key: told, "content": "\n\n".join(said)} if said else {key: told}
     if said:
         return {key: _no_text(structured, report), "content": "\n\n".join(said)}
     if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.schema import constraint_texts, merge, nesting, shapes
+from fairlead_formats.schema import constraint_texts, merge, nesting, property_names, shapes
 from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
 from fairlead_formats.schema.counts import counted
 from fairlead_formats.schema.rules import Cell, SchemaTarget
@@ -35,6 +35,8 @@ class ConvertedSchema(msgspec.Struct, frozen=True):
     notes: str = ""
     """Sentences for the tool's description in place of keywords at the root."""
     found: tuple[Found, ...] = ()
+    names: dict[str, str] = {}
+    """Other names of properties to the original ones."""
 
 
 def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) -> ConvertedSchema:
@@ -42,11 +44,34 @@ def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) 
 
     Raises Unusable for what is no schema of an object, and TooMuch for what asks for too much work.
     """
+    if lax.names is None or schema.__class__ is not dict:
+        return _converted(schema, lax, strict)
+    try:
+        renamed, names = property_names.renamed(schema, lax.names)
+    except RecursionError as error:
+        raise TooMuch("the schema is nested too deeply") from error
+    outcome = _converted(renamed, lax, strict)
+    return _with_names(outcome, names, lax.name) if names else outcome
+
+
+def _with_names(outcome: ConvertedSchema, names: dict[str, str], target: str) -> ConvertedSchema:
+    """The outcome for a schema with other names of properties, with a report about the original."""
+    why = "the property {} is called {}: {} takes no such name"
+    renamed = [
+        ("", "properties", Action.REWRITTEN, why.format(constraint_texts.shown(name), other, target))
+        for other, name in names.items()
+    ]
+    paths = [property_names.restored_path(path, names) for path, *_ in outcome.found]
+    others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.found, strict=True)]
+    return msgspec.structs.replace(outcome, found=(*renamed, *others), names=names)
+
+
+def _converted(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> ConvertedSchema:
     if strict is not None:
         try:
             return _walked(schema, strict)
         except (NotStrict, TooMuch) as error:
-            outcome = convert(schema, lax)
+            outcome = _converted(schema, lax, None)
             path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
             why = (path, keyword, Action.NON_STRICT, str(error))
             return msgspec.structs.replace(outcome, found=(why, *outcome.found))

@@ -15,10 +15,13 @@ reports that `tests/support/formatrules.py` names one by one. A keyword without 
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
+
+from fairlead_formats.schema.property_names import ANTHROPIC_NAMES, GEMINI_NAMES
 
 Table = dict[str, "Cell"]
 
@@ -62,6 +65,8 @@ class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
     """Whether `anyOf` may have no siblings, not even a description."""
     string_enums: bool = False
     """Whether `enum` holds non-empty strings only."""
+    names: re.Pattern[str] | None = None
+    """The names that properties may have; None: any."""
     formats: frozenset[str] | None = None
     """The values of `format` that are known; None: any."""
     lookaround: bool = True
@@ -191,7 +196,7 @@ _OPENAI_LIMITS: Final[dict[str, Any]] = {
 _CLAUDE_LIMITS: Final[dict[str, Any]] = {
     "no_extra": True, "type_lists": False, "bare_refs": True, "min_items": 1, "lookaround": False,
     "max_optional": 24, "max_unions": 16, "unknown": Cell.DROP, "unknown_root": Cell.DROP,
-    "formats": STRICT_FORMATS | {"uri"},
+    "formats": STRICT_FORMATS | {"uri"}, "names": ANTHROPIC_NAMES,
 }  # fmt: skip
 
 OPENAI: Final = _target("openai")
@@ -202,17 +207,17 @@ OPENAI_STRICT: Final = _target(
     "openai-strict", closed=True, bare_refs=True, typed=True, formats=STRICT_FORMATS, lookaround=False,
     unknown=Cell.DROP, unknown_root=Cell.DROP, **_OPENAI_LIMITS,
 )  # fmt: skip
-ANTHROPIC: Final = _target("anthropic", unknown_root=Cell.DROP)
+ANTHROPIC: Final = _target("anthropic", unknown_root=Cell.DROP, names=ANTHROPIC_NAMES)
 ANTHROPIC_STRICT: Final = _target("anthropic-strict", typed=True, **_CLAUDE_LIMITS)
 GEMINI: Final = _target(
     "gemini", refs=False, typed=True, nullable=True, type_lists=False, lone_any_of=True, string_enums=True,
     formats=frozenset({"date-time", "enum"}), unknown=Cell.DROP, unknown_root=Cell.DROP,
-    max_levels=5,
+    max_levels=5, names=GEMINI_NAMES,
 )  # fmt: skip
 """`parameters`: a subset of OpenAPI 3.0, also what Gemini Live reads."""
-GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5)
+GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5, names=GEMINI_NAMES)
 """`parametersJsonSchema`."""
-BEDROCK: Final = _target("bedrock", refs=False, lookaround=False)
+BEDROCK: Final = _target("bedrock", refs=False, lookaround=False, names=ANTHROPIC_NAMES)
 """Converse for any family; Nova and Llama follow no `$ref`."""
-BEDROCK_CLAUDE: Final = _target("bedrock-claude")
+BEDROCK_CLAUDE: Final = _target("bedrock-claude", names=ANTHROPIC_NAMES)
 BEDROCK_STRICT: Final = _target("bedrock-strict", typed=True, **_CLAUDE_LIMITS)

@@ -83,6 +83,8 @@ _PLAIN: Final = frozenset({"type", "description"})
 _PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required"})
 _PLAIN_ROOT: Final = frozenset({"type", "properties", "required"})
 _PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
+_NONE: Final = ()
+"""In place of a keyword that is not there; null is one that is."""
 _SCALARS: Final = ("string", "integer", "number", "boolean")  # no set: what is looked up may not be hashable
 
 
@@ -97,10 +99,10 @@ def plain(schema: Mapping[str, Any], deepest: int = MAX_DEPTH) -> bool:
 
 def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
     properties = schema.get("properties")
-    if schema["type"] != "object" or properties.__class__ is not dict or depth > deepest:
+    if schema.get("type") != "object" or properties.__class__ is not dict or depth > deepest:
         return False
-    required = schema.get("required")
-    if required is not None and (required.__class__ is not list or not _known(required, properties)):
+    required = schema.get("required", _NONE)
+    if required is not _NONE and (required.__class__ is not list or not _known(required, properties)):
         return False
     for part in properties.values():
         if part.__class__ is not dict:

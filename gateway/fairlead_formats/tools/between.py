@@ -25,6 +25,8 @@ class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """Name in `tools` to original name: what the model calls, and what it means."""
     report: tuple[Loss, ...]
     """Parts that the format does not hold as they were. Empty for a tool: nothing was lost."""
+    properties: dict[str, dict[str, str]] = {}
+    """By name in `tools`: names of properties to the original ones, where the provider takes other names only."""
     max_tools: int | None = None
     """Tools that the provider takes in one request, where that is known."""
 
@@ -54,7 +56,8 @@ def between(
         member, tools = target.beside(found.tools, own)
     else:
         member, tools = array_of(target.request(found.tools))
-    return Conversion(target.name, member, tools, dict(found.names.backward), report + found.report, target.max_tools)
+    names = dict(found.names.backward)
+    return Conversion(target.name, member, tools, names, report + found.report, found.properties, target.max_tools)
 
 
 def _untouched(read: Read, target: ToolFormat) -> Conversion:
@@ -72,7 +75,7 @@ def _untouched(read: Read, target: ToolFormat) -> Conversion:
         kept.append(original)
     member, tools = target.beside((), kept)
     names = {original.name: original.name for original in kept if original.name}
-    return Conversion(target.name, member, tools, names, tuple(report), target.max_tools)
+    return Conversion(target.name, member, tools, names, tuple(report), max_tools=target.max_tools)
 
 
 def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:

@@ -63,6 +63,8 @@ class PreparedTool(msgspec.Struct, frozen=True):
     definition: JsonObject | None
     """In the target's form, under an empty name; None for a refused tool."""
     losses: tuple[Loss, ...] = ()
+    properties: dict[str, str] = {}
+    """Names of properties in the target's form to the original ones, where they differ."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -146,6 +148,7 @@ class ToolFormat:
         )
         out: list[JsonObject] = []
         report: list[Loss] = []
+        properties: dict[str, dict[str, str]] = {}
         seen: set[str] = set()
         strict = 0
         rename, forward = self.envelope.rename, mapping.forward
@@ -164,7 +167,9 @@ class ToolFormat:
                 why = f"a request may hold {self._max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
             out.append(written)
-        return Converted(tuple(out), mapping, tuple(report))
+            if ready.properties:
+                properties[forward[name]] = ready.properties
+        return Converted(tuple(out), mapping, tuple(report), properties)
 
     def prepare(self, tool: Definition, options: Options = DEFAULT) -> PreparedTool:
         """One tool but for its name. Never raises for what the definition holds."""
@@ -195,7 +200,7 @@ class ToolFormat:
         written = self.envelope.write(
             Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
         )
-        return PreparedTool(written, tuple(losses))
+        return PreparedTool(written, tuple(losses), outcome.names)
 
     def _others(self, tool: Definition, name: str, losses: list[Loss]) -> None:
         for member in tool:

@@ -83,6 +83,8 @@ class Converted(msgspec.Struct, frozen=True):
     """Both ways between source names and the names in `tools`."""
     report: tuple[Loss, ...] = ()
     """In the order of the source. Empty for a tool: reading it back gives an equal definition."""
+    properties: dict[str, dict[str, str]] = {}
+    """By name in `tools`: names of properties there to those in the source, where the target takes other names only."""
 
     def report_of(self, tool: str) -> tuple[Loss, ...]:
         """The part of the report about one tool, by its name in the source."""

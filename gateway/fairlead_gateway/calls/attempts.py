@@ -7,6 +7,7 @@ task waits only where the era in which the server serves the client has to be ne
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
@@ -26,14 +27,18 @@ from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.messages import ResultMembers
 from fairlead_mcp.retries import next_delay
 
+WATCH_SECONDS: Final = 0.01
+"""A deadline that moves is kept with that precision."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GuardedRequest(ResponseSink):
     """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
 
     __slots__ = (
-        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "answered_at", "client",
-        "context", "done", "idempotent", "retries", "route", "sent_at", "span", "started", "trail",
+        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "_timer", "answered_at",
+        "client", "context", "done", "idempotent", "moved_to", "retries", "route", "sent_at", "span", "started",
+        "trail",
     )  # fmt: skip
 
     def __init__(self, context: CallContext, route: Route, started: float) -> None:
@@ -54,6 +59,10 @@ class GuardedRequest(ResponseSink):
         self._responses_seen = 0
         self._measured = 0
         """Number of the attempt at its tool's meter; 0 between attempts."""
+        self.moved_to = NEVER
+        """Deadline that its last progress led to."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends a call whose deadline moves; its upstream would wait for the last one."""
         self.sent_at = NEVER
         """When its last attempt began, unless that is in `trail`."""
         self.answered_at = NEVER
@@ -84,7 +93,7 @@ class GuardedRequest(ResponseSink):
 
     @property
     def deadline(self) -> float:
-        return self.started + self.route.timeout
+        return self.started + self.route.timeout if self.moved_to < 0 else self.moved_to
 
     def begin(self) -> None:
         """Send it as soon as its server's guard admits it. Raises nothing."""
@@ -133,7 +142,7 @@ class GuardedRequest(ResponseSink):
     def failed(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
         # the caller's own time says nothing of the tool
-        own = self.route.caller_deadline and isinstance(error, Timeout)
+        own = isinstance(error, Timeout) and self._bounded_by_caller()
         self.measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
@@ -159,6 +168,28 @@ class GuardedRequest(ResponseSink):
         if pending is not None:
             pending.cancel()
 
+    def watched_deadline(self) -> float:
+        """Deadline for the upstream of a request that asks for progress, which moves its own one up to there."""
+        route = self.route
+        longest = self.started + route.longest
+        if longest <= self.deadline:
+            return self.deadline
+        if self._timer is None:
+            self._watch_for(self.deadline - self.context.clock())
+        return longest
+
+    def progressed(self) -> None:
+        """The server reported progress: begin its time anew (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
+        if self._timer is not None:
+            route = self.route
+            self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
+
+    def unwatch(self) -> None:
+        """To be called at its end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
         """Note what the call waits for that is no attempt, from now on unless it began before."""
         self._leave_attempt("")
@@ -167,6 +198,28 @@ class GuardedRequest(ResponseSink):
         self.trail.begin(kind, self.context.clock() if since < 0 else since)
 
     # Inside
+
+    def _watch_for(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(max(seconds, WATCH_SECONDS), self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        """End the attempt at a deadline that has come. What comes between attempts has a limit of its own."""
+        if self.done:
+            return
+        left, pending = self.deadline - self.context.clock(), self._pending
+        if left > 0 or not self._ticket or isinstance(pending, asyncio.Task):
+            self._watch_for(left)
+            return
+        self._timer = self._pending = None
+        if pending is not None:
+            pending.cancel()
+        self.failed(Timeout("it was not answered in time", sent=True))
+
+    def _bounded_by_caller(self) -> bool:
+        """Whether its deadline is that of its caller or of a tier."""
+        if self.moved_to < 0:
+            return self.route.caller_deadline
+        return self.route.caller_longest and self.moved_to >= self.started + self.route.longest
 
     def _leave_attempt(self, error: str) -> None:
         """Put the attempt that is over into the trail, before something else begins; no-op where there is none."""

@@ -151,8 +151,9 @@ class ToolCall(ClientRequest):
         if route.tool is not None and (request.meta.extensions or "task" in members or self._declaration):
             self._declaration, members = tasks.decide_declaration(self, members, self._declaration, modern=modern)
         self._modern = modern
+        deadline = self.deadline if request.token is None else self.watched_deadline()
         made = upstream_request(
-            self.context, route, request, self.exchange, members, self.deadline, modern, self.level,
+            self.context, route, request, self.exchange, members, deadline, modern, self.level,
             self._peer or self.client, session=self.own_session, param_lines=self.param_lines,
             traced=self.span is not None, continued=self._continued, follows=self._rounds > 0,
             tasks=self._declaration in tasks.MAY_BECOME,
@@ -169,7 +170,8 @@ class ToolCall(ClientRequest):
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
             return  # it asked for none
-        self._relayed().notify(message)
+        if self._relayed().notify(message):
+            self.progressed()
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
@@ -384,6 +386,7 @@ class ToolCall(ClientRequest):
 
     def released(self) -> None:
         self._bridged = None
+        self.unwatch()
         if self._key is not None:
             self.context.cache.failed(self._key)
         if self._relay is not None:

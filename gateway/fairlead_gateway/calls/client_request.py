@@ -89,7 +89,8 @@ class ClientRequest(GuardedRequest):
     def gave_up(self, error: Exception) -> None:
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
-            error = Timeout(route.timed_out(), sent=True)
+            reported = self.moved_to >= 0
+            error = Timeout(route.timed_out(reported, self.deadline - self.started), sent=True)
         if not isinstance(error, McpError):
             log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
                       exc_info=error, extra=self._trace)  # fmt: skip

@@ -145,8 +145,9 @@ class BridgedCall(GuardedRequest):
     def outgoing(self, modern: bool) -> UpstreamRequest | None:
         call = self._call
         assert call is not None
+        deadline = self.deadline if call.request.token is None else self.watched_deadline()
         made = upstream_request(
-            self.context, self.route, call.request, call.exchange, call.request.params, self.deadline, modern,
+            self.context, self.route, call.request, call.exchange, call.request.params, deadline, modern,
             call.level, self.client, traced=self.span is not None, continued=call.request.continued,
         )  # fmt: skip
         self._ours = made.id
@@ -160,8 +161,8 @@ class BridgedCall(GuardedRequest):
             given_up = cancelled_id(message.params)
             kept = {key: asked for key, asked in self.questions.items() if bytes(_id_of(asked[0])) != given_up}
             self.questions = kept
-        elif self._relay is not None:
-            self._relay.notify(message)
+        elif self._relay is not None and self._relay.notify(message):
+            self.progressed()
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         """Keep a question of the server for the next result that the client gets."""
@@ -218,6 +219,7 @@ class BridgedCall(GuardedRequest):
         if self.done:
             return
         self.done = True
+        self.unwatch()
         if self.client is not None:
             self._bridge.release(self.client)
         self._bridge.grown()
@@ -228,6 +230,7 @@ class BridgedCall(GuardedRequest):
         call, self._call, self._relay = self._call, None, None
         if call is None or call.done:
             return
+        call.moved_to = self.moved_to
         if self.error is not None:
             call.gave_up(self.error)
         elif self.result is not None:

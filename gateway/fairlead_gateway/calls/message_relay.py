@@ -80,13 +80,15 @@ class MessageRelay:
         for ident in self._asked:
             self._server_requests.forget(ident)
 
-    def notify(self, message: Message) -> None:
+    def notify(self, message: Message) -> bool:
+        """Pass it on where its client wants it; True for progress of this request."""
         params = message.params
         if message.method == "notifications/progress":
             if self._token is not None and isinstance(params, Raw):
                 progress = translate.progress(params, ours=self._ours, clients=self._token.value)
                 if progress is not None:
                     self._tell(progress)
+                    return True
         elif message.method == "notifications/message":
             if isinstance(params, Raw) and self._wanted(params):
                 self._tell(jsonrpc.notification("notifications/message", params))
@@ -98,6 +100,7 @@ class MessageRelay:
             self._withdraw(params)
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
             self._tell(jsonrpc.notification(str(message.method), params))
+        return False
 
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """Pass a legacy server's request on to a client that declared its capability; refuse it otherwise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from msgspec import Raw
 
@@ -23,6 +24,8 @@ from fairlead_mcp.capabilities import declares
 from fairlead_mcp.parameters import Parameter
 from fairlead_mcp.uris import UriNames
 from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, Refusal
+
+_TIMEOUT: Final = "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
 
 
 def smaller(one: int | None, other: int | None) -> int | None:
@@ -60,7 +63,9 @@ class Route:
     meter: AttemptMeter | None = None
     """Times the server's answers for the operator; None where nothing is timed."""
     timeout: float
-    """Seconds that a call may take."""
+    """Seconds that a call may take; progress begins those of `binding` anew, up to `longest`."""
+    longest: float = 0.0
+    """Seconds that a call may take that goes on reporting progress; `timeout`, or less, where that changes nothing."""
     max_bytes: int
     """Bound of a result."""
     server_info: bytes
@@ -81,6 +86,8 @@ class Route:
     """Schemas of arguments and results; None where they are not checked."""
     caller_deadline: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
+    caller_longest: bool = False
+    """Whether `longest` is."""
     unavailable: Refusal | None = None
     """Why it is not called; answered in place of the server. See `available_to`."""
     counted: bool = False
@@ -113,19 +120,22 @@ class Route:
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
-    @property
-    def bound_by(self) -> str:
-        """Source of the limit on a call's time, in words."""
-        if self.caller_deadline:
-            return "the time that the caller or its latency tier gives it"
-        limit_ms = None if self.tool is None else self.tool.max_duration_ms
-        if limit_ms is not None and limit_ms / 1000 <= self.binding.timeout:
-            return "its own maximum (maxDurationMs)"
-        return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
-
-    def timed_out(self) -> str:
-        """Message for a call that timed out at the server."""
-        return f"{self.name} of {self.server.key} did not answer within {self.timeout:g} s, {self.bound_by}"
+    def timed_out(self, reported: bool, seconds: float) -> str:
+        """Message for a call that timed out at the server after `seconds`; `reported`: progress had moved its end."""
+        if reported and seconds < self.longest:
+            quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
+            return f"{quiet}, {_TIMEOUT}; it was given up after {seconds:.3g} s"
+        limit_s, by_caller = (self.longest, self.caller_longest) if reported else (self.timeout, self.caller_deadline)
+        own_ms = None if self.tool is None else self.tool.max_duration_ms
+        if by_caller:
+            bound = "the time that the caller or its latency tier gives it"
+        elif own_ms is not None and own_ms / 1000 <= limit_s:
+            bound = "its own maximum (maxDurationMs)"
+        else:
+            bound = (
+                "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
+            )
+        return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {bound}"
 
     def available_to(self, capabilities: bytes | None) -> bool:
         """Whether nothing but a missing capability makes it unavailable, and a client that declared these (raw JSON)
@@ -140,8 +150,10 @@ class Route:
         return replace(self, unavailable=refusal)
 
     def within(self, seconds: float) -> Route:
-        """A copy with that time for a call, if it has more; itself if not."""
-        return self if seconds >= self.timeout else replace(self, timeout=seconds, caller_deadline=True)
+        """A copy with that time for a call, if it has more; itself if not. No progress moves that."""
+        if seconds >= self.timeout:
+            return self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
+        return replace(self, timeout=seconds, longest=seconds, caller_deadline=True, caller_longest=True)
 
     def retried(self, times: int) -> Route:
         """A copy with that many attempts after the first."""

@@ -22,5 +22,7 @@ class ServerBinding(msgspec.Struct, frozen=True):
     """Raw, for results that carry it; never without name and version."""
     retries: int = 0
     """Attempts after the first."""
+    max_timeout: float = 0.0
+    """Seconds that a request may take that goes on reporting progress."""
     caller_deadline: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
+from fairlead_formats.schema.property_names import restored
 from fairlead_llm.between.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
@@ -249,21 +250,32 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
     return msgspec.structs.replace(call, arguments={WRAPPED: call.arguments.text[:EXCERPT]})
 
 
-def with_names(turns: Sequence[MessageTurn], names: Mapping[str, str]) -> tuple[MessageTurn, ...]:
-    """The turns with the names of tools that the model knows, in calls and results; `names` by the ones that stand
-    there. Calls of custom tools become calls of functions.
+def with_names(
+    turns: Sequence[MessageTurn], names: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]
+) -> tuple[MessageTurn, ...]:
+    """The turns with the names of tools that the model knows, in calls and results, and of their properties in
+    arguments; `names`, and `properties` by tool, by the ones that stand there. Calls of custom tools become calls of
+    functions.
     """
 
     def renamed(part: Part) -> Part:
         if isinstance(part, CallPart):
             name = part.call.wire_name
             kind = "" if part.call.kind == CUSTOM else part.call.kind
-            return CallPart(msgspec.structs.replace(part.call, name=names.get(name, name), sent_as="", kind=kind))
+            call = msgspec.structs.replace(part.call, name=names.get(name, name), sent_as="", kind=kind)
+            return CallPart(with_properties(call, properties.get(name)))
         if isinstance(part, ResultPart):
             return msgspec.structs.replace(part, name=names.get(part.name, part.name))
         return part
 
     return tuple(MessageTurn(turn.role, tuple(map(renamed, turn.parts))) for turn in turns)
+
+
+def with_properties(call: ModelCall, names: Mapping[str, str] | None) -> ModelCall:
+    """The call with other names of properties in its arguments; itself where there are none."""
+    if not names or not call.valid:
+        return call
+    return msgspec.structs.replace(call, arguments=restored(call.arguments, names))
 
 
 def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:

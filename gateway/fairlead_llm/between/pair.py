@@ -117,7 +117,7 @@ class PairFormat:
         try:
             asked = self._client.requests.read_request(given, model, stream, losses)
             tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
-            turns = with_names(asked.turns, tools.forward)
+            turns = with_names(asked.turns, tools.forward, tools.forward_properties)
             asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translated_choice(asked.choice, tools, losses)
             written = _encode(self._family.requests.write_request(asked, tools, choice, losses))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.schema.property_names import restored_text
 from fairlead_llm.between.answers import (
     AnswerPart,
     CallBegin,
@@ -20,7 +21,7 @@ from fairlead_llm.between.answers import (
     StreamStart,
     TranslatedAnswer,
 )
-from fairlead_llm.between.conversation import CallPart, NeutralRequest
+from fairlead_llm.between.conversation import CallPart, NeutralRequest, with_properties
 from fairlead_llm.between.custom_tools import custom_call, custom_input
 from fairlead_llm.between.families import FamilyTranslation
 from fairlead_llm.between.losses import TranslationLosses
@@ -135,7 +136,11 @@ class PairStream:
         self._writer = client.writer(asked, created, losses)
         self._started = False
         self._held: list[str] | None = None
-        """Arguments of an open call of a custom tool, whose text is known when they are whole."""
+        """Arguments of an open call whose text is known when they are whole: of a custom tool, or of one whose
+        properties have other names there.
+        """
+        self._properties: Mapping[str, str] | None = None
+        """Those names to the client's own, of the open call."""
         self._border = b""
         """Written between two rounds."""
 
@@ -225,12 +230,14 @@ class PairStream:
         if isinstance(event, CallBegin):
             name = self._tools.names.get(event.name, event.name)
             event = CallBegin(event.id, name, name in self._tools.custom)
-            self._held = [] if event.custom else None
+            self._properties = self._tools.properties.get(name)
+            self._held = [] if event.custom or self._properties else None
         elif isinstance(event, CallDelta) and self._held is not None:
             self._held.append(event.text)
             return b""
         elif isinstance(event, CallEnd) and self._held is not None:
-            text, self._held = custom_input("".join(self._held)), None
+            given, self._held = "".join(self._held), None
+            text = restored_text(given, self._properties) if self._properties else custom_input(given)
             return self._writer.write(CallDelta(text)) + self._writer.write(event)
         return self._begun() + self._writer.write(event)
 
@@ -243,7 +250,7 @@ def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
     if not isinstance(part, CallPart):
         return part
     name = tools.names.get(part.call.wire_name, part.call.wire_name)
-    call = msgspec.structs.replace(part.call, name=name, sent_as="")
+    call = with_properties(msgspec.structs.replace(part.call, name=name, sent_as=""), tools.properties.get(name))
     return CallPart(custom_call(call) if name in tools.custom else call)
 
 

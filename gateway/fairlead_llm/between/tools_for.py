@@ -26,11 +26,18 @@ class TranslatedTools(msgspec.Struct, frozen=True):
     """Name that the model calls to the caller's own."""
     custom: frozenset[str] = frozenset()
     """The caller's names of custom tools, which the model has as functions."""
+    properties: Mapping[str, Mapping[str, str]] = {}
+    """By the caller's name of a tool: names of its properties to the caller's own, where the model has other ones."""
 
     @property
     def forward(self) -> dict[str, str]:
         """The caller's own name to the one that the model calls."""
         return {own: name for name, own in self.names.items()}
+
+    @property
+    def forward_properties(self) -> dict[str, dict[str, str]]:
+        """By the caller's name of a tool: its names of properties to those that the model has."""
+        return {tool: {own: name for name, own in names.items()} for tool, names in self.properties.items()}
 
 
 def translated_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
@@ -44,7 +51,8 @@ def translated_tools(tools: object, source: str, target: str, losses: Translatio
             losses.add("tools.refused")
         elif loss.lossy and loss.keyword not in _QUIET:
             losses.add(f"tools.{loss.keyword}")
-    return TranslatedTools(found.tools, found.names, custom)
+    properties = {found.names[name]: names for name, names in found.properties.items()}
+    return TranslatedTools(found.tools, found.names, custom, properties)
 
 
 def translated_choice(

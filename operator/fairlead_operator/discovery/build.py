@@ -191,6 +191,7 @@ def _limits(server: McpServer) -> Limits:
         concurrency=limits.concurrency,
         calls_per_second=limits.calls_per_second,
         timeout_ms=limits.timeout.milliseconds,
+        max_timeout_ms=limits.max_timeout.milliseconds,
         retries=limits.retries,
         hedge_after_ms=limits.hedge_after.milliseconds if limits.hedge_after is not None else None,
         max_result_bytes=limits.max_result_bytes,

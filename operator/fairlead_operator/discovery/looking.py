@@ -3,7 +3,8 @@
 Calls of clients without capabilities run in sessions that declare none, so the listing without capabilities holds for
 them. The result of the comparison (`fairlead_mcp.gated`) is kept while the server lists the same tools, so that a
 server on stdio has no second process started with each discovery, and so that a comparison that fails takes no tool off
-the lists. A slow one is not waited for: its tools are published afterwards.
+the lists. A slow one is not waited for: its tools are published afterwards. No second container is started: what it
+costs, and what of it is shared with the first (ports, volumes, a name), is for the user to say.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from msgspec import structs
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Credential, Endpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.containers import starts_container
+from fairlead_mcp.eras import Era, era_of
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
 from fairlead_mcp.session import McpSession
@@ -96,13 +99,19 @@ class CapabilityComparisons:
         whole: bool,
     ) -> None:
         """Begin a comparison where one is due, and wait a while for its first attempt; as long as it takes where the
-        answer is wanted as a `whole`. `anew`: somebody wants the server asked again. Raises nothing of the server's.
+        answer is wanted as a `whole`. `anew`: somebody wants the server asked again, which starts no second process as
+        long as the server is the same. Raises nothing of the server's.
         """
         of, look, running = _compared_by(endpoint, found), self._looks.get(key), self._running.get(key)
         if look is not None and look.endpoint != endpoint:
             look = None
             del self._looks[key]  # another server, of which nothing is known
+        starts = isinstance(endpoint, ChildEndpoint) and era_of(found.protocol_version) is Era.LEGACY
+        if starts and _is_container(endpoint):
+            self._looks[key] = _Comparison(endpoint, of, (), self._monotonic())
+            return
         if running is None or running.task.done() or running.of != of:
+            anew = anew and not (starts and look is not None and look.gated is not None)
             if look is not None and look.of == of and not anew and not self._old(look):
                 return
             if running is not None:
@@ -176,6 +185,10 @@ class CapabilityComparisons:
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
     ) -> Callable[[bytes], AbstractAsyncContextManager[McpSession]]:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
+
+
+def _is_container(endpoint: Endpoint) -> bool:
+    return isinstance(endpoint, ChildEndpoint) and starts_container(endpoint.command, endpoint.args)
 
 
 def _compared_by(endpoint: Endpoint, found: RawListing) -> str:

@@ -6,19 +6,22 @@ labelled as one, and goes only to the hosts that it names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
-from fairlead_mcp.surroundings import passed_on
+from fairlead_mcp.surroundings import POINTERS, passed_on
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
 RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all references lead to something that may be used")
+MOST_NAMED: Final = 3
+"""Servers that a remark names."""
 
 
 class Unresolved(Exception):
@@ -46,6 +49,26 @@ def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[s
         return {}
     command = declared.server.spec.command or [""]
     return passed_on(command[0], environ)
+
+
+def pointers_kept_back(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
+    """A remark for each file whose servers do not get a variable of ours that says where their tools work; never its
+    value.
+    """
+    pointers = [name for name in POINTERS if environ.get(name)]
+    lacking: dict[str, dict[str, list[str]]] = {}
+    for declared in contents.servers.values() if pointers else ():
+        verdict, credential = resolve(declared, contents)
+        given = {**surroundings(declared, environ), **credential.env}
+        lacks = [name for name in pointers if name not in given]
+        if declared.server.spec.url is None and verdict.ok and lacks:
+            lacking.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = lacks
+    for file, servers in lacking.items():
+        names = [name for name in pointers if any(name in lacks for lacks in servers.values())]
+        what = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
+        whom = ", ".join([*servers][:MOST_NAMED]) + (", …" if len(servers) > MOST_NAMED else "")
+        how = f"a server whose tools need it takes it in its env: {names[0]} as ${{{names[0]}}}"
+        yield ManifestProblem(file, 0, "", f"{what} {whom}; {how}")
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:

@@ -21,6 +21,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.local.configfile import read_configuration
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
+from fairlead_operator.local.references import pointers_kept_back
 
 PROJECT_FILE: Final = ".mcp.json"
 """The one hidden file that is read in a folder: where projects keep their MCP servers."""
@@ -101,7 +102,8 @@ class Sources:
                 known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
         self._known, self._unreadable, self._scanned = known, unreadable, True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
-        return _merged([folders, *(contents for _, contents in known.values())])
+        scan = _merged([folders, *(contents for _, contents in known.values())])
+        return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
         """Folders that were named and declare nothing."""

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.registry import find
 from fairlead_llm.between.conversation import CallPart, MediaPart, MessageTurn, ResultPart, TextPart
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from oddproperties import ARGUMENTS, SCHEMA, TOOL, under_other_names
 
 for client in ("openai", "anthropic", "google.genai"):
     pytest.importorskip(client, reason="the providers' clients are not installed (fairlead[dev])")
@@ -53,6 +55,35 @@ def test_an_answer_means_what_it_means_within_one_family(front: str, provider: s
     own, _ = ask(front, front, _turn(name, front), stream=stream)
     assert said.meaning == own.meaning
     assert len(set(said.ids)) == len(said.ids)
+
+
+def _offered(front: str) -> list[Any]:
+    """The caller's tool with odd names of properties, in the form of a client."""
+    name = {"chat": "openai-chat", "responses": "openai-responses"}.get(front, front)
+    made: list[Any] = list(find(name).convert([{**TOOL, "name": "theirs"}]).tools)
+    return made
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("front", ["chat", "responses"])
+def test_a_caller_gets_calls_of_its_tool_under_its_own_names_of_properties(front: str, stream: bool) -> None:
+    odd, plain = (ScriptedCall("theirs", under_other_names(each)) for each in (ARGUMENTS, {"plain": 1}))
+    turn = ScriptedTurn("", [odd, plain])
+    said, wire = ask(front, "anthropic", turn, stream=stream, tools=_offered(front))
+    assert [arguments for _, arguments in said.calls] == [ARGUMENTS, {"plain": 1}]
+    properties = wire.asked[0]["tools"][0]["input_schema"]["properties"]
+    assert list(properties) == list(under_other_names(SCHEMA["properties"]))
+
+
+def test_a_model_gets_the_calls_of_a_history_under_the_names_that_it_knows() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "theirs", "arguments": json.dumps(ARGUMENTS)}}
+    history = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "43"},
+    ]
+    _, wire = ask("chat", "anthropic", ScriptedTurn("Fine."), stream=False, tools=_offered("chat"), messages=history)
+    assert wire.asked[0]["messages"][1]["content"][0]["input"] == under_other_names(ARGUMENTS)
 
 
 THINKERS = [name for name in FORMATS if name != "chat"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS, events, kinds, said, texts, world
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from oddproperties import ARGUMENTS, TOOL, under_other_names
 from provider_ids import with_provider_ids
 
 
@@ -41,6 +43,19 @@ async def test_a_stream_begins_and_ends_once(tmp_path: Path) -> None:
     assert [types.count(kind) for kind in ("message_start", "message_delta", "message_stop")] == [1, 1, 1]
     assert types[-2:] == ["message_delta", "message_stop"]
     assert [event["index"] for event in found if event["type"] == "content_block_stop"] == [0, 1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_under_names_that_the_api_takes_reaches_its_server_under_the_servers_own(
+    tmp_path: Path, stream: bool
+) -> None:
+    call = ScriptedCall("demo__odd", under_other_names(ARGUMENTS))
+    async with world(tmp_path, ScriptedTurn("", [call]), ScriptedTurn("Done."), tools=[TOOL]) as here:
+        message = said(await here.messages("Find", stream=stream), stream)
+    offered = next(tool for tool in here.model.requests[0]["tools"] if tool["name"] == "demo__odd")
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in offered["input_schema"]["properties"])
+    assert here.called[0]["arguments"] == ARGUMENTS
+    assert texts(message) == ["Done."]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -11,12 +11,16 @@ import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_formats.registry import FORMATS
+from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
 from fairlead_rest.application import assembled
 from fairlead_rest.fast_routes import plain
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
+from oddproperties import ARGUMENTS, TOOL, under_other_names
+from rawserver import Request
 from restworld import MESSAGES, get, post, problem
+from toolservers import modern_server
 from waiting import eventually
 
 ADD = {
@@ -311,3 +315,30 @@ async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
             500, "INTERNAL",
         )  # fmt: skip
     assert "POST /v1/convert failed" in caplog.text
+
+
+async def test_names_of_properties_that_a_provider_refuses_are_changed_reported_and_mapped_back(tmp_path: Path) -> None:
+    called: list[Any] = []
+
+    def call(request: Request) -> dict[str, Any]:
+        called.append(request.params["arguments"])
+        return {"content": [{"type": "text", "text": "found"}]}
+
+    async with (
+        modern_server(call=call) as server,
+        running(tmp_path, catalog("demo", server.url, [entry(TOOL)])) as gateway,
+    ):
+        offer = (await get(gateway, "/v1/tools?format=anthropic")).message
+        used = {"type": "tool_use", "id": "1", "name": "demo__odd", "input": under_other_names(ARGUMENTS)}
+        body = {"format": "anthropic", "message": {"role": "assistant", "content": [used]}}
+        ran = (await post(gateway, "/v1/tool-calls", body)).message["calls"][0]
+        converted = (await post(gateway, "/v1/convert", {"from": "mcp", "to": "anthropic", "tools": [TOOL]})).message
+    assert ran["state"] == "done"
+    assert called == [ARGUMENTS]
+    others = offer["properties"]["demo__odd"]
+    assert restored(under_other_names(ARGUMENTS), others) == ARGUMENTS
+    assert offer["tools"][0]["input_schema"]["properties"].keys() == {*others, "plain"}
+    for found, name in ((offer, "demo__odd"), (converted, "odd")):
+        told = [(loss["tool"], loss["action"]) for loss in found["report"] if " is called " in loss["why"]]
+        assert told == [(name, "rewritten")] * 3
+    assert converted["properties"] == {"odd": others}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from containerengine import ContainerEngine
 from toolservers import ODD_STDIO
 from upprocess import MARKING, PLAIN, Up, all_dead, children_of, fairlead_up, manifest, started_up
 from waiting import until_async
@@ -147,6 +149,21 @@ async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
         up.process.send_signal(signal.SIGINT)
         assert await up.ended() == 1
         assert await all_dead(children, within=20) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+async def test_a_container_ends_with_the_gateway_however_that_ends(number: signal.Signals, tmp_path: Path) -> None:
+    engine = ContainerEngine(tmp_path)
+    entry = {"command": "docker", "args": ["run", "-i", "--rm", *engine.image]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"contained": entry}}))
+    env = {"PATH": f"{engine.bin}{os.pathsep}{os.environ['PATH']}"}
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path, env=env) as up:
+        await up.event(lambda event: event.get("state") == "ready")
+        containers = engine.containers()
+        assert len(containers) == 1, "no second one to compare lists"
+        os.kill(up.pid, number)
+        assert await all_dead(containers, within=20) == []
+        await up.process.wait()
 
 
 async def test_after_kill_9_no_child_lives_on(tmp_path: Path) -> None:

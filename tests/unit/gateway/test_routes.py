@@ -15,7 +15,11 @@ from fairlead_tools.refusal import OVER_BUDGET, Refusal
 
 REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
-    "with less time": (lambda route: route.within(2.0), {"timeout": 2.0, "caller_deadline": True}),
+    "with less time": (
+        lambda route: route.within(2.0),
+        {"timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
+    ),
+    "with less time for progress": (lambda route: route.within(60.0), {"longest": 60.0, "caller_longest": True}),
     "with other attempts": (lambda route: route.retried(7), {"retries": 7}),
     "unavailable": (lambda route: route.refused_with(REFUSAL), {"unavailable": REFUSAL}),
 }
@@ -45,6 +49,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "recorder": CallRecorder(),
     "meter": AttemptMeter(),
     "timeout": 30.0,
+    "longest": 600.0,
     "max_bytes": 4096,
     "server_info": b"{}",
     "guard": AdmissionGuard(),
@@ -57,6 +62,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "requires": ("sampling",),
     "param_headers": (cast("Any", object()),),
     "caller_deadline": False,
+    "caller_longest": False,
     "counted": True,
     "escapes": True,
     "manual": "a policy",
@@ -77,7 +83,7 @@ def test_a_copy_of_a_route_keeps_every_attribute_that_it_is_not_about(name: str)
 
 def test_a_route_that_has_less_time_than_is_given_stays_itself() -> None:
     route = Route(**ATTRIBUTES)
-    assert route.within(60.0) is route
+    assert route.within(600.0) is route
 
 
 def test_nothing_writes_to_a_route_that_calls_share() -> None:

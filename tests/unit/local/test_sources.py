@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -217,3 +218,34 @@ def test_a_file_that_goes_away_is_told_of_and_takes_its_servers_along(tmp_path: 
     scan = scanned(sources)
     assert names(scan) == []
     assert [str(problem) for problem in scan.problems] == [f"{file}: is gone, and its servers with it"]
+
+
+SERVERS = {
+    "kube": {"command": "kube-server"},
+    "told": {"command": "kube-server", "env": {"KUBECONFIG": "${KUBECONFIG}", "AWS_PROFILE": "other"}},
+    "box": {"command": "docker", "args": ["run", "-i", "image"]},
+    "far": {"url": "https://tools.example.com/mcp"},
+}
+
+
+def test_a_pointer_to_an_account_that_servers_do_not_get_is_remarked_on_without_its_value(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": SERVERS}))
+    environ = {"KUBECONFIG": "/secret/staging", "AWS_PROFILE": "hush", "DOCKER_HOST": "ssh://x", "PGHOST": ""}
+    sources = Sources([file], environ)
+    scan = sources.scan()
+    assert scan is not None
+    (remark,) = map(str, scan.problems)
+    assert remark == (
+        f"{file}: AWS_PROFILE, DOCKER_HOST, KUBECONFIG of this environment are not passed to kube, told, box; a server "
+        "whose tools need it takes it in its env: AWS_PROFILE as ${AWS_PROFILE}"
+    )
+    assert sources.scan() is None, "it is told once"
+
+
+def test_a_pointer_that_every_server_gets_is_not_remarked_on(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"told": SERVERS["told"], "far": SERVERS["far"]}}))
+    scan = Sources([file], {"KUBECONFIG": "/k"}).scan()
+    assert scan is not None
+    assert scan.problems == ()

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+from msgspec import structs
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, HttpEndpoint, ToolEntry
 from fairlead_api.meta import ServerKey
@@ -29,6 +30,8 @@ class Bench:
     script: Script
     endpoint: Endpoint = HTTP
     now: float = 0.0
+    version: str = "2026-07-28"
+    """Protocol that the server speaks."""
 
     def __post_init__(self) -> None:
         self.connector = ScriptedConnector({KEY: self.script})
@@ -37,7 +40,7 @@ class Bench:
 
     async def found(self, *, anew: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
-            found = await read_everything(session)
+            found = structs.replace(await read_everything(session), protocol_version=self.version)
         await self.looks.compare(KEY, self.endpoint, None, found, anew=anew, whole=True)
         return self.looks.completed(KEY, found)
 
@@ -88,6 +91,36 @@ async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() 
     bench.now += KEPT_SECONDS + 1
     await bench.found()
     assert bench.compared() == 1
+
+
+async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_somebody_asks() -> None:
+    bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
+    before = await bench.found()
+    assert bench.compared() > 0
+    assert (await bench.found(anew=True)).requires == before.requires
+    assert bench.compared() == 0
+    bench.script.tools.append(tool_named("more"))
+    await bench.found(anew=True)
+    assert bench.compared() > 0
+
+
+async def test_a_legacy_process_whose_comparison_failed_is_compared_when_somebody_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(looking, "PAUSES", ())
+    bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
+    bench.script.incomparable = ConnectFailed("one at a time", reason="Refused")
+    assert not (await bench.found()).compared
+    bench.script.incomparable = None
+    assert (await bench.found(anew=True)).requires
+
+
+@pytest.mark.parametrize(("version", "sessions"), [("2025-11-25", 0), ("2026-07-28", 1)])
+async def test_no_second_container_is_started_to_compare(version: str, sessions: int) -> None:
+    endpoint = ChildEndpoint(command="/usr/bin/docker", args=("run", "-i", "--rm", "image"))
+    bench = Bench(Script([tool_named("plain")]), endpoint, version=version)
+    found = await bench.found(anew=True)
+    assert (bench.compared(), found.compared, len(found.tools)) == (sessions, True, 1)
 
 
 async def test_a_comparison_that_fails_takes_no_tool_off_the_list() -> None:

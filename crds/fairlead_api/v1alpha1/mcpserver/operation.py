@@ -69,7 +69,13 @@ class ServerLimits(Model):
     calls_per_minute: int | None = Field(default=None, ge=1, le=6000000)
     """Calls started per minute, spread evenly: after a pause those of one second may come at once. Absent: no limit."""
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
-    """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it."""
+    """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it. Progress
+    that the server reports begins it anew, up to `maxTimeout`.
+    """
+    max_timeout: Annotated[Duration, duration_rule("1ms", "1h")] = Duration("10m")
+    """The longest that a call may take whose server goes on reporting progress to a client that asked for it. No longer
+    than `timeout`: progress changes nothing.
+    """
     retries: int = Field(default=1, ge=0, le=5)
     """Further attempts after one that failed. Where the server may have got the request, only for tools that are
     idempotent.

@@ -1,0 +1,138 @@
+"""Property names that a provider refuses, under names that it takes, and back.
+
+Pure module. The other name of a property depends on its own alone, and ends in a hash of it: so it is the same at every
+level, for every provider and in every conversion, no two properties share one, and none is a key of anything else. A
+call's arguments are mapped back by the original schema, whatever format they came in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
+from fairlead_mcp.schemas import every, pointer
+
+JsonObject = dict[str, Any]
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+ANTHROPIC_NAMES: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+"""Anthropic, also behind Bedrock: "Property keys should match pattern", or the whole request is refused."""
+GEMINI_NAMES: Final = re.compile(r"(?!\$ref\Z)")
+"""Gemini reads `$ref` as a reference wherever it stands."""
+
+_ALPHABETS: Final = (ANTHROPIC_NAMES, GEMINI_NAMES)
+_UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]+")
+_HASHED: Final = 8
+"""Hexadecimal digits of the hash."""
+_PLAIN: Final = 55
+"""Characters of the original before it: 64 in all."""
+_NAMED: Final = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
+"""Keywords whose members are names of properties."""
+
+
+def other_names(schema: object) -> dict[str, str]:
+    """The other names of all properties that any provider refuses, to the original ones. Mostly empty."""
+    return {_other(name): name for alphabet in _ALPHABETS for name in _refused(schema, alphabet)}
+
+
+def renamed(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, dict[str, str]]:
+    """The schema with all names of properties in an alphabet, and the other name to the original of those that were
+    not; itself where all were. Raises TooMuch.
+    """
+    refused = _refused(schema, alphabet)
+    if not refused:
+        return schema, {}
+    others = {name: _other(name) for name in refused}
+    return _Renaming(schema, others).copy(schema, 0), {other: name for name, other in others.items()}
+
+
+def restored(arguments: Any, names: Mapping[str, str]) -> Any:
+    """Arguments with their own names in place of other ones, at every level. They may not be nested without bound."""
+    if isinstance(arguments, dict):
+        return {names.get(name, name): restored(value, names) for name, value in arguments.items()}
+    return [restored(value, names) for value in arguments] if isinstance(arguments, list) else arguments
+
+
+def restored_text(arguments: str, names: Mapping[str, str]) -> str:
+    """The same of arguments as JSON text; what is not JSON stays as it is."""
+    try:
+        return _encode(restored(_decode(arguments), names)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return arguments
+
+
+def restored_path(path: str, names: Mapping[str, str]) -> str:
+    """A JSON Pointer into a schema with other names, as one into the original."""
+    return "/".join(pointer(names[step])[1:] if step in names else step for step in path.split("/"))
+
+
+def _other(name: str) -> str:
+    plain = _UNSAFE.sub("_", name).strip("_")[:_PLAIN]
+    if not plain[:1].isalpha():
+        plain = f"p_{plain}"[:_PLAIN].rstrip("_")
+    return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASHED]}"
+
+
+def _refused(schema: object, alphabet: re.Pattern[str]) -> list[str]:
+    """Names that an alphabet does not hold, of all properties in a schema, each once and always in the same order."""
+    found: dict[str, None] = {}
+    todo: list[Any] = [schema]
+    while todo:
+        value = todo.pop()
+        if value.__class__ is dict:
+            properties = value.get("properties")
+            if properties.__class__ is dict:
+                found.update((name, None) for name in properties if not alphabet.match(name))
+            todo += value.values()
+        elif value.__class__ is list:
+            todo += value
+    return [*found]
+
+
+class _Renaming:
+    def __init__(self, root: JsonObject, others: Mapping[str, str]) -> None:
+        self._others = others
+        self._schemas = {id(schema) for schema in every(root)}
+
+    def copy(self, value: Any, depth: int) -> Any:
+        if depth > 2 * MAX_DEPTH:
+            raise TooMuch(f"the schema is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(value, list):
+            return [self.copy(one, depth + 1) for one in value]
+        if not isinstance(value, dict):
+            return value
+        out = {key: self.copy(one, depth + 1) for key, one in value.items()}
+        return self._schema(out) if id(value) in self._schemas else out
+
+    def _schema(self, out: JsonObject) -> JsonObject:
+        for keyword in _NAMED:
+            if isinstance(out.get(keyword), dict):
+                out[keyword] = {self._others.get(name, name): one for name, one in out[keyword].items()}
+        for keyword in ("dependentRequired", "dependencies"):
+            if isinstance(out.get(keyword), dict):
+                out[keyword] = {name: self._names(one) for name, one in out[keyword].items()}
+        if "required" in out:
+            out["required"] = self._names(out["required"])
+        reference = out.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            out["$ref"] = self._pointed(reference)
+        return out
+
+    def _names(self, names: Any) -> Any:
+        """Names in a list; whatever else stands in its place stays."""
+        if not isinstance(names, list):
+            return names
+        return [self._others.get(name, name) if isinstance(name, str) else name for name in names]
+
+    def _pointed(self, reference: str) -> str:
+        """A reference by the path of a property under its other name."""
+        paths = {f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._others.items()}
+        for path, other in paths.items():
+            reference = re.sub(rf"(?<=/){re.escape(path)}(?=/|\Z)", other.replace("\\", "\\\\"), reference)
+        return reference

@@ -1,0 +1,202 @@
+"""Progress begins the time of a call anew, up to a maximum; what is a budget it never moves."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import ChildEndpoint, DeclaredLatency, ToolEntry
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_mcp.host import ChildHost
+from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, entry, limits, running
+from rawserver import Reply, Request, raw_server
+from toolservers import greeted
+
+ERAS = (MODERN, LEGACY)
+STEP = 0.15
+"""Seconds between two reports of progress."""
+TIMEOUT_MS = 600
+LONG = 6
+"""Reports of a call that takes longer than TIMEOUT_MS, and never long without one."""
+SLOW: ToolEntry = entry("slow")
+
+
+def asking(steps: int, era: str = MODERN) -> Ask:
+    """A call that wants progress, of which the server reports so many steps, and then answers; 0: it goes on for ever,
+    and below that it says nothing more after them.
+    """
+    made = calling("demo__slow", {"steps": steps}, era=era)
+    made.message["params"].setdefault("_meta", {})["progressToken"] = "p"
+    return made
+
+
+class Steps:
+    """A server in either era whose tool takes a while and says so."""
+
+    def __init__(self) -> None:
+        self.at_once = self.most = 0
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.params.get("name") != "slow":
+            if not greeted(request, reply):
+                reply.result(request, {"resultType": "complete"})
+            return
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            await self._work(request, reply)
+        finally:
+            self.at_once -= 1
+
+    async def _work(self, request: Request, reply: Reply) -> None:
+        token, steps = request.params["_meta"]["progressToken"], request.params["arguments"]["steps"]
+        reply.open_stream()
+        for number in count(1):
+            params = {"progressToken": token, "progress": number}
+            reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            await reply.flush()
+            if number == abs(steps):
+                break
+            await asyncio.sleep(STEP)
+        if steps < 0:
+            await asyncio.Event().wait()
+        result = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+        reply.end_stream()
+
+
+def told(answer: Any) -> str:
+    """The text of the result, which is the last event."""
+    return str(answer.events[-1]["result"]["content"][0]["text"])
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+async def test_progress_begins_the_time_of_a_call_anew(tmp_path: Path, client: str, server_era: str) -> None:
+    async with raw_server(Steps()) as server:
+        demo = catalog("demo", server.url, [SLOW], version=server_era, limits=limits(timeout_ms=TIMEOUT_MS))
+        async with running(tmp_path, demo) as gateway:
+            assert told(await ask(gateway, asking(LONG, client))) == "done"
+            ((_, attempts),) = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
+            (attempt,) = attempts
+            assert (attempt.outcome, attempt.duration_ms > TIMEOUT_MS) == ("ok", True), "all its time counts"
+
+
+async def test_a_call_that_reports_no_more_progress_ends_after_the_time_of_a_call(tmp_path: Path) -> None:
+    async with raw_server(Steps()) as server:
+        demo = catalog("demo", server.url, [SLOW], limits=limits(timeout_ms=TIMEOUT_MS))
+        async with running(tmp_path, demo) as gateway:
+            wanted = "slow of default/demo reported no progress for 0.6 s, the time of a call (limits.timeout of the "
+            assert told(await ask(gateway, asking(-1))).startswith(wanted)
+
+
+BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
+    "maxTimeout": (
+        {"timeout_ms": 400, "max_timeout_ms": 1000},
+        SLOW,
+        (),
+        "within 1 s, the most for calls that report progress (limits.maxTimeout of the server)",
+    ),
+    "a maxTimeout that is no longer": (
+        {"timeout_ms": 400, "max_timeout_ms": 300},
+        SLOW,
+        (),
+        "within 0.4 s, the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)",
+    ),
+    "latency.max": (
+        {"timeout_ms": 400},
+        entry("slow", latency=DeclaredLatency(max_duration_ms=700)),
+        (),
+        "within 0.7 s, its own maximum (maxDurationMs)",
+    ),
+    "latency.max, and shorter": (
+        {"timeout_ms": 5000},
+        entry("slow", latency=DeclaredLatency(max_duration_ms=300)),
+        (),
+        "within 0.3 s, its own maximum (maxDurationMs)",
+    ),
+    "callTimeout": (
+        {"timeout_ms": 400},
+        SLOW,
+        (Tier(name="fast", call_timeout_ms=700, default=True),),
+        "within 0.7 s, the time that the caller or its latency tier gives it",
+    ),
+    "callTimeout, and shorter": (
+        {"timeout_ms": 5000},
+        SLOW,
+        (Tier(name="fast", call_timeout_ms=300, default=True),),
+        "within 0.3 s, the time that the caller or its latency tier gives it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+async def test_progress_moves_no_bound_but_limits_timeout_and_the_message_says_which_it_was(
+    tmp_path: Path, name: str
+) -> None:
+    bounds, tool, tiers, words = BOUNDS[name]
+    async with raw_server(Steps()) as server:
+        demo = catalog("demo", server.url, [tool], limits=limits(**bounds))
+        async with running(tmp_path, demo, Rules(tiers=tiers)) as gateway:
+            assert told(await ask(gateway, asking(0))) == f"slow of default/demo did not answer {words}"
+            seen = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
+            outcomes = {attempt.outcome for _, attempts in seen for attempt in attempts}
+            assert outcomes == {"neutral" if "callTimeout" in name else "bad"}
+
+
+async def test_a_call_that_reports_progress_keeps_its_place_at_the_server(tmp_path: Path) -> None:
+    steps = Steps()
+    async with raw_server(steps) as server:
+        demo = catalog("demo", server.url, [SLOW], limits=limits(timeout_ms=2 * TIMEOUT_MS, concurrency=1))
+        async with running(tmp_path, demo) as gateway:
+            answers = await asyncio.gather(ask(gateway, asking(LONG)), ask(gateway, asking(1)))
+            assert [told(answer) for answer in answers] == ["done", "done"]
+    assert steps.most == 1
+
+
+STDIO = """\
+import json, sys, time
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+
+def put(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        put({"id": message["id"], "result": HELLO})
+    elif message.get("method") == "tools/call":
+        token = message["params"]["_meta"]["progressToken"]
+        for number in range(1, 8):
+            put({"method": "notifications/progress", "params": {"progressToken": token, "progress": number}})
+            time.sleep(0.15)
+        put({"id": message["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
+    elif "id" in message:
+        put({"id": message["id"], "error": {"code": -32601, "message": "no"}})
+"""
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}], ids=["shared process", "of a client that answers"])
+async def test_progress_of_a_process_begins_the_time_of_a_call_anew(
+    tmp_path: Path, capabilities: dict[str, Any]
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(STDIO)
+    children = ChildHost()
+    try:
+        demo = catalog(
+            "demo", ChildEndpoint(command=sys.executable, args=(str(script),)), [SLOW], version=LEGACY,
+            limits=limits(timeout_ms=TIMEOUT_MS), session="PerClient" if capabilities else "Shared",
+        )  # fmt: skip
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            made = asking(LONG)
+            made.message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities
+            await ask(gateway, made)  # its process starts meanwhile
+            assert told(await ask(gateway, made)) == "done"
+    finally:
+        await children.aclose()

@@ -1,0 +1,26 @@
+"""A tool whose properties are called as OpenAPI and OData call them, and its arguments under other names."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_formats.schema.property_names import other_names, restored
+
+LONG: Final = "a" * 70
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "filter[name]": {"type": "integer"},
+        "$top": {"type": "integer"},
+        LONG: {"type": "integer"},
+        "plain": {"type": "integer"},
+    },
+    "required": ["filter[name]", "plain"],
+}
+TOOL: Final[dict[str, Any]] = {"name": "odd", "description": "Odd.", "inputSchema": SCHEMA}
+ARGUMENTS: Final = {"filter[name]": 2, "$top": 40, LONG: 1, "plain": 0}
+
+
+def under_other_names(arguments: Any, schema: object = SCHEMA) -> Any:
+    """Arguments as a model writes them that was given the other names."""
+    return restored(arguments, {name: other for other, name in other_names(schema).items()})
