@@ -114,7 +114,7 @@ class RequestPreparation:
         """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._made(asked, asked.format, get_catalog, targets[:1], 1)
+        return await self._made(asked, asked.format, get_catalog, targets[:1], 1, asks=False)
 
     async def _made(
         self,
@@ -123,19 +123,23 @@ class RequestPreparation:
         get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
         alike: int,
+        *,
+        asks: bool = True,
     ) -> PreparedRequest:
-        """In a format that the first `alike` of the targets are asked in."""
+        """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
+        request counted.
+        """
         same = wire is asked.format
         request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
         losses = losses_of(request) or TranslationLosses()
-        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses)
+        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None
         if asked.wishes.tools != "none" and not request.no_injection:
             offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
         place = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
-        if offer is not None and offer.definitions and (request.tool_names or offer.client_run):
+        if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
             keeping = await self._turns.keeping(asked.identity, asked.format, asked.read.client_messages)
         return PreparedRequest(
             wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, keeping, losses

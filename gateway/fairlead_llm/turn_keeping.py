@@ -69,7 +69,7 @@ class TurnKeeper:
             return
         if not results:  # no answer holds calls without results
             results = _told(loop, calls.gateway_calls, _NOT_RUN)
-        if not await self._keep(shown, message, results):
+        if not await self._keep(shown, message, results) and self._turns.enabled:
             loop.prepared.losses.add(NOT_KEPT)
 
     async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:

@@ -62,6 +62,11 @@ class TurnStore:
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
+    @property
+    def enabled(self) -> bool:
+        """Whether this gateway keeps turns at all."""
+        return self._recorder.store is not None
+
     async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
         """Whether a turn that the answer to a request begins can be found again. `messages` are the client's, in its
         format `front`.
@@ -96,11 +101,17 @@ class TurnStore:
         return True
 
     async def restored(
-        self, identity: Identity, wire: WireFormat, messages: Sequence[bytes | Raw], losses: TranslationLosses
+        self,
+        identity: Identity,
+        wire: WireFormat,
+        messages: Sequence[bytes | Raw],
+        losses: TranslationLosses,
+        *,
+        asks: bool = True,
     ) -> Sequence[bytes | Raw]:
         """The messages, each that a turn is kept for replaced by the whole turn. `losses` gets `NOT_RESTORED` where the
-        store is out. Raises LlmError (503) where it is, and a turn may be kept that the model has not gone on from:
-        the model would order its calls a second time.
+        store is out. Raises LlmError (503) where it is, a turn may be kept that the model has not gone on from, and the
+        request `asks` the model: it would order the calls of that turn a second time.
         """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
@@ -112,7 +123,7 @@ class TurnStore:
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
-        if isinstance(found[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+        if asks and isinstance(found[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
             raise LlmError(
                 503,
                 f"results of calls that the gateway ran for this turn cannot be looked up ({found[-1]}): no tool and "

@@ -6,6 +6,7 @@ the provider's own tools) is not here: readers report it as lost.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -207,33 +208,57 @@ def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...
     Where a format has no ids, results are matched by name and order.
     """
     found: list[MessageTurn] = []
-    taken: set[str] = set()
+    ids = _UniqueIds()
     calls = OpenCalls()
     for turn in turns:
         if turn.role == "assistant":
-            named = tuple(_renamed(part, taken, len(found)) for part in turn.parts)
             if not found or found[-1].role != "assistant":
                 calls = OpenCalls()
+                ids.next_turn()
+            named = tuple(ids.renamed(part) if isinstance(part, CallPart) else part for part in turn.parts)
             calls.add(part.call for part in named if isinstance(part, CallPart))
             found.append(MessageTurn(turn.role, named))
         else:
-            found.append(MessageTurn(turn.role, _matched(turn.parts, calls)) if calls else turn)
+            found.append(MessageTurn(turn.role, _matched(turn.parts, calls, ids)) if calls else turn)
     return tuple(found)
 
 
-def _renamed(part: Part, taken: set[str], place: int) -> Part:
-    """The part; a call whose id was made, and was made before for one like it, under another."""
-    if not isinstance(part, CallPart):
-        return part
-    call = part.call
-    if call.made_id and call.id in taken:
-        call = msgspec.structs.replace(call, id=f"{call.id}_{place}")
-    taken.add(call.id)
-    return CallPart(call)
+class _UniqueIds:
+    """Ids of calls, each of one call of the conversation: some servers begin to count anew in every answer."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._renamed = 0
+        self._turn: dict[str, deque[str]] = {}
+        """Ids of the turn's calls by those that they came with, without the ones that have results."""
+
+    def next_turn(self) -> None:
+        """Begin another turn of the model: results answer calls of their own turn."""
+        self._turn.clear()
+
+    def renamed(self, part: CallPart) -> CallPart:
+        """The call, under another id where an earlier one has its own."""
+        call, ident = part.call, part.call.id
+        while ident in self._taken:
+            self._renamed += 1
+            ident = f"{call.id}_{self._renamed}"
+        self._taken.add(ident)
+        if not call.made_id:
+            self._turn.setdefault(call.id, deque()).append(ident)
+        return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))
+
+    def of_result(self, ident: str) -> str:
+        """Id of the call that a result of the current turn is under `ident`."""
+        waiting = self._turn.get(ident)
+        return waiting.popleft() if waiting else ident
 
 
-def _matched(parts: Sequence[Part], calls: OpenCalls) -> tuple[Part, ...]:
-    given = [ToolResult(part.id, part.name, dict(part.result)) for part in parts if isinstance(part, ResultPart)]
+def _matched(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:
+    given = [
+        ToolResult(ids.of_result(part.id), part.name, dict(part.result))
+        for part in parts
+        if isinstance(part, ResultPart)
+    ]
     if not given:
         return tuple(parts)
     matched, strays = calls.take(given)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.call_ids import new_id
-from fairlead_llm.chat.calls import TOOL_CALLS, calls_of, is_of
+from fairlead_llm.chat.calls import TOOL_CALLS, UNFINISHED, calls_of, is_of, without_calls
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
@@ -35,25 +35,31 @@ class ChatAnswer:
             choice = self._choices[0] if self._choices else {}
             self._message = _members(choice.get("message", b"{}"))
             usage = _any(self._members.get("usage", b"null"))
-            self.message: dict[str, Any] = _any(choice.get("message", b"{}"))
+            self._read: dict[str, Any] = _any(choice.get("message", b"{}"))
+            reason = _any(choice.get("finish_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is no chat completion: {error}") from error
         if not self._choices:
             raise BadAnswer("the provider's answer has no choices")
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
-        content = self.message.get("content")
+        content = self._read.get("content")
         self.text: str = content if isinstance(content, str) else ""
+        self._unfinished = reason in UNFINISHED
         self.malformed_call = False  # this API does not tell
         self._name_calls()
 
     def _name_calls(self) -> None:
         """Give calls ids that came without: their results are matched by them."""
-        calls = calls_of(self.message)
+        calls = calls_of(self._read)
         lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
         for call in lacking:
             call["id"] = new_id()
         if lacking:
             self._message[TOOL_CALLS] = Raw(_encode(calls))
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return without_calls(self._read) if self._unfinished else self._read
 
     @property
     def head(self) -> dict[str, Raw]:
@@ -67,11 +73,11 @@ class ChatAnswer:
         return [_encode(kept)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        for call in calls_of(self.message):
+        for call in calls_of(self._read):
             inner = calls.get(str(call.get("id")))
             if inner is not None:
                 call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
-        self._message[TOOL_CALLS] = Raw(_encode(self.message.get(TOOL_CALLS)))
+        self._message[TOOL_CALLS] = Raw(_encode(self._read.get(TOOL_CALLS)))
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
@@ -89,7 +95,7 @@ class ChatAnswer:
         message, choice = dict(self._message), dict(self._choices[0])
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
-        calls = calls_of(self.message)
+        calls = calls_of(self._read)
         kept = [theirs is None or is_of(call, theirs) for call in calls]
         if not all(kept):
             message.pop(TOOL_CALLS, None)

@@ -7,12 +7,19 @@ from typing import Any, Final
 
 TOOL_CALLS: Final = "tool_calls"
 KINDS: Final = ("function", "custom")
+UNFINISHED: Final = ("length", "content_filter")
+"""Finish reasons after which a call may lack its end: it is not run."""
 
 
 def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The calls in a message; what is none is left out."""
     found = message.get(TOOL_CALLS)
     return [call for call in found if isinstance(call, dict)] if isinstance(found, list) else []
+
+
+def without_calls(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message without its calls."""
+    return {name: value for name, value in message.items() if name != TOOL_CALLS}
 
 
 def name_of(call: Mapping[str, Any]) -> str:

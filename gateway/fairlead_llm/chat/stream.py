@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.call_ids import new_id
 from fairlead_llm.chat.answer import BETWEEN
-from fairlead_llm.chat.calls import KINDS, TOOL_CALLS
+from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, UNFINISHED
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_mcp.surrogates import paired
@@ -296,7 +296,9 @@ class ChatStream:
         text = texts.pop("content", "")
         others = {name: said for name, said in texts.items() if said}
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
-        return {**message, TOOL_CALLS: [call.written() for call in self._calls]} if self._calls else message
+        if not self._calls or self.finish_reason in UNFINISHED:
+            return message
+        return {**message, TOOL_CALLS: [call.written() for call in self._calls]}
 
     @property
     def in_request(self) -> list[bytes]:

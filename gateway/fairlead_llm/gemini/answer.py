@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_llm.gemini.carried_ids import shown
-from fairlead_llm.gemini.parts import BETWEEN, MODEL, ContentPart, called, content_of, unwrapped
-from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
+from fairlead_llm.gemini.parts import BETWEEN, ContentPart, called, content_of, unwrapped
+from fairlead_llm.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
 from fairlead_llm.wire import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 
@@ -29,7 +29,7 @@ class GeminiAnswer:
 
     @property
     def message(self) -> dict[str, Any]:
-        return {"role": MODEL, "parts": [part.read for part in self.parts]}
+        return message_of(self.parts, self._said.finish_reason)
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -43,7 +43,7 @@ class GeminiAnswer:
         self.parts = [unwrapped(part, calls) for part in self.parts]
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return called(self.parts)
+        return None if self._said.finish_reason in UNFINISHED else called(self.parts)
 
     @property
     def malformed_call(self) -> bool:

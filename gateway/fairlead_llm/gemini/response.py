@@ -24,6 +24,10 @@ _SPOILT: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
 """Reasons of an end that tell of a call that nobody can read."""
+UNFINISHED: Final = frozenset({
+    "MAX_TOKENS", "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
+})  # fmt: skip
+"""Reasons of an end in the middle of an answer: its calls are not run."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -105,3 +109,9 @@ class GeminiResponse:
 def is_spoilt(reason: str, parts: Sequence[ContentPart]) -> bool:
     """Whether an answer ended with a call that nobody can read, and said nothing else but thoughts."""
     return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
+
+
+def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
+    """The decoded content of an answer, without the calls of one that did not come to its end."""
+    kept = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
+    return {"role": MODEL, "parts": kept}

@@ -20,8 +20,8 @@ from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_llm.gemini.answer import joined
 from fairlead_llm.gemini.carried_ids import carrying, shown
 from fairlead_llm.gemini.errors import error_in
-from fairlead_llm.gemini.parts import MODEL, ContentPart, called, content_of, unwrapped
-from fairlead_llm.gemini.response import GeminiResponse, is_spoilt
+from fairlead_llm.gemini.parts import ContentPart, called, content_of, unwrapped
+from fairlead_llm.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_models.errors import LlmError
@@ -199,11 +199,11 @@ class GeminiStream:
 
     @property
     def message(self) -> dict[str, Any]:
-        return {"role": MODEL, "parts": [part.read for part in self._parts]}
+        return message_of(self._parts, self._finish_reason)
 
     @property
     def turn_key(self) -> CallKey | None:
-        return called(self._parts)
+        return None if self._finish_reason in UNFINISHED else called(self._parts)
 
     @property
     def in_request(self) -> list[bytes]:

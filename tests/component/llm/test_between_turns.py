@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_formats.messages.call import ModelCall
 from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart, TextPart
 from fairlead_llm.between.families import FAMILIES
 from fairlead_llm.between.losses import TranslationLosses
@@ -65,6 +66,29 @@ def _has_both(request: Mapping[str, Any], provider: str) -> None:
     texts = [part.result["content"][0]["text"] for turn in turns for part in turn.parts if isinstance(part, ResultPart)]
     assert called == ["demo__add", "theirs"]
     assert texts == ["42", "mine"]
+
+
+@pytest.mark.parametrize(("front", "provider"), PAIRS)
+async def test_ids_of_calls_that_come_again_in_every_turn_are_of_one_call_each(
+    tmp_path: Path, front: str, provider: str
+) -> None:
+    history: list[MessageTurn] = [HI]
+    for number in range(3):
+        calls = [ModelCall("call_0", "theirs", {"n": number}), ModelCall("call_1", "theirs", {"n": -number})]
+        results = [
+            ResultPart(f"call_{place}", "theirs", {"content": [{"type": "text", "text": f"{number} {place}"}]})
+            for place in range(2)
+        ]
+        history += MessageTurn("assistant", tuple(map(CallPart, calls))), MessageTurn("user", tuple(results))
+    async with llm_world(tmp_path, ScriptedTurn("So."), provider=PROVIDERS[provider]) as world:
+        text, _, _ = answered(await asked(world, front, *history), front, stream=False)
+        assert text == "So."
+        family = FAMILIES[provider]
+        turns = family.messages.read_messages(world.model.requests[0][family.messages_member], TranslationLosses())
+    called = {p.call.id: p.call.arguments for turn in turns for p in turn.parts if isinstance(p, CallPart)}
+    said = {p.id: p.result["content"][0]["text"] for turn in turns for p in turn.parts if isinstance(p, ResultPart)}
+    assert [*called.values()] == [{"n": n} for number in range(3) for n in (number, -number)]
+    assert said == dict(zip(called, [f"{number} {place}" for number in range(3) for place in range(2)], strict=True))
 
 
 ORDERED = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]

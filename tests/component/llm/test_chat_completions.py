@@ -359,3 +359,19 @@ async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
     assert "in time" in answer.message["error"]["message"]
     error = chunks(streamed)[-1]["error"]
     assert (error["code"], error["message"]) == ("provider_unavailable", "the provider went silent in its answer")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+@pytest.mark.parametrize("arguments", ["", '{"a": 2, "b": 40}', '{"a": 2'])
+async def test_a_call_that_may_lack_its_end_is_not_run(
+    tmp_path: Path, arguments: str, reason: str, stream: bool
+) -> None:
+    cut = ScriptedTurn("Half", [ScriptedCall("demo__add", arguments)], finish_reason=reason)
+    async with llm_world(tmp_path, cut) as world:
+        answer = await world.chat("Add", stream=stream)
+        assert not world.called
+    assert len(world.model.requests) == 1
+    found = chunks(answer)[:-1] if stream else [answer.message]
+    assert [c["choices"][0]["finish_reason"] for c in found][-1] == reason
+    assert "tool_calls" not in str(found)

@@ -257,3 +257,16 @@ async def test_injected_definitions_are_the_same_bytes_in_every_request(tmp_path
     tools = [body[body.index(b'{"name":"demo__add"') :].partition(b"]}]")[0] for body in world.model.bodies]
     assert len(tools) == 3
     assert len(set(tools)) == 1
+
+
+@pytest.mark.parametrize("method", [GENERATE, STREAM])
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "SAFETY"])
+async def test_calls_of_an_answer_that_did_not_come_to_its_end_are_not_run(
+    tmp_path: Path, reason: str, method: str
+) -> None:
+    async with gemini_world(tmp_path, ScriptedTurn("Half", [ADD], finish_reason=reason)) as world:
+        answer = await generate(world, "Add", method=method)
+        assert not world.called
+    assert len(world.model.requests) == 1
+    last = answer.message if method == GENERATE else events(answer)[-1]
+    assert last["candidates"][0]["finishReason"] == reason

@@ -12,6 +12,7 @@ from redis.asyncio import from_url
 
 from fairlead_llm.between.conversation import MessageTurn, TextPart
 from fairlead_llm.between.families import FAMILIES
+from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import LlmWorld, llm_world, policy
@@ -132,6 +133,9 @@ async def test_a_request_is_refused_while_the_results_of_its_turn_cannot_be_look
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.message["error"]["code"] == "store_unavailable"
         assert (len(world.called), len(world.model.requests)) == (1, 1)
+        history = FAMILIES["anthropic"].messages.write_messages([HI, *mine], TranslationLosses()).messages
+        counted = await world.messages(*history, path="/v1/messages/count_tokens")
+        assert counted.status == 200, counted.body
 
 
 @streams
