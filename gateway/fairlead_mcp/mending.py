@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_mcp.deep_entries import without_deep_values
 from fairlead_mcp.surrogates import paired
 
 MAX_BYTES: Final = 256 * 1024
@@ -33,10 +34,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def mend(message: bytes) -> bytes | None:
-    """The message in strict JSON; None where there is nothing to mend, it stays unreadable, or has over MAX_BYTES."""
-    if len(message) > MAX_BYTES:
-        return None
-    text = message.removeprefix(BYTE_ORDER_MARK)
+    """The message in strict JSON; None where there is nothing to mend, it stays unreadable, or has over MAX_BYTES and
+    is not a list with an entry that is nested too deeply.
+    """
+    shallow = without_deep_values(message)
+    if len(shallow) > MAX_BYTES:
+        return None if shallow is message else shallow
+    text = shallow.removeprefix(BYTE_ORDER_MARK)
     if _CONTROL.search(text):
         text = _STRING.sub(lambda match: _escaped(match[0]), text)
     text = paired(text)
@@ -85,6 +89,8 @@ def what_is_wrong(line: bytes, error: Exception) -> str:
         return "the answer spans several lines, where a message is one line"
     if isinstance(error, UnicodeDecodeError):
         return "the answer is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "the answer is nested too deeply"
     return f"the answer is not JSON ({error})"
 
 
