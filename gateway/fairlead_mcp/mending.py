@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_mcp.deep_entries import without_deep_values
 from fairlead_mcp.surrogates import paired
 
 MAX_BYTES: Final = 256 * 1024
@@ -34,10 +35,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def mend(message: bytes) -> bytes | None:
     """The message in strict JSON; None where there is nothing to mend, or it stays unreadable. One of over MAX_BYTES
-    loses its byte order mark and is not looked at: its reader finds out the rest.
+    loses its byte order mark, and of a list the entries that are nested too deeply; its reader finds out the rest.
     """
-    text = message.removeprefix(BYTE_ORDER_MARK)
-    if len(message) > MAX_BYTES:
+    text = without_deep_values(message.removeprefix(BYTE_ORDER_MARK))
+    if len(text) > MAX_BYTES:
         return text if len(text) < len(message) else None
     if _CONTROL.search(text):
         text = _STRING.sub(lambda match: _escaped(match[0]), text)
@@ -87,6 +88,8 @@ def what_is_wrong(line: bytes, error: Exception) -> str:
         return "the answer spans several lines, where a message is one line"
     if isinstance(error, UnicodeDecodeError):
         return "the answer is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "the answer is nested too deeply"
     return f"the answer is not JSON ({error})"
 
 

@@ -160,7 +160,7 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
-    beside = offered(catalog)
+    beside = yield from offered(catalog)
     named = {uri: tuple(naming) for uri, naming in interfaces.items()}
     approved = ApprovedSkills(item.definition for item in beside.skills) if catalog.pinned else None
     problems += beside.problems

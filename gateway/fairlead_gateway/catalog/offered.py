@@ -8,11 +8,13 @@ server: one whose file another server would answer for is left out there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
+from fairlead_api.slices import ordered
 from fairlead_formats.tools.verbatim import UnusableDefinition, plain, shown, verbatim
 from fairlead_gateway.core.server import Item, Offered
 from fairlead_mcp.apps import without_domain
@@ -24,8 +26,8 @@ from fairlead_tools.names import exposed_name
 _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
 
 
-def offered(catalog: Catalog) -> Offered:
-    """Everything usable that a catalog holds beside tools."""
+def offered(catalog: Catalog) -> Generator[None, None, Offered]:
+    """Everything usable that a catalog holds beside tools; in slices, as each entry is judged by MCP's schema."""
     problems: list[str] = []
 
     def prompt(entry: Definition) -> Item:
@@ -50,22 +52,26 @@ def offered(catalog: Catalog) -> Offered:
         files = tuple(uri for uri in uris_of(definition) if names.shown(uri) == uri)
         return Item(entry.name, definition, names.shown(entry.name), bytes(names.shown_in(definition, SKILL)), files)
 
-    def taken(kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]) -> tuple[Item, ...]:
+    def taken(
+        kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]
+    ) -> Generator[None, None, tuple[Item, ...]]:
         items: dict[str, Item] = {}
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        for entry in (yield from ordered(entries, attrgetter("name"))):
+            if entry.name in items:
+                continue
             try:
-                items.setdefault(entry.name, make(entry))
+                items[entry.name] = make(entry)
             except UnusableDefinition as error:
                 problems.append(f"{kind} {entry.name!r} of {catalog.key} is left out: {error}")
+            yield
         return tuple(items.values())
 
-    return Offered(
-        taken("prompt", catalog.prompts, prompt),
-        taken("resource", catalog.resources, resource),
-        taken("resource template", catalog.resource_templates, partial(resource, listed=ListedType.TEMPLATE)),
-        taken("skill", catalog.skills, skill),
-        tuple(problems),
-    )
+    prompts = yield from taken("prompt", catalog.prompts, prompt)
+    resources = yield from taken("resource", catalog.resources, resource)
+    template = partial(resource, listed=ListedType.TEMPLATE)
+    templates = yield from taken("resource template", catalog.resource_templates, template)
+    skills = yield from taken("skill", catalog.skills, skill)
+    return Offered(prompts, resources, templates, skills, tuple(problems))
 
 
 def _usable(entry: Definition, listed: ListedType) -> bytes:

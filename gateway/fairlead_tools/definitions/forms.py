@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cache
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jsonschema_rs
@@ -30,9 +29,8 @@ MAX_DEPTH: Final = 60
 """Objects and lists in each other. With those around them in an answer, .NET stops at 64, the Python SDK at 200."""
 MAX_DIGITS: Final = 308
 """Digits of an integer: Go's encoding/json refuses an answer with a number that no double holds."""
-_MAX_ERRORS: Final = 100
-_MAX_ROUNDS: Final = 4
-"""A mended member may show another one that lacks: an argument without a name, a schema without a type."""
+_MAX_MENDS: Final = 32
+"""Members of one definition that are mended beside those that are null."""
 MAX_CHANGES: Final = 20
 """Changes of one definition that are told."""
 _SHOWN: Final = 200
@@ -112,7 +110,6 @@ class _Draft:
         self._value = value
         self._changed: set[str] = set()
         self._changes: list[str] = []
-        self._mended: set[Path] = set()
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -139,23 +136,24 @@ class _Draft:
 
     def conform(self, validator: jsonschema_rs.Validator) -> str:
         """Mend what is clear; a sentence about what is not, and empty where nothing is left."""
-        for _ in range(_MAX_ROUNDS):
-            if validator.is_valid(self._value):
-                return ""
-            self._mended.clear()
-            odd_icons = False
-            for error in islice(validator.iter_errors(self._value), _MAX_ERRORS):
+        if validator.is_valid(self._value):
+            return ""
+        self._leave_out_nulls()
+        for _ in range(_MAX_MENDS):
+            try:
+                validator.validate(self._value)  # the first error alone: a definition may have a hundred thousand
+            except jsonschema_rs.ValidationError as error:
                 path = tuple(error.instance_path)
-                if path in self._mended or self._mend(path, error):
+                if self._mend(path, error):
                     continue
                 if path[:1] == ("icons",):
-                    odd_icons = True
+                    self._leave_out_icons()
                 elif path[:1] == ("execution",):  # of a revision whose tasks are not passed on
                     self._leave_out("execution", "left out")
                 else:
                     return _sentence(path, error)
-            if odd_icons:
-                self._leave_out_icons()
+            else:
+                return ""
         return "more is wrong with it than can be mended"
 
     def suit_old_clients(self) -> str:
@@ -201,23 +199,27 @@ class _Draft:
         why = wrong_uri(self._value["uri"])
         return f"uri: {why}" if why else ""
 
+    def _leave_out_nulls(self) -> None:
+        """Leave out members that are null: none of MCP's own may be, and one that lacks is told by its name."""
+        for path, held in _objects(self._value):
+            for name in [name for name, member in held.items() if member is None]:
+                del held[name]
+                self._note((*path, name), "null is left out")
+
     def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
         """Mend the value that an error is about, where its meaning is clear. Whether that was so."""
         parent: Any = _at(self._value, path[:-1]) if path else None
         if not isinstance(parent, dict):
             return False
-        key, types = path[-1], getattr(error.kind, "types", ())
-        value = parent.get(key)
-        if value is None:
-            parent.pop(key, None)
-            change = "null is left out"
-        elif isinstance(value, list) and not value and "object" in types:
-            parent[key], change = {}, "[] is written as {}"
+        types, value = getattr(error.kind, "types", ()), parent.get(path[-1])
+        if isinstance(value, list) and not value and "object" in types:
+            parent[path[-1]] = {}
+            self._note(path, "[] is written as {}")
         elif isinstance(value, dict) and not value and "array" in types:
-            parent[key], change = [], "{} is written as []"
+            parent[path[-1]] = []
+            self._note(path, "{} is written as []")
         else:
             return False
-        self._note(path, change)
         return True
 
     def _leave_out(self, member: str, change: str) -> None:
@@ -236,7 +238,6 @@ class _Draft:
             self._leave_out("icons", "left out")
 
     def _note(self, path: Path, change: str) -> None:
-        self._mended.add(path)
         self._changed.add(str(path[0]))
         if len(self._changes) < MAX_CHANGES:
             self._changes.append(f"{dotted(path)}: {change}")
@@ -254,6 +255,21 @@ def dotted(path: Path) -> str:
     """A path for messages, such as `icons[0].src`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_STEP]}" for step in path)
     return text.removeprefix(".")
+
+
+def _objects(definition: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Objects of a definition whose members are MCP's own, with their paths: not those of JSON Schemas and `_meta`."""
+    if not isinstance(definition, dict):
+        return
+    yield (), definition
+    for member in ("annotations", "execution"):
+        if isinstance(definition.get(member), dict):
+            yield (member,), definition[member]
+    for member in ("arguments", "icons"):
+        items = definition.get(member)
+        for number, item in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(item, dict):
+                yield (member, number), item
 
 
 def _at(value: Any, path: Path) -> Any:

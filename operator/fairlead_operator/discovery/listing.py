@@ -60,7 +60,16 @@ class RawListing(msgspec.Struct, frozen=True):
     @property
     def listed(self) -> int:
         """Definitions of all kinds together."""
-        return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts, self.skills)))
+        return sum(map(len, self._lists))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all definitions."""
+        return sum(memoryview(raw).nbytes for items in self._lists for raw in items)
+
+    @property
+    def _lists(self) -> tuple[tuple[Raw, ...], ...]:
+        return self.tools, self.resources, self.resource_templates, self.prompts, self.skills
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from fairlead_tools.definitions.scan import Finding, scan
 logger = logging.getLogger(__name__)
 
 IN_THREAD: Final = 256 << 10
-"""Bytes of definitions from which they are scanned in a thread: about 10 ms of work."""
+"""Bytes of definitions from which they are judged and scanned in a thread: about 10 ms of work."""
 Counted = Callable[[ServerKey, int | None], None]
 """Told how many definitions of a server are held back; None = it is not pinned, or gone."""
 
@@ -60,6 +60,13 @@ class _Scanned:
 
     hash: str
     findings: tuple[Finding, ...] = ()
+
+
+async def _catalog(server: McpServer, found: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+    """As `build_catalog`, which an odd definition may have take a tenth of a second."""
+    if found.size <= IN_THREAD:
+        return build_catalog(server, found, reached)
+    return await asyncio.to_thread(build_catalog, server, found, reached)
 
 
 class PinnedDefinitions:
@@ -94,14 +101,14 @@ class PinnedDefinitions:
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
         """
         key, found = server.key, remembered(found, published)
-        catalog, remarks = build_catalog(server, found, reached)
+        catalog, remarks = await _catalog(server, found, reached)
         now = listed(catalog)
         suspicious, news = await self._scan(key, now)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
-                catalog, _ = build_catalog(server, decide.restored(found, decision.in_force), reached)
+                catalog, _ = await _catalog(server, decide.restored(found, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
             approved = decide.verdict(decision, sum(1 for one in decision.held if one.place in doubtful))

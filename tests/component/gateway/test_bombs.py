@@ -45,7 +45,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "reference_to_itself": {"properties": {"child": {"$ref": "#"}, "other": {"$ref": "#"}}},
     "exponential_allof": doubling(30, "allOf"),
     "exponential_anyof": doubling(30, "anyOf"),
-    "nested_deeply": nested(90),
+    "nested_deeply": nested(28),
     "catastrophic_pattern": {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}},
     "catastrophic_names": {"patternProperties": {"^(([a-z])+.)+[A-Z]([a-z])+$": {}}},
     "pattern_of_counts": {"properties": {"x": {"type": "string", "pattern": "((a{0,1000}){0,1000}){0,1000}"}}},

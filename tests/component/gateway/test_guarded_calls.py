@@ -264,7 +264,7 @@ async def test_calls_per_second_are_held_to(tmp_path: Path, client: str) -> None
 
 
 IDEMPOTENT = entry("x", latency=DeclaredLatency(idempotent=True))
-HINTED = entry({"name": "x", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
+HINTED = entry({"name": "x", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}})
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
