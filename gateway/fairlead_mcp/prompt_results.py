@@ -21,42 +21,42 @@ MOST_VALUES: Final = 100
 """Values of a completion that a client takes (MCP 2026-07-28, `CompleteResult`)."""
 
 
-class _Result(Struct):
+class _CommonResult(Struct):
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
     meta: ResultMeta | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
-class _Message(Struct):
+class _PromptMessage(Struct):
     role: Role
     content: Block
 
 
-class _Prompt(_Result, kw_only=True):
-    messages: list[_Message]
+class _PromptResult(_CommonResult, kw_only=True):
+    messages: list[_PromptMessage]
     description: str | UnsetType = UNSET
 
 
-class _Resource(_Result, kw_only=True):
+class _ReadResult(_CommonResult, kw_only=True):
     contents: list[ResourceContents]
     ttl_ms: Annotated[int, Meta(ge=0)] | UnsetType = msgspec.field(name="ttlMs", default=UNSET)
     cache_scope: Literal["private", "public"] | UnsetType = msgspec.field(name="cacheScope", default=UNSET)
 
 
-class _Values(Struct, rename="camel"):
+class _CompletionValues(Struct, rename="camel"):
     values: Annotated[list[str], Meta(max_length=MOST_VALUES)]
     total: int | UnsetType = UNSET
     has_more: bool | UnsetType = UNSET
 
 
-class _Completion(_Result, kw_only=True):
-    completion: _Values
+class _CompleteResult(_CommonResult, kw_only=True):
+    completion: _CompletionValues
 
 
 _decode: Final = msgspec.json.Decoder().decode
 _decoders: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
-    "prompts/get": msgspec.json.Decoder(_Prompt).decode,
-    "resources/read": msgspec.json.Decoder(_Resource).decode,
-    "completion/complete": msgspec.json.Decoder(_Completion).decode,
+    "prompts/get": msgspec.json.Decoder(_PromptResult).decode,
+    "resources/read": msgspec.json.Decoder(_ReadResult).decode,
+    "completion/complete": msgspec.json.Decoder(_CompleteResult).decode,
 }
 
 
