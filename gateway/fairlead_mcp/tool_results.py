@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import content
-from fairlead_mcp.jsonrpc import UNSET, RawObject, decode_object, decode_result, decode_result_head, encode
+from fairlead_mcp.jsonrpc import UNSET, RawObject, decode_object, decode_result, decode_result_head, encode, excerpt
 
 MOST_BLOCKS: Final = 1000
 """Blocks that are mended one by one, 3 µs each; more of them become one text block."""
@@ -125,17 +125,20 @@ def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
     return MendedResult(encode(members), left_out)
 
 
-def mended_head(raw: bytes | Raw) -> bytes | Raw:
-    """A result of another method than `tools/call`, with what all results have in common mended.
+def mended_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
+    """A result of another method than `tools/call`, with what all results have in common mended, and why; empty where
+    nothing had to be.
 
     Raises one of jsonrpc.UNREADABLE for what is not an object.
     """
-    if _is_valid(decode_result_head, raw):
-        return raw
-    members = decode_object(raw)
-    _mend_head(members)
-    members.pop("isError", None)
-    return encode(members)
+    try:
+        decode_result_head(raw)
+    except msgspec.ValidationError as error:
+        members = decode_object(raw)
+        _mend_head(members)
+        members.pop("isError", None)
+        return encode(members), excerpt(str(error).encode())
+    return raw, ""
 
 
 def _mend_head(members: RawObject) -> None:
@@ -159,19 +162,24 @@ def _content(value: Raw) -> bytes:
     """`content` as a list of blocks."""
     first = bytes(value)[:1]
     if first != b"[":
-        block = _block(value)
+        block = mended_block(value)
         return b"[]" if block is None else b"[%b]" % block
-    items = _decode_list(value) if bytes(value).count(b",") <= MOST_COMMAS else None
-    if items is None or len(items) > MOST_BLOCKS:
+    items = elements(value)
+    if len(items) > MOST_BLOCKS:
         return b"[%b]" % _json_as_text(value)
-    blocks = [block for block in map(_block, items) if block is not None]
+    blocks = [block for block in map(mended_block, items) if block is not None]
     return b"[%b]" % b",".join(blocks)
 
 
-def _block(value: Raw) -> bytes | None:
+def elements(value: Raw) -> list[Raw]:
+    """The elements of a list, as one alone where there are too many to look at."""
+    return _decode_list(value) if bytes(value).count(b",") <= MOST_COMMAS else [value]
+
+
+def mended_block(value: Raw) -> bytes | None:
     """One block; None for null, which stands for none."""
     raw = bytes(value)
-    if _is_valid(_decode_block, value):
+    if is_valid(_decode_block, value):
         return raw
     if raw == b"null":
         return None
@@ -195,10 +203,10 @@ def _known_block(members: RawObject) -> bytes | None:
         if bytes(members.get("name", b""))[:1] != b'"' and "uri" in members:
             members["name"] = members["uri"]
     elif kind == '"resource"' and "resource" in members:
-        members["resource"] = _resource_contents(members["resource"])
+        members["resource"] = mended_contents(members["resource"])
     _keep_valid(members, _decode_link_member if kind == '"resource_link"' else _decode_block_member, _MENDS)
     made = encode(members)
-    return made if _is_valid(_decode_block, made) else None
+    return made if is_valid(_decode_block, made) else None
 
 
 def _mend_text(members: RawObject) -> None:
@@ -223,7 +231,8 @@ def _mend_media(members: RawObject, kind: str) -> None:
         members["mimeType"] = Raw(encode(named or next(shown, _ANY_MEDIA_TYPE)))
 
 
-def _resource_contents(value: Raw) -> Raw:
+def mended_contents(value: Raw) -> Raw:
+    """Contents of a resource, as far as they can be mended."""
     members = _object(value)
     if members is None:
         return value
@@ -265,7 +274,7 @@ def _audience(value: Raw) -> bytes | None:
 def _icons(value: Raw) -> bytes | None:
     if bytes(value)[:1] != b"[" or bytes(value).count(b",") > MOST_COMMAS:
         return None
-    return encode([icon for icon in _decode_list(value)[:MOST_BLOCKS] if _is_valid(_decode_icon, icon)])
+    return encode([icon for icon in _decode_list(value)[:MOST_BLOCKS] if is_valid(_decode_icon, icon)])
 
 
 def _size(value: Raw) -> bytes | None:
@@ -279,7 +288,7 @@ _MENDS: Final[Mapping[str, Mend]] = {"annotations": _annotations, "icons": _icon
 def _keep_valid(members: RawObject, decoders: Mapping[str, Decode], mends: Mapping[str, Mend]) -> None:
     """Leave out optional members that their decoder refuses and nothing mends."""
     for name in members.keys() & decoders.keys():
-        if not _is_valid(decoders[name], members[name]):
+        if not is_valid(decoders[name], members[name]):
             mend = mends.get(name)
             value = None if mend is None else mend(members[name])
             if value is None:
@@ -288,7 +297,8 @@ def _keep_valid(members: RawObject, decoders: Mapping[str, Decode], mends: Mappi
                 members[name] = Raw(value)
 
 
-def _is_valid(decode: Decode, value: bytes | Raw) -> bool:
+def is_valid(decode: Decode, value: bytes | Raw) -> bool:
+    """Whether a value decodes. Raises one of jsonrpc.UNREADABLE for what is not JSON."""
     try:
         decode(value)
     except msgspec.ValidationError:

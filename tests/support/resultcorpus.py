@@ -72,7 +72,7 @@ def corpus() -> Iterator[dict[str, Any]]:
     """Results, of which most are off in one member."""
     yield copy.deepcopy(WHOLE)
     yield {}
-    for odd in _variants(WHOLE):
+    for odd in variants(WHOLE):
         yield odd
         if isinstance(odd, dict):
             for name in ("content", "structuredContent"):
@@ -80,7 +80,7 @@ def corpus() -> Iterator[dict[str, Any]]:
     good = {"type": "text", "text": "beside it"}
     for block in BLOCKS:
         yield {"content": [block]}
-        for odd in _variants(block):
+        for odd in variants(block):
             yield {"content": [odd, good], "structuredContent": {"a": 1}}
     for odd in (*ODD[1:], *UNKNOWN):
         yield {"content": [good, odd]}
@@ -88,7 +88,7 @@ def corpus() -> Iterator[dict[str, Any]]:
     yield {"toolResult": "of 2024-10-07"}
 
 
-def _variants(value: Any) -> Iterator[Any]:
+def variants(value: Any) -> Iterator[Any]:
     """The value with each of its parts, however deep, left out or replaced."""
     for path in _paths(value):
         for odd in ODD:

@@ -41,7 +41,7 @@ class InputRequired(msgspec.Struct):
     state: Raw | UnsetType = msgspec.field(name="requestState", default=UNSET)
 
 
-class _Result(msgspec.Struct):
+class _ResultKind(msgspec.Struct):
     result_type: Any = msgspec.field(name="resultType", default=None)
 
 
@@ -56,7 +56,7 @@ class _StrictResult(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(InputRequired).decode
-_decode_type = msgspec.json.Decoder(_Result).decode
+_decode_type = msgspec.json.Decoder(_ResultKind).decode
 _decode_strictly = msgspec.json.Decoder(_StrictResult).decode
 _UNKNOWN_FORM: Final = "the tool asks for input in an unknown form"
 

@@ -15,13 +15,14 @@ from fairlead_gateway.calls.translated import TranslatedResult
 from fairlead_gateway.calls.wire import Progress
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
-from fairlead_mcp import eras, jsonrpc, progress_token, tool_results
+from fairlead_mcp import eras, jsonrpc, progress_token, prompt_results, tool_results
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 from fairlead_mcp.messages import ResultHead, ResultMembers
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import RESULT_TYPE
 
+CALL: Final = "tools/call"
 COMPLETE: Final = b'"complete"'
 INPUT_REQUIRED: Final = "input_required"
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
@@ -91,7 +92,7 @@ def answer(
         to_modern=request.modern,
         server_info=route.server_info,
         members=members,
-        tool=route.tool is not None,
+        method=request.method if route.tool is None else CALL,
         any_structured=request.any_structured,
     )
 
@@ -103,31 +104,30 @@ def result(
     to_modern: bool,
     server_info: bytes,
     members: ResultMembers | None = None,
-    tool: bool = True,
+    method: str = CALL,
     any_structured: bool = False,
 ) -> TranslatedResult:
-    """A result as the client shall get it; `members` are its own, where they were read already. One of a `tool` that
-    the client's schema refuses is mended; `any_structured`: a legacy client takes structured content of any type.
-    Raises NotMcp for what is not an object.
+    """A result as the client shall get it, mended where the client's schema refuses it; `members` are its own, where
+    they were read already. `any_structured`: a legacy client takes structured content of any type. Raises NotMcp for
+    what is not an object, and for what cannot be mended of another `method` than `tools/call`.
     """
-    head: ResultHead | None = members
     why, left_out = "", False
     try:
+        head: ResultHead | None = members
         if members is None:
             try:
                 members = head = jsonrpc.decode_result(raw)
             except msgspec.ValidationError as error:
                 why = jsonrpc.excerpt(str(error).encode())
-        if members is not None and tool and members.content is UNSET and _is_complete(members, from_modern=from_modern):
+        if method != CALL:
+            raw, why = _read_result(method, raw, from_modern=from_modern)
+        elif members is not None and members.content is UNSET and _is_complete(members, from_modern=from_modern):
             why = "it has no content"
-        if why:
-            if tool:
-                any_structured |= to_modern
-                raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
-            else:
-                raw = tool_results.mended_head(raw)
+        if why and method == CALL:
+            any_structured |= to_modern
+            raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
+        if head is None or why:
             head = jsonrpc.decode_result_head(raw)
-        assert head is not None
         outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
@@ -138,9 +138,18 @@ def result(
     return outcome
 
 
-def _is_complete(members: ResultMembers, *, from_modern: bool) -> bool:
+def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[bytes | Raw, str]:
+    """The result of another method than `tools/call`, and why it had to be mended; empty where it had not."""
+    made, why = tool_results.mended_head(raw)
+    if _is_complete(jsonrpc.decode_result_head(made), from_modern=from_modern):
+        made, also = prompt_results.strict(method, made)
+        why = why or also
+    return made, why
+
+
+def _is_complete(head: ResultHead, *, from_modern: bool) -> bool:
     """Whether a result is the last of its call, and no request for more input."""
-    return not from_modern or members.result_type in (UNSET, "complete")
+    return not from_modern or head.result_type in (UNSET, "complete")
 
 
 def _for_era(

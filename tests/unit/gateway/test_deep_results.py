@@ -171,7 +171,7 @@ CASES: Final = {
         '"contents":[],"resultType":"complete"', OTHER, "resources/read", modern=True, to_modern=True
     ),
     "a resource under another name": Case(
-        '"contents":[{"uri":"ui://a/b","_meta":{"ui":{"domain":"x"}}}]', replace(OTHER, uris=UriNames("web")),
+        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]', replace(OTHER, uris=UriNames("web")),
         "resources/read", modern=True,
     ),
     "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),

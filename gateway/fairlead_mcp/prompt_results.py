@@ -1,0 +1,151 @@
+"""Results of `prompts/get`, `resources/read` and `completion/complete` in the form that clients' schemas have for them.
+
+Pure module. The same rules as for results of tools (`tool_results`), but here nothing was executed: what is not clear
+is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from fairlead_mcp import tool_results
+from fairlead_mcp.content import Block, ResourceContents, ResultMeta, Role
+from fairlead_mcp.errors import NotMcp
+from fairlead_mcp.jsonrpc import UNREADABLE, RawObject, decode_object, encode, excerpt
+
+MOST_VALUES: Final = 100
+"""Values of a completion that a client takes (MCP 2026-07-28, `CompleteResult`)."""
+
+
+class _CommonResult(Struct):
+    result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
+    meta: ResultMeta | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+class _PromptMessage(Struct):
+    role: Role
+    content: Block
+
+
+class _PromptResult(_CommonResult, kw_only=True):
+    messages: list[_PromptMessage]
+    description: str | UnsetType = UNSET
+
+
+class _ReadResult(_CommonResult, kw_only=True):
+    contents: list[ResourceContents]
+    ttl_ms: Annotated[int, Meta(ge=0)] | UnsetType = msgspec.field(name="ttlMs", default=UNSET)
+    cache_scope: Literal["private", "public"] | UnsetType = msgspec.field(name="cacheScope", default=UNSET)
+
+
+class _CompletionValues(Struct, rename="camel"):
+    values: Annotated[list[str], Meta(max_length=MOST_VALUES)]
+    total: int | UnsetType = UNSET
+    has_more: bool | UnsetType = UNSET
+
+
+class _CompleteResult(_CommonResult, kw_only=True):
+    completion: _CompletionValues
+
+
+_decode: Final = msgspec.json.Decoder().decode
+_decoders: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
+    "prompts/get": msgspec.json.Decoder(_PromptResult).decode,
+    "resources/read": msgspec.json.Decoder(_ReadResult).decode,
+    "completion/complete": msgspec.json.Decoder(_CompleteResult).decode,
+}
+
+
+def strict(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
+    """The result of a method in the form that clients take, and why it had to be mended; empty where it had not, and
+    for methods that are not known here. Raises NotMcp for what has no clear meaning.
+    """
+    decode = _decoders.get(method)
+    if decode is None:
+        return raw, ""
+    try:
+        decode(raw)
+    except msgspec.ValidationError as error:
+        return _mended(method, raw, decode), excerpt(str(error).encode())
+    return raw, ""
+
+
+def _mended(method: str, raw: bytes | Raw, decode: Callable[[bytes | Raw], Any]) -> bytes:
+    try:
+        members = decode_object(raw)
+        _MENDS[method](members)
+        made = encode(members)
+        decode(made)
+    except UNREADABLE as error:
+        raise NotMcp(f"the server's answer to {method} is not as MCP has it ({error})") from error
+    return made
+
+
+def _mend_prompt(members: RawObject) -> None:
+    if bytes(members.get("description", b'"'))[:1] != b'"':
+        del members["description"]
+    given = members.get("messages", Raw(b"[]"))
+    messages = [made for item in _items(given) for made in _messages(item)]
+    members["messages"] = Raw(encode(messages))
+
+
+def _messages(item: Raw) -> list[RawObject]:
+    """One message as one for each of its blocks: MCP has one block in a message."""
+    first = bytes(item)[:1]
+    message = decode_object(item) if first == b"{" else {"content": item}
+    role = message.get("role")
+    speaker = role if role is not None and bytes(role) in (b'"user"', b'"assistant"') else Raw(b'"user"')
+    blocks = [tool_results.mended_block(part) for part in _items(message.get("content", item))]
+    return [{**message, "role": speaker, "content": Raw(block)} for block in blocks if block is not None]
+
+
+def _mend_resource(members: RawObject) -> None:
+    given = members.get("contents", Raw(b"null"))
+    members["contents"] = Raw(encode([tool_results.mended_contents(item) for item in _items(given)]))
+    for name, decode in _decode_hint.items():
+        if name in members and not tool_results.is_valid(decode, members[name]):
+            del members[name]
+
+
+def _mend_completion(members: RawObject) -> None:
+    given = members.get("completion", Raw(b"null"))
+    completion = decode_object(given) if bytes(given)[:1] == b"{" else {"values": given}
+    values = [bytes(item) for item in _items(completion.get("values", Raw(b"null")))]
+    texts = [_decode(item) if item[:1] == b'"' else item.decode() for item in values if item != b"null"]
+    completion["values"] = Raw(encode(texts[:MOST_VALUES]))
+    if len(texts) > MOST_VALUES:
+        completion["hasMore"] = Raw(b"true")
+    for name, decode in _decode_count.items():
+        if name in completion and not tool_results.is_valid(decode, completion[name]):
+            del completion[name]
+    members["completion"] = Raw(encode(completion))
+
+
+def _items(value: Raw) -> list[Raw]:
+    """The elements of a list; of anything else itself, and nothing of null."""
+    raw = bytes(value)
+    if raw == b"null":
+        return []
+    items = tool_results.elements(value) if raw[:1] == b"[" else [value]
+    if len(items) > tool_results.MOST_BLOCKS:
+        raise NotMcp(f"the server's answer holds a list of {len(items):,} elements, and some are not as MCP has them")
+    return items
+
+
+_MENDS: Final[Mapping[str, Callable[[RawObject], None]]] = {
+    "prompts/get": _mend_prompt,
+    "resources/read": _mend_resource,
+    "completion/complete": _mend_completion,
+}
+_decode_hint: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
+    "ttlMs": msgspec.json.Decoder(Annotated[int, Meta(ge=0)]).decode,
+    "cacheScope": msgspec.json.Decoder(Literal["private", "public"]).decode,
+}
+_decode_count: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
+    "total": msgspec.json.Decoder(int).decode,
+    "hasMore": msgspec.json.Decoder(bool).decode,
+}
