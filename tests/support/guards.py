@@ -7,11 +7,12 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_egress import EGRESS
 from guards_of_ids import IDS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
-from guards_of_servers import BOMBS, EGRESS, EXTENSIONS, POLICIES, READERS, TENANCY
+from guards_of_servers import BOMBS, EXTENSIONS, POLICIES, READERS, TENANCY
 from guards_of_sign_in import SIGN_IN
 from guards_of_speech import SPEECH
 from guards_of_upgrades import UPGRADES

@@ -42,7 +42,7 @@ def handshake(era: str, **members: Any) -> Results:
 
 
 def responder(results: Results) -> Respond:
-    """What answers a message with the next of these results."""
+    """Function that answers each message with the next of these results."""
     asked: dict[str, int] = {}
 
     def respond(line: bytes) -> dict[str, Any] | None:

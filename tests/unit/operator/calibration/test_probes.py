@@ -47,6 +47,7 @@ class Server:
     sessions: int = 0
     running: int = 0
     most: int = 0
+    remarks: tuple[str, ...] = ()
 
     @property
     def negotiated(self) -> Negotiated:
