@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
         for name, arguments in functions
     ]
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-    parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    parts: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     parts.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
     events = [json.dumps({**head, "choices": [part]}) for part in parts]
     async with llm_world(tmp_path, ScriptedTurn(events=[*events, "[DONE]"]), ScriptedTurn("Done.")) as world:
