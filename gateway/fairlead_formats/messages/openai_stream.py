@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall
 from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.next_calls import begins_another
 from fairlead_formats.messages.response_items import ARGUMENTS_DONE, CALL, CUSTOM_CALL
 from fairlead_formats.messages.streams import Partial, Ready, event_of, is_done, room
 from fairlead_formats.names import Names
@@ -32,6 +33,8 @@ class ChatAssembler:
         self._current: dict[int, int] = {}
         """The stream's index to the key of the call that it means now."""
         self._last = 0
+        self._named: list[Partial] = []
+        """Calls that entries of the event name."""
 
     def feed(self, event: object) -> list[ModelCall]:
         if is_done(event):
@@ -48,10 +51,13 @@ class ChatAssembler:
         return self._flush(cut_off=True)
 
     def _take(self, delta: object) -> None:
+        self._named = []
         for entry in items(member(delta, "tool_calls")):
             custom = member(entry, CUSTOM)
             function = member(entry, "function") if custom is None else custom
             partial = self._partial(member(entry, "index"), text_of(member(entry, "id")), function)
+            if partial is not None and member(function, "name"):
+                self._named.append(partial)
             if partial is not None and custom is not None:
                 partial.kind = CUSTOM
                 partial.name = partial.name or member(custom, "name")
@@ -63,13 +69,15 @@ class ChatAssembler:
             _grow(self._partials.setdefault(_OLD, Partial(kind=FUNCTION_CALL)), old)
 
     def _partial(self, index: object, ident: str, function: object) -> Partial | None:
-        """The call that a delta belongs to: that of its index, unless it brings another id and a name."""
+        """The call that a delta belongs to: that of its index, unless it brings a name and another id, or a name behind
+        arguments that are whole, or the second one of its event.
+        """
         if not isinstance(index, int) or index < 0:
             known = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
             index = known if known is not None else self._last if not ident and self._partials else len(self._current)
         key = self._current.get(index, index)
         partial = self._partials.get(key)
-        another = partial is not None and ident and partial.id and partial.id != ident and member(function, "name")
+        another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)
         if partial is None or another:
             if not room(self._partials):
                 return None
@@ -80,6 +88,15 @@ class ChatAssembler:
         partial.id = partial.id or ident
         self._last = index
         return partial
+
+    def _is_other(self, partial: Partial, ident: str, function: object) -> bool:
+        """Whether a delta with a name is of another call."""
+        if ident and partial.id:
+            return partial.id != ident
+        arguments = member(function, "arguments", "input")
+        if partial.whole is not None:
+            return bool(arguments)
+        return partial in self._named or begins_another(partial, arguments)
 
     def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]

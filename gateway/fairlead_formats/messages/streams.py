@@ -35,7 +35,7 @@ class Assembler(Protocol):
 class Partial:
     """One call in the making. Arguments are bounded while they grow."""
 
-    __slots__ = ("_chunks", "_size", "id", "kind", "name", "whole")
+    __slots__ = ("_chunks", "id", "kind", "looks", "name", "size", "whole")
 
     def __init__(self, ident: object = None, name: object = None, kind: str = "") -> None:
         self.id = ident
@@ -44,24 +44,29 @@ class Partial:
         self.whole: object = None
         """Arguments that came in one piece: they count for more than the pieces."""
         self._chunks: list[str] = []
-        self._size = 0
+        self.size = self.looks = 0
 
     def append(self, chunk: object) -> None:
         """More of the arguments' JSON text; anything else is passed over."""
-        if isinstance(chunk, str) and chunk and self._size <= MAX_ARGUMENT_BYTES:
+        if isinstance(chunk, str) and chunk and self.size <= MAX_ARGUMENT_BYTES:
             self._chunks.append(chunk)
-            self._size += len(chunk)
+            self.size += len(chunk)
 
     @property
     def empty(self) -> bool:
         """Whether no piece of the arguments came."""
         return not self._chunks
 
+    @property
+    def text(self) -> str:
+        """The pieces of the arguments so far."""
+        return "".join(self._chunks)
+
     def draft(self) -> Draft:
         """The pieces so far, as a call of a message."""
-        if self._size > MAX_ARGUMENT_BYTES:
+        if self.size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
-        text = "".join(self._chunks)
+        text = self.text
         given = text if self.whole is None else self.whole
         return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
 

@@ -60,7 +60,7 @@ def restored(arguments: Any, names: Mapping[str, str]) -> Any:
 
 
 def restored_text(arguments: str, names: Mapping[str, str]) -> str:
-    """The same of arguments as JSON text; what is not JSON stays as it is."""
+    """Arguments as JSON text, with their own names; what is not JSON stays as it is."""
     try:
         return _encode(restored(_decode(arguments), names)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

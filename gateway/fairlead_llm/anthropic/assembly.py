@@ -6,7 +6,7 @@ pieces, which stays as the model wrote it. Members of deltas that nobody here kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -30,15 +30,17 @@ _any: Final = msgspec.json.Decoder().decode
 class StreamedBlock:
     """One block, as far as it has come."""
 
-    def __init__(self, start: Mapping[str, Raw]) -> None:
+    def __init__(self, start: Mapping[str, Raw], taken: Collection[str] = ()) -> None:
+        """`taken`: ids of the calls before it."""
         self._start = dict(start)
         self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
         """As it began."""
         self._grown: dict[str, list[str]] = {}
         self._lists: dict[str, list[Any]] = {}
         self._input: list[str] = []
-        self.given_id = self.members.get("type") == TOOL_USE and not self.members.get("id")
-        """Whether it came without an id, by which its result is matched."""
+        ident = self.members.get("id")
+        self.given_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
+        """Whether it came without an id of its own, by which its result is matched."""
         if self.given_id:
             self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))

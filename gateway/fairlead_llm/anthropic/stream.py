@@ -97,6 +97,8 @@ class AnthropicStream:
 
     def _begin(self) -> None:
         self._blocks: list[StreamedBlock] = []
+        self._ids: set[str] = set()
+        """Ids of the calls among them."""
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
         """By the provider's index: a block, and its index in the client's stream; None: it is not there."""
         self._last: dict[str, Raw] = {}
@@ -183,7 +185,9 @@ class AnthropicStream:
             raise BadStream("the provider's stream has a block in front of its begin")
         if event.index is None or event.index in self._by_index:
             raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
-        block = StreamedBlock(_members(event.content_block))
+        block = StreamedBlock(_members(event.content_block), self._ids)
+        if block.members.get("type") == TOOL_USE:
+            self._ids.add(str(block.members["id"]))
         self._blocks.append(block)
         if is_hidden(block.members, self._theirs):
             self._hides = True

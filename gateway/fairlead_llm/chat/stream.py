@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.messages.next_calls import begins_another
 from fairlead_llm.call_ids import new_id
 from fairlead_llm.chat.answer import BETWEEN
 from fairlead_llm.chat.calls import KINDS, TOOL_CALLS, UNFINISHED
@@ -102,18 +103,26 @@ class StreamedCall:
         """Index in the client's stream; None: it is not there."""
         self.sent = 0
         """Pieces of the arguments that are there."""
+        self.given = ""
+        """The id that the provider gave it, which another call of the round may have too."""
+        self.looks = self.size = 0
         self.more: dict[str, Raw] = {}
         """Members that nobody here knows, such as a signature of the model's thoughts."""
 
     @property
-    def arguments(self) -> str:
-        """As far as they have come."""
+    def text(self) -> str:
+        """The arguments, as far as they have come."""
         return "".join(self.pieces)
+
+    def grow(self, said: str) -> None:
+        """Take a piece of the arguments."""
+        self.pieces.append(said)
+        self.size += len(said)
 
     def written(self) -> dict[str, Any]:
         """As it stands in a message."""
         text = "input" if self.kind == "custom" else "arguments"
-        said = self.arguments or ("" if self.kind == "custom" else "{}")
+        said = self.text or ("" if self.kind == "custom" else "{}")
         function = {"name": self.name, text: said}
         return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
 
@@ -142,6 +151,8 @@ class ChatStream:
         """Lists of this round, such as details of its reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
+        self._named: list[StreamedCall] = []
+        """Calls that entries of the chunk name."""
         self._size = 0
         self.done = False
         """Whether the provider said that this is the end."""
@@ -188,6 +199,7 @@ class ChatStream:
         extras = (
             [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(found)] if calls else []
         )
+        self._named = []
         self._remember(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
@@ -220,26 +232,31 @@ class ChatStream:
         call, out = self._meant(delta)
         call.more.update(more)
         function = delta.function or delta.custom
-        call.id = call.id or delta.id or ""
+        if delta.id and not call.given:
+            call.given = delta.id
+            call.id = call.id or (new_id() if any(each.given == delta.id for each in self._calls[:-1]) else delta.id)
         if function is not None:
+            if function.name:
+                self._named.append(call)
             if function.name and function.name != call.name:
                 call.name += function.name
                 if len(call.name) > MAX_NAME:
                     raise BadStream(f"the provider's answer calls a tool whose name is over {MAX_NAME} characters")
             said = function.input if delta.custom is not None else function.arguments
-            if said:
-                call.pieces.append(said if isinstance(said, str) else _encode(said).decode())
+            text = said if isinstance(said, str) else _encode(said).decode() if said else ""
+            if text and not (call.given and delta.id == call.given and text == call.text):  # else it is told again
+                call.grow(text)
         return out + (self._show(call) if call.pieces else b"")
 
     def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
         """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
-        every call the index 0, or none: a new id is a new call.
+        every call the index 0, or none: a new id is a new call, and where there is none, another name in the same
+        chunk, or behind arguments that are whole.
         """
         index = delta.index
         call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
         function = delta.function or delta.custom
-        named = function is not None and bool(function.name)
-        if call is not None and not (named and delta.id and call.id and delta.id != call.id):
+        if call is not None and not (function is not None and function.name and self._is_other(call, delta, function)):
             return call, b""
         if len(self._calls) >= MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
@@ -249,6 +266,15 @@ class ChatStream:
         if index is not None:
             self._by_index[index] = call
         return call, before
+
+    def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
+        """Whether a piece with a name is of another call than its index says."""
+        if delta.id and call.given and delta.id != call.given:
+            return True
+        said = function.input if delta.custom is not None else function.arguments
+        if delta.id and function.name == call.name and said == call.text:
+            return False  # told again
+        return call in self._named or begins_another(call, said)
 
     def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
         """The part that the client lacks of a call that is its own to run."""
@@ -281,7 +307,8 @@ class ChatStream:
         for call in self._calls:
             inner = calls.get(call.id)
             if inner is not None:
-                call.name, call.pieces, call.sent = inner.name, [inner.arguments.decode()], 0
+                call.name, call.pieces, call.sent = inner.name, [], 0
+                call.grow(inner.arguments.decode())
                 out.append(self._show(call, whole=True))
         return b"".join(out)
 

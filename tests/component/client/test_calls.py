@@ -24,7 +24,6 @@ from fairlead_client import (
 )
 from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
-from oddproperties import ARGUMENTS, TOOL, under_other_names
 from ports import free_port
 from rawserver import RawServer, Reply, raw_server
 from rawserver import Request as Raw
@@ -46,21 +45,6 @@ async def test_a_call_returns_what_the_tool_returned() -> None:
         assert added.unwrap() == {"result": 3}
         assert (await registry.execute("demo__big", '{"n": 3}')).text == "xxx"
         assert (await registry.execute(ModelCall("1", "demo__big", {"n": 2}))).text == "xx"
-
-
-async def test_arguments_under_names_that_a_provider_takes_reach_the_server_under_its_own() -> None:
-    called: list[Any] = []
-
-    def call(request: Raw) -> dict[str, Any]:
-        called.append(request.params["arguments"])
-        return {"content": [{"type": "text", "text": "found"}]}
-
-    async with modern_server([TOOL], call=call) as server, AsyncToolRegistry([of(server)]) as registry:
-        (offered,) = await registry.get_tool_definitions("anthropic")
-        given = under_other_names(ARGUMENTS)
-        assert given.keys() == offered["input_schema"]["properties"].keys()
-        assert (await registry.execute("s__odd", given)).ok
-    assert called == [ARGUMENTS]
 
 
 async def test_an_unknown_name_is_an_error_with_the_nearest_name_that_is_there() -> None:

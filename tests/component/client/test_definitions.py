@@ -12,6 +12,9 @@ import pytest
 from fairlead_client import AsyncToolRegistry, Server, UnknownFormat
 from fairlead_formats.registry import FORMATS
 from fairlead_formats.tools.format import Action
+from oddproperties import ARGUMENTS, under_other_names
+from oddproperties import TOOL as OF_ODD_PROPERTIES
+from rawserver import Request
 from toolservers import modern_server, tool
 
 PLAIN = tool("plain", inputSchema={"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
@@ -96,3 +99,21 @@ async def test_the_requests_own_tools_stay_first_and_keep_their_names(caplog: py
         assert "tools of these names already, which stay: s__plain" in caplog.text
         with pytest.raises(ValueError, match="tools of the request is str, not a list"):
             await registry.add_to_openai_request({"messages": [], "tools": "all"})
+
+
+async def test_arguments_under_names_that_a_provider_takes_reach_the_server_under_its_own() -> None:
+    called: list[Any] = []
+
+    def call(request: Request) -> dict[str, Any]:
+        called.append(request.params["arguments"])
+        return {"content": [{"type": "text", "text": "found"}]}
+
+    async with (
+        modern_server([OF_ODD_PROPERTIES], call=call) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)]) as registry,
+    ):
+        (offered,) = await registry.get_tool_definitions("anthropic")
+        given = under_other_names(ARGUMENTS)
+        assert given.keys() == offered["input_schema"]["properties"].keys()
+        assert (await registry.execute("s__odd", given)).ok
+    assert called == [ARGUMENTS]

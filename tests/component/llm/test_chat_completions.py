@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,32 @@ async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
     assert not any("tool_calls" in delta for delta in deltas)
     assert [c["choices"][0]["finish_reason"] for c in found[:-1] if c["choices"]].count("stop") == 1
     assert found[-2]["usage"]["total_tokens"] == 230
+
+
+@pytest.mark.parametrize("ident", [None, "", "call_0"], ids=["no id", "an empty id", "one id"])
+async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_both_run(
+    tmp_path: Path, ident: str | None
+) -> None:
+    functions = [("demo__add", '{"a":2,"b":40}'), ("demo__fail", '{"p":2}')]
+    given = {} if ident is None else {"id": ident}
+    deltas = [
+        {"tool_calls": [{"index": 0, **given, "function": {"name": name, "arguments": arguments}}]}
+        for name, arguments in functions
+    ]
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    parts: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    parts.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+    events = [json.dumps({**head, "choices": [part]}) for part in parts]
+    async with llm_world(tmp_path, ScriptedTurn(events=[*events, "[DONE]"]), ScriptedTurn("Done.")) as world:
+        found = chunks(await world.chat("Both", stream=True))
+    assert [(call["name"], call["arguments"]) for call in world.called] == [
+        ("add", {"a": 2, "b": 40}), ("fail", {"p": 2}),
+    ]  # fmt: skip
+    assistant, *results = world.model.requests[1]["messages"][1:]
+    assert [each["tool_call_id"] for each in results] == [call["id"] for call in assistant["tool_calls"]]
+    assert results[0]["content"] == "42"
+    assert len({each["tool_call_id"] for each in results}) == 2
+    assert found[-1] == "[DONE]"
 
 
 async def test_usage_is_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:

@@ -144,6 +144,15 @@ def test_a_call_without_an_id_gets_one_everywhere() -> None:
     assert json.loads(stream.in_request[0])["content"][0]["id"] == ident
 
 
+def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
+    stream = AnthropicStream({"theirs"})
+    events = [*called(0, "theirs", "{}", id="toolu_a"), *called(1, "theirs", "{}", id="toolu_a")]
+    out = fed(stream, [START, *events, *ended("tool_use")])
+    shown_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
+    assert shown_ids[0] == "toolu_a" != shown_ids[1]
+    assert [block["id"] for block in json.loads(stream.in_request[0])["content"]] == shown_ids
+
+
 def test_empty_texts_are_left_out_of_the_next_request() -> None:
     stream = AnthropicStream(set())
     fed(stream, [START, *text(0), *called(1, "ours"), *ended("tool_use")])

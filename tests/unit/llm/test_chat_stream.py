@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.messages.next_calls import MAX_LOOKS
 from fairlead_llm.chat.stream import ChatStream
 from fairlead_llm.wire import BadStream
 
@@ -47,6 +48,71 @@ def test_calls_of_servers_that_give_every_call_the_same_index_are_told_apart_by_
     out = stream.feed(chunk(call("one", "{}", ident="a"))) + stream.feed(chunk(call("two", "{}", ident="b")))
     out += stream.end_round()
     assert [(entry["index"], entry["id"]) for entry in calls_in(out)] == [(0, "a"), (1, "b")]
+
+
+def entries(*calls: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [entry for each in calls for entry in each["tool_calls"]]}
+
+
+@pytest.mark.parametrize("index", [0, None])
+@pytest.mark.parametrize("ident", [None, "", "same"], ids=["no id", "an empty id", "one id"])
+@pytest.mark.parametrize("together", [False, True], ids=["piece by piece", "in one piece"])
+@pytest.mark.parametrize("first", ["{}", '{"a":"}"}'])
+def test_calls_that_nothing_but_their_names_tells_apart_are_two(
+    index: int | None, ident: str | None, together: bool, first: str
+) -> None:
+    stream = ChatStream({"fine", "go"}, include_usage=True)
+    made = [call("fine", first, index=index, ident=ident), call("go", '{"p":2}', index=index, ident=ident)]
+    out = b"".join(stream.feed(chunk(each)) for each in ([entries(*made)] if together else made))
+    out += stream.end_round()
+    whole = stream.message["tool_calls"]
+    assert [tuple(each["function"].values()) for each in whole] == [("fine", first), ("go", '{"p":2}')]
+    assert len({each["id"] for each in whole}) == 2
+    assert all(each["id"] for each in whole)
+    assert [entry["id"] for entry in calls_in(out)] == [each["id"] for each in whole]
+
+
+def test_calls_in_one_piece_are_two_although_their_arguments_come_later() -> None:
+    stream = ChatStream({"fine", "go"}, include_usage=True)
+    stream.feed(chunk(entries(call("fine", "", index=None), call("go", "", index=None))))
+    stream.feed(chunk(call(None, "{}", index=None)))
+    stream.end_round()
+    assert [made["function"]["name"] for made in stream.message["tool_calls"]] == ["fine", "go"]
+
+
+def test_equal_calls_without_ids_are_two() -> None:
+    stream = ChatStream(set(), include_usage=True)
+    for _ in range(2):
+        stream.feed(chunk(call("fine", "{}")))
+    assert len(stream.message["tool_calls"]) == 2
+
+
+@pytest.mark.parametrize("ident", [None, "a"])
+@pytest.mark.parametrize("last", ["", None, " "])
+def test_a_name_behind_whole_arguments_that_brings_none_begins_no_call(ident: str | None, last: str | None) -> None:
+    stream = ChatStream({"fine"}, include_usage=True)
+    for piece in ('{"a":', "1}", last):
+        stream.feed(chunk(call("fine", piece, ident=ident)))
+    (made,) = stream.message["tool_calls"]
+    assert made["function"]["arguments"].strip() == '{"a":1}'
+
+
+def test_a_call_that_is_told_again_under_its_id_is_one() -> None:
+    stream = ChatStream({"go"}, include_usage=True)
+    for _ in range(2):
+        stream.feed(chunk(call("go", '{"p":2}', ident="a")))
+    (made,) = stream.message["tool_calls"]
+    assert made["function"]["arguments"] == '{"p":2}'
+
+
+def test_a_server_that_repeats_a_name_with_each_piece_takes_no_time_without_bound() -> None:
+    stream = ChatStream(set(), include_usage=True)
+    looked: list[int] = []
+    for number in range(200):
+        stream.feed(chunk(call("go", '{"a":"' if number == 0 else "}")))
+        looked.append(stream._calls[-1].looks)
+    assert len(stream.message["tool_calls"]) == 1
+    assert max(looked) == MAX_LOOKS
 
 
 def test_calls_without_an_index_are_one_after_the_other() -> None:

@@ -78,6 +78,30 @@ def test_calls_of_a_chat_stream(what: str) -> None:
     assert run(message_format("openai").assembler(), events) == expected
 
 
+WITHOUT_IDS: dict[str, tuple[list[Any], list[Any]]] = {
+    "no ids, and one index": ([chat(piece(0, '{"city":"Köln"}', name="now")),
+                               chat(piece(0, '{"days":2}', name="later")), chat(finish="stop")], [A, B]),
+    "empty ids, and no index": ([chat(piece(None, '{"city":"Köln"}', "", "now")),
+                                 chat(piece(None, '{"days":2}', "", "later")), chat(finish="stop")], [A, B]),
+    "several in one piece, without ids": ([chat(piece(0, '{"city":"Köln"}', name="now"),
+                                                piece(0, '{"days":2}', name="later")), chat(finish="stop")], [A, B]),
+    "several in one piece, whose arguments follow": ([chat(piece(0, "", "", "now"), piece(0, "", "", "later")),
+                                                      chat(piece(0, '{"days":2}')), chat(finish="stop")],
+                                                     [("a", "now", {}), B]),
+    "a name without an id in every piece": ([chat(piece(0, '{"city":', name="now")),
+                                             chat(piece(0, '"Köln"}', name="now")), chat(piece(0, "", name="now")),
+                                             chat(finish="stop")], [A]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WITHOUT_IDS)
+def test_calls_that_no_id_tells_apart_get_ids_of_their_own(what: str) -> None:
+    events, expected = WITHOUT_IDS[what]
+    calls = run(message_format("openai").assembler(), events)
+    assert [call[1:] for call in calls] == [call[1:] for call in expected]
+    assert len({ident for ident, _, _ in calls} - {""}) == len(expected)
+
+
 def test_the_old_function_call_streams_too() -> None:
     deltas = [{"name": "now", "arguments": ""}, {"arguments": '{"city":'}, {"arguments": '"Köln"}'}]
     events = [{"choices": [{"index": 0, "delta": {"function_call": delta}}]} for delta in deltas]
