@@ -22,7 +22,7 @@ from fairlead_rest.bodies import encode
 _RESULT_LOST: Final = (
     "The gateway ran this call, and its result was lost. It may have had its effect: look before you call it again."
 )
-_NOT_RUN: Final = "The call was not run: no more calls were allowed in that turn."
+_NOT_RUN: Final = "The call was not run in that turn. Call it again if it is still wanted."
 
 
 class TurnKeeper:

@@ -25,6 +25,8 @@ MOST_SECONDS: Final = 900.0
 """For one response as a whole, as servers that answer drop by drop are never idle. Nobody listens for so long: a long
 answer is said in five minutes.
 """
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Reasons of responses that are incomplete, by the finish reason of the model's answer."""
 log = logging.getLogger(__name__)
 
 
@@ -157,9 +159,9 @@ class SpokenResponse:
             log.exception("A response of a cascaded engine failed")
             self._end("failed", failure("internal_error", "the gateway failed; its log says why"))
         else:
-            cut = self._answer.finish_reason == "length"
-            details = {"type": "incomplete", "reason": "max_output_tokens"} if cut else None
-            self._end("incomplete" if cut else "completed", details)
+            reason = _INCOMPLETE.get(self._answer.finish_reason)
+            details = None if reason is None else {"type": "incomplete", "reason": reason}
+            self._end("completed" if reason is None else "incomplete", details)
         finally:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
@@ -190,6 +192,8 @@ class SpokenResponse:
         rest = cutter.rest()
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
+        if self._answer.finish_reason in _INCOMPLETE:  # its calls may lack their end
+            return
         for ident, call in zip(self._host.call_ids.of(self._answer.calls), self._answer.calls, strict=True):
             self._call(ident, call.name, call.arguments)
 

@@ -205,7 +205,9 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
     if fault.status != 200:
         return _error(fault.status, "scripted error")
     if not fault.cut:
-        return web.Response(body=fault.body or b"", content_type="application/json")
+        body = fault.body or b""
+        kind = "text/event-stream" if body.startswith(b"data:") else "application/json"
+        return web.Response(body=body, content_type=kind)
     response = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await response.prepare(request)
     await response.write(half)

@@ -101,6 +101,20 @@ async def test_tools_that_only_read_run_beside_the_first_calls_of_a_client(tmp_p
     assert [part["functionResponse"]["response"]["output"] for part in responses] == ["42", "mine"]
 
 
+@methods
+async def test_a_call_that_waits_behind_a_hidden_round_is_told_to_the_model(tmp_path: Path, method: str) -> None:
+    turns = [ScriptedTurn("", [ORDER]), ScriptedTurn("", [ORDER, MINE]), DONE]
+    async with gemini_world(tmp_path, *turns, tools=[ORDERS]) as world:
+        first, own = await call_round(world, "Hi", method=method, signatures=True)
+        assert own["losses"] == [NOT_KEPT]
+        await call_round(world, "Hi", *first, method=method, signatures=True)
+        assert len(world.called) == 1
+    contents = world.model.requests[2]["contents"]
+    responses = [part["functionResponse"] for each in contents for part in each["parts"] if "functionResponse" in part]
+    assert [each["name"] for each in responses] == ["demo__order", "demo__order", "theirs"]
+    assert "was not run in that turn" in str(responses[1]["response"])
+
+
 async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path) -> None:
     turns = [ScriptedTurn("", [ADD, MINE]), DONE]
     async with gemini_world(tmp_path, *turns) as world:

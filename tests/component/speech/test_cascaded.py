@@ -248,6 +248,19 @@ async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Pa
         assert said_to_model(world)[-1] == ("tool", "5")
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_a_call_that_may_lack_its_end_is_none(tmp_path: Path, reason: str) -> None:
+    call = {"index": 0, "id": "call_1", "function": {"name": "theirs", "arguments": '{"a": 2}'}}
+    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": reason}
+    cut = ScriptedFault(body=f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n".encode())
+    async with cascade_world(tmp_path) as world, world.client() as client:
+        world.backends.faults[LLM].append(cut)
+        await ask(client, "Add")
+        (done,) = await client.until("response.done")
+        assert done["response"]["status"] == "incomplete"
+        assert not done["response"]["output"]
+
+
 async def test_tokens_and_the_time_to_the_first_audio_are_counted(tmp_path: Path) -> None:
     async with cascade_world(tmp_path, SpokenReply("Hello.")) as world, world.client() as client:
         await ask(client, "Hi")
