@@ -61,3 +61,9 @@ def free_port() -> int:
             fcntl.lockf(_claims(os.getpid()), fcntl.LOCK_UN, 1, oldest)
         return port
     raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def listens(port: int) -> bool:
+    """Whether something takes connections on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
