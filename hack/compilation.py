@@ -12,12 +12,13 @@ import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
+TYPED: Final = (SOURCES, ROOT / "crds", ROOT / "operator")
+"""Folders of the modules whose types the compiler reads."""
 PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_tools")
 COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of extensions that were compiled before, which a wheel then takes."""
@@ -36,6 +39,10 @@ CACHED: Final = 6
 """Compilations that the cache keeps, of about 10 MB each."""
 _STAMP: Final = "state"
 """File of a folder of extensions with what they were made of."""
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from (fairlead_[\w.]+) import (\([^)]*\)|.*)|import (fairlead_[\w.]+))", re.MULTILINE
+)
+_NAME: Final = re.compile(r"\w+")
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
     "fairlead_gateway/calls/attempts.py",
@@ -144,11 +151,11 @@ def compile_tree(
             f"{folder.name}-*"
         ):  # by processes that were ended, as nobody else makes one now
             shutil.rmtree(left, ignore_errors=True)
-        state = _state()
+        state = _state(_all_files())
         # beside it, so that nobody finds half of one, also where this process is ended in the middle
         with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as place:
             made = Path(place) / "made"
-            _copy_extensions(state, made, compiler, cache)
+            copy_extensions(made, compiler, cache)
             for package in PACKAGES:
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(SOURCES / package, made / package, dirs_exist_ok=True, ignore=ignored)
@@ -158,13 +165,13 @@ def compile_tree(
             made.rename(folder)
 
 
-def _copy_extensions(state: str, target: Path, compiler: Callable[[Path], None], cache: Path | None) -> None:
-    """Extensions of `state` in `target`: those of the cache, else compiled, and then cached."""
+def copy_extensions(target: Path, compiler: Callable[[Path], None] = compile_into, cache: Path | None = None) -> None:
+    """The extensions in `target`: those of the cache, else compiled, and then cached."""
     if cache is None:
         compiler(target)
         return
     cache.mkdir(parents=True, exist_ok=True)
-    entry = cache / state
+    entry = cache / _state(sources_of_extensions())
     with _alone_in(entry):  # two clones of one commit compile once
         if entry.is_dir():
             entry.touch()
@@ -197,21 +204,58 @@ def _alone_in(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterato
 def is_current(folder: Path) -> bool:
     """Whether `compile_tree` has been there, and nothing has changed since."""
     try:
-        return (folder / _STAMP).read_text() == _state()
+        return (folder / _STAMP).read_text() == _state(_all_files())
     except FileNotFoundError:
         return False
 
 
-def _state() -> str:
-    """A hash of all that the extensions and their copies are made of, the same in every clone: of the interpreter,
-    which an environment only points to, and of the sources by their names below the root.
+def _copied() -> list[Path]:
+    """Files of PACKAGES, which stand beside the extensions."""
+    files = [file for package in PACKAGES for file in sorted((SOURCES / package).rglob("*.*"))]
+    return [file for file in files if file.is_file() and file.parent.name != "__pycache__"]
+
+
+def _all_files() -> list[Path]:
+    return sorted({*_copied(), *sources_of_extensions()})
+
+
+def sources_of_extensions() -> list[Path]:
+    """MODULES and all modules of ours that they import, which import others: the compiler reads the types of these. A
+    change of any other makes no other extension.
+    """
+    sources: set[Path] = set()
+    waiting = [SOURCES / module for module in MODULES]
+    while waiting:
+        file = waiting.pop()
+        if file in sources:
+            continue
+        sources.add(file)
+        for module, names, alone in _IMPORT.findall(file.read_text(encoding="utf-8")):
+            # a name may be a module: imports are absolute
+            imported = [f"{module}.{name}" for name in _NAME.findall(names)] if module else [alone]
+            waiting.extend(path for name in imported for path in _files_of(name))
+    return sorted(sources)
+
+
+def _files_of(name: str) -> Iterator[Path]:
+    """Files of a module of ours, or of what holds a name of it, and of the packages above."""
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        below = Path(*parts[:length])
+        for folder in TYPED:
+            for file in (folder / below / "__init__.py", folder / below.with_suffix(".py")):
+                if file.is_file():
+                    yield file
+
+
+def _state(files: Iterable[Path]) -> str:
+    """A hash of all that is made of files, the same in every clone: of the interpreter, which an environment only
+    points to, and of the files by their names below the root.
     """
     maker = (platform.python_version(), sysconfig.get_config_var("SOABI"), sys.base_prefix, version("mypy"))
     digest = hashlib.sha256(" ".join(map(str, maker)).encode())
-    files = [Path(__file__), *(file for package in PACKAGES for file in sorted((SOURCES / package).rglob("*.*")))]
-    for file in files:
-        if file.is_file() and file.parent.name != "__pycache__":
-            digest.update(f"{file.relative_to(ROOT)} ".encode() + file.read_bytes())
+    for file in (Path(__file__), *files):
+        digest.update(f"{file.relative_to(ROOT)} ".encode() + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -263,8 +307,11 @@ class _Raw:
 
 if __name__ == "__main__":
     command, where = sys.argv[1:]
+    kept = os.environ.get("FAIRLEAD_COMPILATIONS")
     if command == "--into":
         _compile(Path(where))
+    elif command == "--extensions":
+        copy_extensions(Path(where), cache=Path(kept) if kept else None)
     elif command == "--current":
         sys.exit(not is_current(Path(where)))
     else:
@@ -272,5 +319,5 @@ if __name__ == "__main__":
         compile_tree(
             tree,
             waits=lambda: print(f"waiting for another process: it makes {tree}", file=sys.stderr),
-            cache=Path(os.environ["FAIRLEAD_COMPILATIONS"]) if "FAIRLEAD_COMPILATIONS" in os.environ else None,
+            cache=Path(kept) if kept else None,
         )

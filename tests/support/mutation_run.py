@@ -139,7 +139,9 @@ def fate(target: Target, mutant: Mutant) -> str:
     tests = target.tests[mutant.line]
     if kills(target, mutant, [test for test in tests if not test.night]):
         return "killed"
-    return "night" if kills(target, mutant, [test for test in tests if test.night]) else "lives"
+    night = [test for test in tests if test.night]
+    # twice: a test that fails by chance on a busy machine kills nothing
+    return "night" if kills(target, mutant, night) and kills(target, mutant, night) else "lives"
 
 
 def main(words: Sequence[str]) -> int:

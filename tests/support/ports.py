@@ -14,7 +14,7 @@ import random
 import socket
 import tempfile
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 PORTS: Final = range(20000, 32000)
 """Below the range that the kernel hands out for port 0."""
@@ -24,9 +24,9 @@ _CLAIMED: Final[dict[int, None]] = {}
 
 
 @functools.cache
-def _claims(process: int) -> TextIO:
-    """File whose bytes are locked, opened once in each process: to close it would end all of its locks."""
-    return (Path(tempfile.gettempdir()) / f"fairlead-test-ports-{os.getuid()}").open("a+")
+def _claims(process: int) -> int:
+    """Descriptor of the file whose bytes are locked, opened once in each process: to close it would end its locks."""
+    return os.open(Path(tempfile.gettempdir()) / f"fairlead-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _claim(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Lines of the product that tests of a merge reach, and those that only tests of the night do, by a run with coverage.
+"""Lines and branches that the tests of a merge reach, and those that only tests of the night do, by coverage.
 
     python -m reached_lines keep DATA FILE       read coverage's data, write FILE, print what only the night reaches
     python -m reached_lines lost BEFORE AFTER    print what the merge's tests reached in BEFORE and not in AFTER

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compilation import CACHED, compile_tree, is_current
+from compilation import CACHED, MODULES, SOURCES, compile_tree, is_current, sources_of_extensions
 
 
 class Compiler:
@@ -83,3 +83,10 @@ def test_the_cache_of_compilations_keeps_the_last_ones(tmp_path: Path) -> None:
     assert len(entries) == CACHED
     assert "old-0" not in entries
     assert not (cache / "old-0.lock").exists()
+
+
+def test_extensions_are_made_of_their_modules_and_of_all_that_these_import() -> None:
+    sources = {str(file.relative_to(SOURCES.parent)) for file in sources_of_extensions()}
+    assert {f"gateway/{module}" for module in MODULES} <= sources
+    assert {"gateway/fairlead_gateway/__init__.py", "crds/fairlead_api/meta.py"} <= sources
+    assert not any(file.startswith(("gateway/fairlead_cli/", "gateway/fairlead_console/")) for file in sources)
