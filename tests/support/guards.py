@@ -9,6 +9,7 @@ from __future__ import annotations
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_egress import EGRESS
 from guards_of_ids import IDS
+from guards_of_lists import LISTS
 from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
@@ -19,6 +20,6 @@ from guards_of_upgrades import UPGRADES
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
-    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
-    *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES,
+    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *LISTS, *BOMBS,
+    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES,
 )  # fmt: skip

@@ -36,7 +36,7 @@ MAX_CHANGES: Final = 20
 _SHOWN: Final = 200
 _SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
-"""Stands for values in messages, which may be long."""
+"""Words of messages in place of a value, which may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 
