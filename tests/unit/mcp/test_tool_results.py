@@ -157,6 +157,12 @@ def test_a_result_of_millions_of_odd_blocks_is_one_text(item: bytes) -> None:
     assert block["type"] == "text"
 
 
+def test_over_a_thousand_blocks_of_which_one_is_odd_are_one_text() -> None:
+    assert len(content([*[TEXT] * 999, "odd"])) == 1000
+    (block,) = content([*[TEXT] * 1000, "odd"])
+    assert block["text"].endswith(', "odd"]')
+
+
 HOSTILE = {
     "a URI": lambda: b'{"content":[{"type":"resource_link","name":"x","uri":"a://%b "}]}' % (b"a" * SIZE),
     "parameters of a data URL": lambda: b'{"content":[{"type":"image","data":"data:;%b"}]}' % (b";" * SIZE),
