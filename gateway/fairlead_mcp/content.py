@@ -12,10 +12,11 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+# each part has a length, as `re` takes half a second for a megabyte of what it looks at twice
 _URI: Final = (
-    r"^(?!(?:[Hh][Tt][Tt][Pp][Ss]?|[Ww][Ss][Ss]?|[Ff][Tt][Pp]):/*(?:[?#]|$))[A-Za-z][A-Za-z0-9+.\-]*:"
-    r"(?:(?!//)|//(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:<>^|\\\[\]%]*)(?::[0-9]{0,4})?(?:[/?#]|$)"
-    r"|//(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:<>^|\\\[\]%]*):[1-5][0-9]{4}(?:[/?#]|$))"
+    r"^(?!(?:[Hh][Tt][Tt][Pp][Ss]?|[Ww][Ss][Ss]?|[Ff][Tt][Pp]):/{0,9}(?:[?#]|$))[A-Za-z][A-Za-z0-9+.\-]{0,63}:"
+    r"(?:(?!//)|//(?:[^\s/?#@]{0,255}@)?(?:\[[0-9A-Fa-f:.]{2,45}\]|[^\s/?#@:<>^|\\\[\]%]{0,255})"
+    r"(?::(?:[0-9]{0,4}|[1-5][0-9]{4}))?(?:[/?#]|$))"
 )
 _TIME: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})$"
 
@@ -64,10 +65,6 @@ class LongTextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
     """A text of which no copy is made: with many escapes that takes as long as reading the message."""
 
     text: Raw
-
-    def __post_init__(self) -> None:
-        if memoryview(self.text)[0] != 0x22:
-            raise ValueError("the text is not a string")
 
 
 class ImageBlock(_Block, frozen=True, gc=False, kw_only=True, tag="image"):

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
 from fairlead_mcp.mending import mend, what_is_wrong
-from fairlead_mcp.messages import LongResultMembers, Message, Response, ResultHead, ResultMembers
+from fairlead_mcp.messages import LongResultMembers, Message, Response, ResultHead, ResultMembers, has_texts
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -87,7 +87,12 @@ def _mended_response(data: bytes, error: Exception) -> Response:
 
 def decode_result(raw: bytes | Raw) -> ResultMembers:
     """The members of a result, with those of a tool call checked. Raises one of UNREADABLE."""
-    return _decode_result(raw) if len(raw) < _LONG else _decode_long_result(raw)
+    if len(raw) < _LONG:
+        return _decode_result(raw)
+    members = _decode_long_result(raw)
+    if not has_texts(members):
+        return _decode_result(raw)
+    return members
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:

@@ -5,10 +5,12 @@ Declarations only, which `jsonrpc` exports: classes that msgspec makes are not c
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp.content import AnyObject, Block, LongBlock, ResultMeta
+from fairlead_mcp.content import AnyObject, Block, LongBlock, LongTextBlock, ResultMeta
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
@@ -47,6 +49,20 @@ class LongResultMembers(ResultMembers, frozen=True, gc=False):
     """Those of a long result, of whose texts no copy is made."""
 
     content: list[LongBlock] | UnsetType = UNSET  # type: ignore[assignment]  # nobody reads more than whether it is there
+
+
+MOST_LOOKED_AT: Final = 64
+"""Blocks of a long result that are looked at one by one; of more of them the texts are short."""
+
+
+def has_texts(result: LongResultMembers) -> bool:
+    """Whether the texts of a long result are texts. False too where there are too many to look at."""
+    blocks = result.content
+    if blocks is UNSET:
+        return True
+    return len(blocks) <= MOST_LOOKED_AT and all(
+        not isinstance(block, LongTextBlock) or memoryview(block.text)[0] == ord('"') for block in blocks
+    )
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

@@ -8,14 +8,14 @@ what has no place in `content` (an unknown block, a bare value, a result without
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from fairlead_mcp import content
+from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject, decode_object, decode_result, decode_result_head, encode, excerpt
 
 MOST_BLOCKS: Final = 1000
@@ -27,8 +27,7 @@ Decode: TypeAlias = Callable[[bytes | Raw], Any]
 Mend: TypeAlias = Callable[[Raw], bytes | None]
 
 _COMPLETE: Final = b'"complete"'
-_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
-_SPACES: Final = re.compile(r"\s+")
+_SPACES: Final = str.maketrans("", "", " \t\r\n")
 _FALSE: Final = frozenset({"", "false", "no", "0"})
 _MEDIA_TYPES: Final = {
     "image": {"iVBORw0K": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"},
@@ -71,6 +70,17 @@ _decode_contents_member: Final = {name: _decode_optional[name] for name in ("_me
 _decode_link_member: Final = {name: decode for name, decode in _decode_optional.items() if name not in ("text", "blob")}
 
 
+class _ResultParts(msgspec.Struct):
+    _meta: Raw | UnsetType = UNSET
+    resultType: Raw | UnsetType = UNSET  # noqa: N815 - members by MCP's names, which become those of an object
+    content: Raw | UnsetType = UNSET
+    structuredContent: Raw | UnsetType = UNSET  # noqa: N815
+    isError: Raw | UnsetType = UNSET  # noqa: N815
+
+
+_decode_parts: Final = msgspec.json.Decoder(_ResultParts).decode
+
+
 class MendedResult(NamedTuple):
     """A result that is as the schema has it."""
 
@@ -98,10 +108,10 @@ def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
 
     Raises one of jsonrpc.UNREADABLE for what is not an object.
     """
-    members = decode_object(raw)
+    members = _members(raw)
     _mend_head(members)
     if "isError" in members:
-        members["isError"] = Raw(b"true" if _is_true(_decode(members["isError"])) else b"false")
+        members["isError"] = Raw(b"true" if _is_true(_value(members["isError"])) else b"false")
     structured = members.get("structuredContent")
     if structured is not None and bytes(structured) == b"null" and not (from_modern and any_structured):
         del members["structuredContent"]
@@ -129,16 +139,34 @@ def mended_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
     """A result of another method than `tools/call`, with what all results have in common mended, and why; empty where
     nothing had to be.
 
-    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    Raises one of jsonrpc.UNREADABLE for what is not an object, NotMcp for what is too large.
     """
     try:
         decode_result_head(raw)
     except msgspec.ValidationError as error:
+        if bytes(raw).count(b",") > MOST_COMMAS:
+            raise NotMcp(f"the server's answer is too large to be mended ({error})") from error
         members = decode_object(raw)
         _mend_head(members)
         members.pop("isError", None)
         return encode(members), excerpt(str(error).encode())
     return raw, ""
+
+
+def _members(raw: bytes | Raw) -> RawObject:
+    """The members of a result; of one with too many only those that MCP has."""
+    if bytes(raw).count(b",") <= MOST_COMMAS:
+        return decode_object(raw)
+    parts = msgspec.structs.asdict(_decode_parts(raw))
+    return {name: value for name, value in parts.items() if value is not UNSET}
+
+
+def _value(value: Raw) -> object:
+    """A decoded value; None for a number that Python does not have."""
+    try:
+        return _decode(value)
+    except msgspec.ValidationError:
+        return None
 
 
 def _mend_head(members: RawObject) -> None:
@@ -220,14 +248,15 @@ def _mend_media(members: RawObject, kind: str) -> None:
     if data is None or bytes(data)[:1] != b'"':
         return
     text = str(_decode(data))
-    url = _DATA_URL.match(text)
-    base64 = _base64(text if url is None else text[url.end() :])
+    head, comma, rest = text.partition(",")
+    is_url = comma != "" and head.startswith("data:") and head.endswith(";base64")
+    base64 = _base64(rest if is_url else text)
     if base64 is None:
         return
     members["data"] = Raw(encode(base64))
     if bytes(members.get("mimeType", b""))[:1] != b'"':
         shown = (media for start, media in _MEDIA_TYPES[kind].items() if base64.startswith(start))
-        named = "" if url is None else url[1]
+        named = head.removeprefix("data:").partition(";")[0] if is_url else ""
         members["mimeType"] = Raw(encode(named or next(shown, _ANY_MEDIA_TYPE)))
 
 
@@ -248,7 +277,7 @@ def mended_contents(value: Raw) -> Raw:
 
 def _base64(text: str) -> str | None:
     """Base64 with its padding, out of that without it, with line breaks, or of the URL-safe alphabet (RFC 4648)."""
-    plain = _SPACES.sub("", text).replace("-", "+").replace("_", "/").rstrip("=")
+    plain = text.translate(_SPACES).replace("-", "+").replace("_", "/").rstrip("=")
     padded = plain + "=" * (-len(plain) % 4)
     try:
         binascii.a2b_base64(padded, strict_mode=True)
@@ -266,7 +295,7 @@ def _annotations(value: Raw) -> bytes | None:
 
 
 def _audience(value: Raw) -> bytes | None:
-    given = _decode(value)
+    given = _value(value)
     roles = [role for role in (given if isinstance(given, list) else [given]) if role in ("user", "assistant")]
     return encode(roles) if roles else None
 
@@ -278,7 +307,7 @@ def _icons(value: Raw) -> bytes | None:
 
 
 def _size(value: Raw) -> bytes | None:
-    given = _decode(value)
+    given = _value(value)
     return b"%d" % int(given) if isinstance(given, float) and given.is_integer() and abs(given) <= 2**53 else None
 
 

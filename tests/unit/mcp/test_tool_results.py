@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from resultcorpus import BLOCKS, CORPUS, ERAS, PIXEL, WHOLE, refusals
 LEGACY, MODERN = ERAS
 INFO = b'{"name":"s","version":"1"}'
 TEXT = {"type": "text", "text": "x"}
+SIZE = 8 << 20
 
 
 def shown(given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:
@@ -153,6 +155,49 @@ def test_a_result_of_millions_of_odd_blocks_is_one_text(item: bytes) -> None:
     raw = b'{"content":[' + b",".join([item] * ((8 << 20) // (len(item) + 1))) + b"]}"
     (block,) = shown(raw)["content"]
     assert block["type"] == "text"
+
+
+def test_over_a_thousand_blocks_of_which_one_is_odd_are_one_text() -> None:
+    assert len(content([*[TEXT] * 999, "odd"])) == 1000
+    (block,) = content([*[TEXT] * 1000, "odd"])
+    assert block["text"].endswith(', "odd"]')
+
+
+HOSTILE = {
+    "a URI": lambda: b'{"content":[{"type":"resource_link","name":"x","uri":"a://%b "}]}' % (b"a" * SIZE),
+    "parameters of a data URL": lambda: b'{"content":[{"type":"image","data":"data:;%b"}]}' % (b";" * SIZE),
+    "spaces in base64": lambda: b'{"content":[{"type":"image","data":"%b"}]}' % (b"A " * (SIZE // 2)),
+    "members": lambda: b"{%b}" % b",".join(b'"a%d":0' % number for number in range(SIZE // 12)),
+    "blocks": lambda: b'{"content":[%b,0]}' % b",".join([b'{"type":"text","text":""}'] * (SIZE // 26)),
+    "escapes": lambda: (
+        b'{"content":[%b]}' % b",".join([b'{"type":"x","text":"%b"}' % (b'\\"' * 4000)] * (SIZE // 8100))
+    ),
+}
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_worst_results_hold_the_event_loop_up_for_a_moment(name: str) -> None:
+    raw = HOSTILE[name]()
+    begin = time.process_time()
+    made = translate.result(raw, from_modern=False, to_modern=True, server_info=INFO)
+    assert time.process_time() - begin < 2
+    assert refusals(json.loads(bytes(made.result)), MODERN) == []
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1e999"])
+def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(number: str) -> None:
+    link = f'{{"type":"resource_link","uri":"a:b","name":"b","size":{number}}}'
+    raw = f'{{"isError":{number},"_meta":{{"progressToken":{number}}},"content":[{link}]}}'
+    assert shown(raw.encode()) == {
+        "isError": False, "_meta": {}, "content": [{"type": "resource_link", "uri": "a:b", "name": "b"}]
+    }  # fmt: skip
+
+
+def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None:
+    many = ",".join(f'"a{number}":0' for number in range(250_000))
+    made = shown(f'{{"content":"x","isError":true,{many}}}'.encode())
+    assert made == {"content": [TEXT], "isError": True}
 
 
 def test_what_is_not_an_object_is_not_mended() -> None:
