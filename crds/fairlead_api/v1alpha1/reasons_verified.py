@@ -51,7 +51,7 @@ VERIFIED: Final = {
         "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older "
         "clients cannot take. Clients get the form that their revision of MCP has, as they refuse the whole list "
         "otherwise; the catalog, hashes and pins keep what the server wrote.",
-        "Nothing, or correct these members in the server.",
+        "No action is needed; correct these members in the server to have it say no more.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,8 +21,14 @@ MAX_BYTES: Final = 64 << 10
 """A larger output schema is not looked into, which would take the event loop's time."""
 MAX_PATTERN: Final = 500
 """Characters."""
-_TO_BE_LOOKED_AT: Final = (b'Ref"', b'$ref"', b'nchor"', b'"nullable"', b'"pattern"')
-"""Ends of keywords; a schema without them is done with once it is valid."""
+_REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
+"""Keywords of older drafts, and of Ajv itself, that it refuses or takes to mean something else."""
+_TO_BE_LOOKED_AT: Final = (
+    b'Ref"', b'ref"', b'nchor"', b'id"', b'"nullable"', b'"pattern"', b'"enum":[]', b'"additionalItems"', b'"$async"',
+    b'"formatM', b'"formatE',
+)  # fmt: skip
+"""Parts of keywords; a schema without them is done with once it is valid."""
+_ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 _SET: Final = r"\\[dDwWsS]"
 _MEMBER: Final = rf"(?:[^\\\]\[-]|{_ESCAPED}|\\-)"
@@ -44,9 +50,9 @@ def unusable_in_old_clients(schema: Schema) -> str:
     if not any(keyword in written for keyword in _TO_BE_LOOKED_AT):
         return ""
     try:
-        names = Counter(name for part in every(schema) for name in anchors(part))
-        if any(count > 1 for count in names.values()):
-            return "an anchor comes twice"
+        why = _odd_name(schema)
+        if why:
+            return why
         references = References(schema)
         for part in every(schema):
             why = _odd_part(part)
@@ -65,11 +71,31 @@ def _odd_part(part: Schema) -> str:
     pointing = [part[keyword] for keyword in REFERENCES if keyword in part]
     if any(not isinstance(target, str) or not target.startswith("#") for target in pointing):
         return f"it refers to {str(pointing)[:60]}, which is not in it"
+    refused = next((keyword for keyword in _REFUSED if keyword in part), "")
+    if refused:
+        return f"it has {refused}"
+    if part.get("enum") == [] or not isinstance(part.get("additionalItems", True), bool | dict):
+        return "it has an empty enum, or additionalItems that are no schema"
     if "nullable" in part and ("type" not in part or not isinstance(part["nullable"], bool)):
         return "it has nullable without a type"
     patterns = [part["pattern"]] if "pattern" in part else []
     odd = next((pattern for pattern in patterns if not is_portable(pattern)), None)
     return "" if odd is None else f"its pattern {str(odd)[:60]!r} may not be ECMAScript"
+
+
+def _odd_name(schema: Schema) -> str:
+    """Why a name in a schema may be taken already: clients compile the schemas of all servers beside each other."""
+    names = Counter[str]()
+    todo: list[Any] = [schema]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            if value is not schema and isinstance(value.get("$id"), str):
+                return "a part of it has an $id"
+            names.update(anchors(value))
+        todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    odd = next((name for name, count in names.items() if count > 1 or not _ANCHOR.fullmatch(name)), None)
+    return "" if odd is None else f"its anchor {odd[:60]!r} is not valid, or comes twice"
 
 
 def is_portable(pattern: object) -> bool:

@@ -77,6 +77,12 @@ OLD: dict[str, dict[str, Any]] = {
     "a circle": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}},
     "a pattern of Python": {"type": "object", "properties": {"a": {"pattern": "(?P<x>a)"}}},
     "an anchor twice": {"type": "object", "properties": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}},
+    "an anchor that is none": {"type": "object", "properties": {"a": {"$anchor": "#x"}}},
+    "a part with an identifier": {"type": "object", "properties": {"a": {"$id": "https://example.com/a"}}},
+    "an identifier of draft 4": {"type": "object", "id": "a"},
+    "an empty enum": {"type": "object", "properties": {"a": {"enum": []}}},
+    "additional items that are a number": {"type": "object", "additionalItems": 0},
+    "a keyword of Ajv": {"type": "object", "$async": True},
     "a type that is none": {"type": "object", "properties": {"a": {"type": "strin"}}},
     "nullable alone": {"type": "object", "properties": {"a": {"nullable": True}}},
 }
@@ -96,6 +102,11 @@ def test_an_output_schema_that_older_clients_cannot_take_is_left_out_for_them_al
     [
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}},
         {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {
+            "type": "object",
+            "properties": {"id": {}, "$id": {}, "$async": {"type": "string"}},
+            "$id": "https://x.example",
+        },
         {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z0-9-]{2,}$", "nullable": True}}},
         {"type": "object", "$schema": "http://json-schema.org/draft-04/schema#"},
         {"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
