@@ -132,6 +132,8 @@ def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
         elif bytes(structured)[:1] != b"{":
             del members["structuredContent"]
             left_out = True
+            if bytes(members["content"]) == b"[]":
+                members["content"] = Raw(b"[%b]" % _json_as_text(structured))
     return MendedResult(encode(members), left_out)
 
 

@@ -1,4 +1,4 @@
-"""Guards that keep results that were kept for one caller from others: see `guards`."""
+"""Guards of results: those that were kept for one caller, and those that are costly to read: see `guards`."""
 
 from __future__ import annotations
 
@@ -75,5 +75,12 @@ RESULTS = (
         ((" and grounds.bear(one)", ""),),
         "tests/component/rest/test_compressed_context.py::test_a_sentence_that_its_result_does_not_bear_out_is_dropped",
         'one["text"] ==',
+    ),
+    Guard(
+        "a result of many odd blocks that holds everybody up while they are mended",
+        "fairlead_mcp.tool_results",
+        (("MOST_BLOCKS: Final = 1000", "MOST_BLOCKS: Final = 1 << 60"),),
+        "tests/unit/mcp/test_tool_results.py::test_over_a_thousand_blocks_of_which_one_is_odd_are_one_text",
+        "too many values to unpack",
     ),
 )

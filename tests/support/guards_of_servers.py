@@ -224,13 +224,6 @@ BOMBS = (
         "assert",
     ),
     Guard(
-        "a result of many odd blocks that holds everybody up while they are mended",
-        "fairlead_mcp.tool_results",
-        (("MOST_BLOCKS: Final = 1000", "MOST_BLOCKS: Final = 1 << 60"),),
-        "tests/unit/mcp/test_tool_results.py::test_over_a_thousand_blocks_of_which_one_is_odd_are_one_text",
-        "too many values to unpack",
-    ),
-    Guard(
         "a glob that matches a part of a name",
         "fairlead_api.policies.globs",
         (("return self.expression.fullmatch(name) is not None", "return self.expression.search(name) is not None"),),

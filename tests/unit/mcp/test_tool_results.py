@@ -53,6 +53,7 @@ def test_a_list_as_structured_content_reaches_clients_of_2026_and_is_left_out_fo
     given = {"content": [{"type": "text", "text": "[1]"}], "structuredContent": [1]}
     assert shown(given, LEGACY, server) == {"content": [{"type": "text", "text": "[1]"}]}
     assert shown(given, MODERN, server)["structuredContent"] == [1]
+    assert shown({"content": [], "structuredContent": [1]}, LEGACY, server) == {"content": [{**TEXT, "text": "[1]"}]}
 
 
 def test_optional_members_that_are_null_are_as_if_they_were_not_there() -> None:
