@@ -72,6 +72,7 @@ from fairlead_gateway.metrics.speech import SpeechCollector
 from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
 from fairlead_gateway.operations_pages import operations_pages
 from fairlead_gateway.operations_server import OperationsServer
+from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.served_console import ConsoleEntry, served_console
@@ -83,7 +84,7 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
-from fairlead_mcp.via import pseudonym
+from fairlead_mcp.via import pseudonym, together
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.guard import GuardMiddleware, RequestGuard
@@ -317,10 +318,14 @@ def build(
     )  # fmt: skip
     startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
+
+    def behind(base: bytes) -> list[str]:
+        return together(installation, gateways_behind(endpoint.selection.snapshot, base))
+
     endpoint = McpEndpoint(
         allow,
         dispatcher,
-        BuiltinMethods(own_info, sessions, server_requests.set_level),
+        BuiltinMethods(own_info, sessions, server_requests.set_level, behind),
         book,
         client_limits(settings),
         identities,

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp import jsonrpc, methods
+from fairlead_mcp import jsonrpc, methods, via
 from fairlead_mcp.errors import NotMcp, UnsupportedVersion
 
 MODERN_VERSION: Final = "2026-07-28"
@@ -134,6 +134,8 @@ class Negotiated(msgspec.Struct, frozen=True):
     instructions: str | None = None
     remarks: tuple[str, ...] = ()
     """Sentences about members of another shape than the schema's, which count as absent."""
+    gateways: tuple[str, ...] = ()
+    """Installations of Fairlead that the server's tools come through (`via.META_GATEWAYS`)."""
 
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
@@ -206,6 +208,7 @@ class _Initialized(msgspec.Struct, rename="camel"):
     capabilities: Raw = _EMPTY
     server_info: Raw = _EMPTY
     instructions: Raw = _NULL
+    meta: Raw = msgspec.field(name="_meta", default=_EMPTY)
 
 
 _decode_discovered = msgspec.json.Decoder(_Discovered).decode
@@ -220,12 +223,10 @@ def read_discover(result: bytes | Raw) -> Negotiated | None:
         return None
     if MODERN_VERSION not in discovered.supported_versions:
         return None
-    info = discovered.server_info
-    if info is UNSET and _is_object(discovered.meta):
-        info = jsonrpc.decode_object(discovered.meta).get(META_SERVER_INFO, UNSET)
-    return _negotiated(
-        Era.MODERN, MODERN_VERSION, _EMPTY if info is UNSET else info, discovered.capabilities, discovered.instructions
-    )
+    info, meta = discovered.server_info, _members(discovered.meta)
+    if info is UNSET:
+        info = meta.get(META_SERVER_INFO, _EMPTY)
+    return _negotiated(Era.MODERN, MODERN_VERSION, info, discovered.capabilities, discovered.instructions, meta)
 
 
 def read_initialize(result: bytes | Raw) -> Negotiated:
@@ -245,10 +246,13 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
         initialized.server_info,
         initialized.capabilities,
         initialized.instructions,
+        _members(initialized.meta),
     )
 
 
-def _negotiated(era: Era, version: str, server_info: Raw, capabilities: Raw, instructions: Raw) -> Negotiated:
+def _negotiated(
+    era: Era, version: str, server_info: Raw, capabilities: Raw, instructions: Raw, meta: jsonrpc.RawObject
+) -> Negotiated:
     """A handshake, in which what is not of the schema's shape counts as absent: PHP writes an empty map as `[]`, Go a
     nil one as `null`, and the lists that decide are asked for whatever the capabilities are.
     """
@@ -264,7 +268,12 @@ def _negotiated(era: Era, version: str, server_info: Raw, capabilities: Raw, ins
     except jsonrpc.UNREADABLE:
         remarks.append(f"its instructions are {_shown(instructions)}, not a text: they are left out")
         text = None
-    return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks))
+    gateways = via.gateways(meta.get(via.META_GATEWAYS))
+    return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks), gateways)
+
+
+def _members(raw: Raw) -> jsonrpc.RawObject:
+    return jsonrpc.decode_object(raw) if _is_object(raw) else {}
 
 
 def _shown(raw: Raw) -> str:

@@ -176,6 +176,13 @@ BOMBS = (
         "assert",
     ),
     Guard(
+        "a bridge over stdio that leads back to the gateway",
+        "fairlead_operator.local.platform",
+        (("                via.refuse_own(session.negotiated.gateways, self._installation)\n", ""),),
+        "tests/component/operator/test_bridges_back.py::test_a_process_that_leads_back_is_refused_and_others_are_not",
+        "DID NOT RAISE",
+    ),
+    Guard(
         "a pattern that needs back-tracking",
         "fairlead_tools.validation.schema_compiler",
         (

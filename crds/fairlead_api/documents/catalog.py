@@ -181,6 +181,8 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     server_info: Raw = Raw(b"{}")
     capabilities: Raw = Raw(b"{}")
     instructions: str | None = None
+    gateways: tuple[str, ...] = ()
+    """Installations of Fairlead that its tools come through, as its handshake names them."""
     session: str = "Shared"
     on_disconnect: str = "MarkOffline"
     trust_annotations: bool = False

@@ -120,7 +120,7 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "client-configuration": "It may hang: look at what answers at the url, and check its path.",
         },
     }
-)  # fmt: skip
+)
 """Advice that only fits a server of that transport."""
 ON_A_CLUSTER: Final = frozenset(
     {

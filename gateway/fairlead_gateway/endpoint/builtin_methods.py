@@ -16,7 +16,7 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
 from fairlead_gateway.policy.view import View
-from fairlead_mcp import eras, jsonrpc, methods
+from fairlead_mcp import eras, jsonrpc, methods, via
 
 LIST_TTL_MS: Final = 30_000
 """How long a modern client may keep a list (`ttlMs`)."""
@@ -39,13 +39,18 @@ class MethodResult(msgspec.Struct, frozen=True):
 
 
 class BuiltinMethods:
-    """The methods that need no server. `server_info` is ours, raw; nothing is kept of a session but its id at the
-    client.
+    """The methods that need no server. `server_info` is ours, raw; `gateways(base)` are the installations that the
+    tools of an endpoint come through. Nothing is kept of a session but its id at the client.
     """
 
     def __init__(
-        self, server_info: bytes, sessions: SessionIds, set_level: Callable[[bytes | None, str], bool]
+        self,
+        server_info: bytes,
+        sessions: SessionIds,
+        set_level: Callable[[bytes | None, str], bool],
+        gateways: Callable[[bytes], list[str]],
     ) -> None:
+        self._gateways = gateways
         self._server_info = server_info
         self._sessions = sessions
         self._remember_level = set_level
@@ -108,7 +113,10 @@ class BuiltinMethods:
             "resultType": "complete",
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "private",
-            "_meta": {eras.META_SERVER_INFO: Raw(view.server_info or self._server_info)},
+            "_meta": {
+                eras.META_SERVER_INFO: Raw(view.server_info or self._server_info),
+                via.META_GATEWAYS: self._gateways(view.base),
+            },
         }
         return MethodResult(result_parts(request.id, jsonrpc.encode(members)))
 
@@ -123,6 +131,7 @@ class BuiltinMethods:
             "capabilities": capabilities(view, modern=False),
             "serverInfo": Raw(view.server_info or self._server_info),
             **_instructions(view),
+            "_meta": {via.META_GATEWAYS: self._gateways(view.base)},
         }
         offered = request.params.get("capabilities", b"{}")
         session_id = self._sessions.issue(str(members["protocolVersion"]), offered, owner)

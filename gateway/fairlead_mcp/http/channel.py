@@ -50,6 +50,8 @@ from fairlead_mcp.multiplex import Offering
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER: Final = 16 << 20
+ADDRESSES: Final = (b"/", b"http://", b"https://")
+"""Beginnings of an address, as an event of HTTP+SSE has it as its data."""
 ASIDE_SECONDS: Final = 2.0
 """Bound of what is sent beside a request: cancellations, answers to the server, the end of a session."""
 _RACES: Final = 4
@@ -193,6 +195,8 @@ class HttpChannel:
         ident = self._next_id()
         body = jsonrpc.request(ident, "initialize", initialize_params(self._client, self._capabilities))
         answer = await self._post(b"", body, ident, deadline)
+        if answer.streamed and answer.body.startswith(ADDRESSES):  # it opens a stream for any method of HTTP
+            raise HttpRefused("the server answers by an event stream of HTTP+SSE", status=405)
         agreed = read_initialize(read_answer(answer, ident))
         self.session_id = answer.headers.get(b"mcp-session-id")
         lines = self._legacy_lines(agreed.protocol_version)

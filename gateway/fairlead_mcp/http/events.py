@@ -19,6 +19,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.channel import ADDRESSES
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import NEVER, Awaited, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
@@ -31,7 +32,6 @@ POST_SECONDS: Final = 30.0
 MAX_POSTS: Final = 1024
 MAX_EVENTS_BEFORE: Final = 64
 """Events that a stream may have before the one that names the address."""
-_ADDRESSES: Final = (b"/", b"http://", b"https://")
 CONNECTIONS: Final = 16
 """For posting, beside the stream's own."""
 
@@ -167,7 +167,7 @@ class EventStream:
                 self._ears.on_line(data)
             return False
         # some servers leave the name out, which is a message then
-        if name == b"endpoint" or (name == b"message" and data.startswith(_ADDRESSES)):
+        if name == b"endpoint" or (name == b"message" and data.startswith(ADDRESSES)):
             self._name_address(data)
             return False
         self._before += 1

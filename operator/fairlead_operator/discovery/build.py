@@ -91,6 +91,7 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
         server_info=found.server_info,
         capabilities=found.capabilities,
         instructions=_instructions(found, notes),
+        gateways=found.gateways,
         session=spec.session,
         on_disconnect=spec.discovery.on_disconnect,
         trust_annotations=spec.trusts_annotations,

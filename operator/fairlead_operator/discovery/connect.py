@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import McpError
@@ -52,6 +53,7 @@ class NetworkConnector:
         )  # fmt: skip
         try:
             async with opened as session:
+                via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
         except McpError as error:
             raise Mask(credential).error(error)  # noqa: B904 - it is the same one

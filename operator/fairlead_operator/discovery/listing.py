@@ -52,6 +52,8 @@ class RawListing(msgspec.Struct, frozen=True):
     """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
     """A sentence for each listing that was declared and failed."""
+    gateways: tuple[str, ...] = ()
+    """Installations of Fairlead that its tools come through."""
     endpoint: Endpoint | None = None
     """Where its server turned out to be reached, if not where it was asked."""
     remarks: tuple[str, ...] = ()
@@ -115,6 +117,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
         ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
         remarks=session.remarks,
+        gateways=session.negotiated.gateways,
     )
 
 

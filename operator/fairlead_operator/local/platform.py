@@ -16,6 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver import DefinitionApproval, McpServer, McpServerStatus
+from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import SILENT_SECONDS, Child, ChildState, silence
 from fairlead_mcp.egress import Egress
@@ -218,6 +219,7 @@ class LocalConnector:
 
     def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
+        self._installation = installation
         self._network = NetworkConnector(egress=egress, installation=installation)
 
     @asynccontextmanager
@@ -239,6 +241,7 @@ class LocalConnector:
         modern = child.negotiated is not None and child.negotiated.era is Era.MODERN
         if capabilities is None or modern:
             async with McpSession.over_child(child, capabilities or b"{}") as session:
+                via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
             return
         name = f"{key} as seen with client capabilities"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.via import MAX_HOPS, passed_on, pseudonym, refusal
-from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, modern, publish, running, served
+from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, legacy, modern, publish, running, served
 from toolservers import legacy_server, modern_server, tool
 
 OTHERS = [f"1.1 fairlead-{number:016x}" for number in range(MAX_HOPS + 1)]
@@ -81,3 +82,23 @@ def test_installations_with_one_token_have_one_name_and_others_have_others() -> 
 def test_what_is_no_entry_of_a_gateway_is_neither_counted_nor_passed_on(value: bytes) -> None:
     assert refusal(value * 20, pseudonym()) is None
     assert passed_on(value) == b""
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_handshake_names_the_installations_behind_its_endpoint(tmp_path: Path, era: str) -> None:
+    far, away = pseudonym(), pseudonym()
+    documents = [
+        replace(catalog("near", "http://127.0.0.1:9/mcp", ["x"]), gateways=(far,)),
+        replace(catalog("gone", "http://127.0.0.1:9/mcp", ["x"]), gateways=(away,), online=False),
+        catalog("plain", "http://127.0.0.1:9/mcp", ["x"]),
+    ]
+    hello = modern("server/discover") if era == MODERN else legacy("initialize", {"protocolVersion": LEGACY})
+    async with running(tmp_path, *documents) as gateway:
+        own = gateway.endpoint.installation
+        for target, names in {
+            "/mcp": [own, far],
+            "/servers/default/near/mcp": [own, far],
+            "/servers/default/plain/mcp": [own],
+        }.items():
+            answer = await ask(gateway, hello.to(target))
+            assert answer.message["result"]["_meta"]["fairlead.dev/gateways"] == names

@@ -137,6 +137,16 @@ async def test_a_server_that_refuses_initialize_and_has_a_stream_is_spoken_to_ov
         assert len([request for request in server.seen if request.path == "/mcp"]) == 3
 
 
+async def test_a_server_that_opens_a_stream_for_a_post_too_is_spoken_to_over_it() -> None:
+    def open_another(reply: Reply) -> None:
+        reply.open_stream()
+        reply.chunk(b"event: endpoint\ndata: /post/99\n\n")
+
+    async with raw_server(events_handler(responder(OLD), open_another)) as server, session_at(server.url) as session:
+        assert await names_of(session) == ["fine"]
+        assert reached_endpoint(session, HttpEndpoint(url=server.url)) == EventsEndpoint(url=server.url)
+
+
 @pytest.mark.parametrize("status", [401, 403, 406, 500])
 async def test_a_server_that_refuses_for_another_reason_is_not_asked_for_a_stream(status: int) -> None:
     handler = events_handler(responder(OLD), lambda reply: reply.send(status, b"no", kind="text/plain"))

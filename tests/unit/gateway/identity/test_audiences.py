@@ -70,12 +70,15 @@ class Reviewer:
         )
 
 
-@pytest.mark.parametrize(("wanted", "given", "taken"), [
-    *((wanted, given, True) for wanted, given in SLASHES),
-    ("fairlead", "fairlead", True),
-    ("fairlead", "fairlead/", False),
-    ("https://api.example.com", "https://api.example.com/other", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "given", "taken"),
+    [
+        *((wanted, given, True) for wanted, given in SLASHES),
+        ("fairlead", "fairlead", True),
+        ("fairlead", "fairlead/", False),
+        ("https://api.example.com", "https://api.example.com/other", False),
+    ],
+)
 async def test_a_token_of_a_service_account_may_differ_by_a_slash_too(wanted: str, given: str, taken: bool) -> None:
     tokens = ServiceAccountTokens(cast("Kube", Reviewer(given)), [wanted], 60.0)
     assert isinstance(await tokens.look_up("x.e30.x"), Identity) is taken
