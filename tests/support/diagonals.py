@@ -1,6 +1,7 @@
 """Diagonals of matrices: cells that have every value of every axis, or every pair of values, with as few as will do.
 
-A test that is marked `diagonal(strength)` runs with these parameters at a merge; all others are marked `nightly`.
+A test that is marked `diagonal(strength)` runs with these parameters at a merge; all others are marked `nightly`. With
+`also`, a function of its parameters, it runs with each of the values that this returns, too.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ STRENGTH: Final = 2
 """Pairs, unless the mark says otherwise: most faults of a combination need no third value."""
 
 
-def diagonal(cells: Sequence[Sequence[Hashable]], strength: int) -> set[int]:
-    """Indices of cells that together have every combination of `strength` values which any cell has.
+def diagonal(cells: Sequence[Sequence[Hashable]], strength: int, also: Sequence[Hashable] = ()) -> set[int]:
+    """Indices of cells that together have every combination of `strength` values which any cell has, and each value of
+    `also`, which has one for each cell.
 
     Cells with more new combinations are taken first, in their order: not always the fewest, and the same every time.
     """
-    combined = [
+    combined: list[set[Hashable]] = [
         {tuple((axis, cell[axis]) for axis in axes) for axes in combinations(range(len(cell)), strength)}
         for cell in cells
     ]
-    missing = set().union(*combined)
+    for covers, value in zip(combined, also, strict=bool(also)):
+        covers.add((value,))
+    missing: set[Hashable] = set().union(*combined)
     kept: set[int] = set()
     for wanted in range(max(map(len, combined), default=0), 0, -1):
         for index, covers in enumerate(combined):
@@ -37,22 +41,30 @@ def diagonal(cells: Sequence[Sequence[Hashable]], strength: int) -> set[int]:
 
 def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
     """Mark as `nightly` what is off the diagonal of its test."""
-    matrices: defaultdict[tuple[str, int], list[pytest.Function]] = defaultdict(list)
+    matrices: defaultdict[str, list[pytest.Function]] = defaultdict(list)
+    marks: dict[str, pytest.Mark] = {}
     for item in items:
         if isinstance(item, pytest.Function) and (mark := item.get_closest_marker("diagonal")):
-            strength = mark.args[0] if mark.args else STRENGTH
-            matrices[item.nodeid.partition("[")[0], strength].append(item)
-    for (_, strength), functions in matrices.items():
-        kept = diagonal([_values(function) for function in functions], strength)
+            name = item.nodeid.partition("[")[0]
+            matrices[name].append(item)
+            marks[name] = mark
+    for name, functions in matrices.items():
+        strength, also = next(iter(marks[name].args), STRENGTH), marks[name].kwargs.get("also")
+        values = [also(**_params(function)) for function in functions] if also else []
+        kept = diagonal([_values(function) for function in functions], strength, values)
         for index, function in enumerate(functions):
             if index not in kept:
                 function.add_marker("nightly")
 
 
+def _params(function: pytest.Function) -> dict[str, object]:
+    """Parameters of a test, but for those of plugins, which begin with an underscore."""
+    return {name: value for name, value in sorted(function.callspec.params.items()) if not name.startswith("_")}
+
+
 def _values(function: pytest.Function) -> list[Hashable]:
     """Values of the axes, in the order of their names."""
-    params = function.callspec.params
-    return [_comparable(params[name]) for name in sorted(params)]
+    return [_comparable(value) for value in _params(function).values()]
 
 
 def _comparable(value: object) -> Hashable:

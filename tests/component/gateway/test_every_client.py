@@ -184,6 +184,12 @@ def cells(*, exported: bool) -> list[Any]:
     ]
 
 
+def translation(name: str, kind: str, server: str) -> tuple[object, ...]:
+    """A feature between two eras, with and without capabilities: each is another path through the gateway."""
+    client = KINDS[kind]
+    return name, server, client.era, client.over, bool(client.declares)
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """One gateway for all cells; each has servers of its own in it."""
@@ -204,7 +210,7 @@ def expected(feature: Feature, server: str) -> Outcome:
     return {**feature.expected, **feature.at.get(server, {})}
 
 
-@pytest.mark.diagonal
+@pytest.mark.diagonal(also=translation)
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=False))
 async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
@@ -215,7 +221,7 @@ async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, 
     assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
 
 
-@pytest.mark.diagonal
+@pytest.mark.diagonal(also=translation)
 @pytest.mark.parametrize(("name", "kind", "server"), cells(exported=True))
 async def test_spans_are_the_same_for_every_client(exporting: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]

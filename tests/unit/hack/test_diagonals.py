@@ -31,6 +31,14 @@ def test_a_diagonal_has_every_combination_that_the_matrix_has(matrix: set[tuple[
     assert combined(kept, strength) == combined(cells, strength)
 
 
+def test_a_diagonal_has_each_value_that_is_asked_for_beside_the_pairs() -> None:
+    cells = list(product(range(5), range(5), range(3)))
+    triples = [(first, second, third == 0) for first, second, third in cells]
+    kept = diagonal(cells, 2, triples)
+    assert {triples[index] for index in kept} == {*triples}
+    assert len(kept) < len(cells)
+
+
 @pytest.mark.parametrize(("strength", "most"), [(1, 8), (2, 40), (3, 64)])
 def test_a_diagonal_of_a_full_matrix_is_small(strength: int, most: int) -> None:
     assert len(diagonal(list(product(range(8), range(4), range(2))), strength)) <= most
