@@ -147,7 +147,7 @@ async def test_a_document_in_parts_is_served_whole_and_swapped_whole(
 ) -> None:
     def large(mark: str) -> Catalog:
         noise = [sha256(f"{mark}{n}".encode()) for n in range(34_000)]
-        return catalog("big", NOWHERE, [{"name": mark, "x": noise}])
+        return catalog("big", NOWHERE, [{"name": mark, "inputSchema": {"type": "object"}, "x": noise}])
 
     blobs = pack("big", "catalog", encode(large("one")))
     assert len(blobs) > 2

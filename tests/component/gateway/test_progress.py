@@ -112,7 +112,7 @@ async def test_progress_after_an_attempt_that_failed_is_heard(tmp_path: Path, cl
         else:
             await reporter.handle(request, reply)
 
-    tool = {"name": "x", "annotations": {"readOnlyHint": True}}
+    tool = {"name": "x", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     async with (
         raw_server(handle) as server,
         running(tmp_path, catalog("demo", server.url, [tool], version=server_era, trust_annotations=True)) as gateway,

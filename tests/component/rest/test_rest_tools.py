@@ -286,7 +286,9 @@ async def test_the_openapi_document_describes_what_is_answered(tmp_path: Path) -
 
 
 async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path) -> None:
-    many = catalog("many", NOWHERE, [{"name": f"t{n}", "description": "d" * 10_000} for n in range(2000)])
+    schema = {"type": "object"}
+    tools = [{"name": f"t{n}", "description": "d" * 10_000, "inputSchema": schema} for n in range(2000)]
+    many = catalog("many", NOWHERE, tools)
     async with running(tmp_path, many) as gateway, await Wire.connect(gateway) as wire:
         wire.transport.pause_reading()
         wire.send(Ask(verb="GET", target="/v1/tools", body=b""))
