@@ -125,17 +125,17 @@ class Route:
         if reported and seconds < self.longest:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
             return f"{quiet}, {_TIMEOUT}; it was given up after {seconds:.3g} s"
-        limit_s, by_caller = (self.longest, self.caller_longest) if reported else (self.timeout, self.caller_deadline)
+        limit_s = self.longest if reported else self.timeout
+        return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {self._bound_by(reported)}"
+
+    def _bound_by(self, reported: bool) -> str:
+        """Source of the limit on a call's time, in words."""
+        if self.caller_longest if reported else self.caller_deadline:
+            return "the time that the caller or its latency tier gives it"
         own_ms = None if self.tool is None else self.tool.max_duration_ms
-        if by_caller:
-            bound = "the time that the caller or its latency tier gives it"
-        elif own_ms is not None and own_ms / 1000 <= limit_s:
-            bound = "its own maximum (maxDurationMs)"
-        else:
-            bound = (
-                "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
-            )
-        return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {bound}"
+        if own_ms is not None and own_ms / 1000 <= (self.longest if reported else self.timeout):
+            return "its own maximum (maxDurationMs)"
+        return "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
 
     def available_to(self, capabilities: bytes | None) -> bool:
         """Whether nothing but a missing capability makes it unavailable, and a client that declared these (raw JSON)
