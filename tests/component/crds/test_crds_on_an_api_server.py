@@ -90,7 +90,14 @@ def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, n
         "session": "Shared",
         "discovery": {"interval": "10m", "onDisconnect": "MarkOffline", "tools": "All"},
         "calibration": {"samples": 5, "interval": "1h"},
-        "limits": {"concurrency": 4, "timeout": "60s", "retries": 1, "maxResultBytes": 10485760, "processes": 128},
+        "limits": {
+            "concurrency": 4,
+            "timeout": "60s",
+            "maxTimeout": "10m",
+            "retries": 1,
+            "maxResultBytes": 10485760,
+            "processes": 128,
+        },  # fmt: skip
     }
     assert "status" not in answer
 

@@ -20,7 +20,7 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.apikeys import ApiKeys
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, digest, new_key, read, written
+from fairlead_gateway.identity.keys import PREFIX, BadKeys, KeyDocument, digest, new_key, read, written
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from gatewayworld import Ask, Wire, catalog, modern, running
@@ -66,7 +66,7 @@ async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> N
     assert code == 0
     kept = file.read_text()
     assert key not in kept
-    assert key.rsplit("_", 1)[1] not in kept
+    assert key.removeprefix(PREFIX).split("_", 1)[1] not in kept
     assert file.stat().st_mode & 0o077 == 0
     async with running(tmp_path, DEMO, trust=trusted(Settings(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)

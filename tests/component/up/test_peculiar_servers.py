@@ -14,6 +14,7 @@ from linkservers import events_server
 from rawserver import Reply, Request, raw_server
 from scriptedserver import SCRIPTED_STDIO, TOOLS, Results, handshake, over_http, responder
 from upprocess import Up, fairlead_up
+from waiting import until_async
 
 OLD: Final = handshake("2025-11-25")
 PECULIAR: Final[dict[str, tuple[Results, str]]] = {
@@ -34,12 +35,18 @@ async def servers_of(up: Up) -> dict[str, dict[str, Any]]:
     return {server["server"]: server for server in json.loads(out)["servers"]}
 
 
+async def remarked(up: Up) -> dict[str, dict[str, Any]]:
+    """All servers, once each odd one has its cause: the document follows what is printed."""
+    servers = await servers_of(up)
+    return servers if all("cause" in servers[f"default/{name}"] for name in PECULIAR) else {}
+
+
 async def test_servers_with_odd_handshakes_and_lists_are_ready_with_a_remark(tmp_path: Path) -> None:
     entries = {"good": stdio(OLD), **{name: stdio(results) for name, (results, _) in PECULIAR.items()}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         assert set((await up.states(len(entries))).values()) == {"ready:", "ready:MendedAnswers"}
-        servers = await servers_of(up)
+        servers = await until_async("the remarks are in the document", lambda: remarked(up))
         assert {name.rpartition("/")[2] for name in servers} == set(entries)
         for name, (_, remark) in PECULIAR.items():
             shown = servers[f"default/{name}"]
