@@ -40,6 +40,8 @@ _EXCLUDED: Final = re.compile(
     r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
     re.IGNORECASE,
 )
+_NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
+"""Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 
 
@@ -114,6 +116,8 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
 
 
 def _crashed(ended: Mapping[str, Any]) -> Symptom:
+    if ended.get("reason") in _NEVER_RAN:
+        return _not_created(_cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
     words = _cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
     said = f"it ended with exit code {ended.get('exitCode')}: {words}"

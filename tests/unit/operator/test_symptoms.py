@@ -62,6 +62,31 @@ def test_a_pod_that_does_not_serve_is_explained(seen: Json, reason: str, words: 
     assert words in found.message
 
 
+STARTED_IN_VAIN = [
+    ('exec: "nosuch": executable file not found in $PATH: unknown', "CommandNotFound"),
+    ("mkdir /app: permission denied: unknown", "RunAsRootRefused"),
+    ("setns process caused: out of range: unknown", "DeploymentFailed"),
+]
+
+
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+@pytest.mark.parametrize(("message", "cause"), STARTED_IN_VAIN)
+def test_a_container_that_cannot_start_has_one_cause_however_often_it_was_tried(
+    message: str, cause: str, reason: str
+) -> None:
+    message = f"failed to create containerd task: {message}"
+    last = {"exitCode": 128, "reason": reason, "message": message}
+    tries = [
+        pod(waiting("RunContainerError", message)),
+        pod(waiting("CrashLoopBackOff", "back-off 10s restarting failed container", **last)),
+        pod({"name": "server", "restartCount": 2, "state": {"terminated": last}}),
+    ]
+    first, *later = [symptom(each) for each in tries]
+    assert first is not None
+    assert (first.cause, message in first.message) == (cause, True)
+    assert later == [first, first]
+
+
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 
 
