@@ -190,18 +190,22 @@ _PROGRAMMED: Final = {
 
 _PROGRAMMED_OR_VERIFIED: Final = {
     Cause.START_FAILED: CauseExplanation(
-        "False", "The process could not be started, or ended at once.", "See all that it printed with fairlead logs."
+        "False",
+        "The process could not be started, or ended at once.",
+        "See all that it printed with kubectl logs of its pod.",
     ),
     Cause.START_TIMEOUT: CauseExplanation(
         "False",
         "The process was started, or is being fetched, and did not answer in time.",
-        "See all that it printed with fairlead logs; run its command in a terminal, to see what it waits for.",
+        "See all that it printed with kubectl logs of its pod; run its command by hand, to see what it waits for.",
     ),
     Cause.COMMAND_NOT_FOUND: CauseExplanation(
-        "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
+        "False",
+        "The program to start does not exist or may not be run.",
+        "Correct spec.image.command, or use an image that has the program.",
     ),
     Cause.BACKING_OFF: CauseExplanation(
-        "False", "The process ended several times; the next start waits.", "See fairlead logs."
+        "False", "The process ended several times; the next start waits.", "See kubectl logs of its pod."
     ),
     Cause.SILENT: CauseExplanation(
         "Unknown",

@@ -27,6 +27,9 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
+        Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
+        Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
+        "what it waits for.",
         Cause.CRASH_LOOPING: _LOG,
         Cause.BACKING_OFF: _LOG,
         Cause.PROCESS_EXITED: _LOG,
