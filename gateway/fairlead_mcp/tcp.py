@@ -2,8 +2,8 @@
 
 Opens streams for `fairlead_mcp.link`. What listens there starts one process of the server per connection, whose
 standard input and output are the socket, after the first line has turned out to be the token it expects; with a wrong
-one it closes, and when as many run as may, or the program is missing, it says so in a line of its own. So the end of the
-connection is the end of the process, and the other way round.
+one it closes, and when as many run as may or there is no such program, it says so in a line of its own. So the end of
+the connection is the end of the process, and the other way round.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_kube.errors import ApiError
+from fairlead_kube.errors import ApiError, Forbidden, Invalid, TooBig
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.idleconnection import IdleConnection
 
@@ -40,6 +40,8 @@ class PlatformTrouble(Exception):
 
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
 """Raised by the adapters of `local/` and by those of `kube/`."""
+REFUSALS: Final = (Forbidden, Invalid, TooBig)
+"""Those of PLATFORM_ERRORS that somebody has to lift: a quota, an admission policy, missing rights."""
 
 
 class UnreadableServer(Exception):
