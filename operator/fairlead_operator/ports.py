@@ -86,6 +86,8 @@ class Workload:
     """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
     pods: PodCount | None = None
     """None where no pods are run."""
+    again: float | None = None
+    """Seconds until its state is to be looked at once more, without an event; None = an event tells."""
     network: ConditionVerdict | None = None
     """Whether the NetworkPolicies of its pods are enforced; None where no pods are run, or nobody looks."""
     disputed: ConditionVerdict | None = None

@@ -274,9 +274,7 @@ class Reconciler:
             return 0.0
         return look.round.asked + SETTLING - self._monotonic()
 
-    async def _publish_or_refusal(
-        self, look: ReconcileFindings
-    ) -> tuple[Catalog | None, ConditionVerdict | None]:
+    async def _publish_or_refusal(self, look: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
         """The catalog as published, and why the present one cannot be: a full quota, missing rights."""
         try:
             return await self._publish(look), None
@@ -379,7 +377,8 @@ class Reconciler:
         if trouble.ok is False:
             return Stalled(trouble.cause, STALLED_RETRY)
         if look.round is None or look.workload.down is not None or trouble.ok is None:
-            return Done(absent)  # an event brings the next look
+            times = [seconds for seconds in (absent, look.workload.again) if seconds is not None]
+            return Done(min(times, default=None))  # or an event brings the next look
         if look.round.task is None:
             due = self._rounds.until_due(look.round)
         elif (

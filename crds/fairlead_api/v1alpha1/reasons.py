@@ -209,7 +209,7 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     ),
     Cause.SILENT: CauseExplanation(
         "Unknown",
-        "It was started, or asked for its tools, 10 s ago and has said nothing since.",
+        "It was started, or asked for its tools, about 10 s ago and has said nothing since.",
         "Wait where a first start still downloads the server. Else run its command by hand: it may wait for input, or "
         "serve HTTP and not stdio; behind a url, see whether that is its MCP endpoint.",
     ),
