@@ -183,6 +183,11 @@ _PROGRAMMED: Final = {
         "The API server refused an object of this server.",
         "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
     ),
+    Cause.NAME_TAKEN: CauseExplanation(
+        "False",
+        "An object of the server's name exists already and belongs to somebody else; it is left alone.",
+        "Give the McpServer another name, or delete that object.",
+    ),
     Cause.APPLY_FAILED: CauseExplanation(
         "Unknown", "The objects of this server could not be written now.", "Usually nothing: it is tried again."
     ),
