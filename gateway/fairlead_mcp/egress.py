@@ -66,7 +66,8 @@ _NODE_PORTS: Final[Mapping[int, str]] = {
 """Ports of what runs on every node, or beside the API server: the nodes' addresses are not known here."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
 _API_SERVER: Final = "kubernetes.default.svc"
-_HOW: Final = "FAIRLEAD_ALLOWED_URLS of operator and gateway can allow it"
+NOT_FOR_SERVERS: Final = ", where no server may be"
+"""End of a message about an address; what can allow it follows."""
 
 _Ip = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
@@ -156,7 +157,7 @@ class Egress:
                 else:
                     good.append(address)
             if refused and not good:
-                raise _refused(host, refused)
+                raise self._refused(host, refused)
             return good
 
         return look
@@ -175,7 +176,7 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise _refused(host, _place(owner))
+            raise self._refused(host, _place(owner))
         return owner is not None
 
     def _absolute(self, host: str) -> str:
@@ -218,6 +219,10 @@ class Egress:
         if not trusted and any(address in network for network in self.denied):
             return "an address inside of the cluster"
         return ""
+
+    def _refused(self, host: str, why: str) -> ConnectFailed:
+        how = "servers.allowedUrls of the chart" if self.confined else "FAIRLEAD_ALLOWED_URLS"
+        return ConnectFailed(f"{host} leads to {why}{NOT_FOR_SERVERS}; {how} can allow it", reason=NOT_ALLOWED)
 
 
 def _of_another(name: str, namespace: str) -> str:
@@ -298,7 +303,3 @@ def _required(text: str) -> _Network:
     if network is None:
         raise BadEgress(f"FAIRLEAD_DENIED_NETWORKS: {text!r} is not a network, such as 10.96.0.0/12")
     return network
-
-
-def _refused(host: str, why: str) -> ConnectFailed:
-    return ConnectFailed(f"{host} leads to {why}, where no server may be; {_HOW}", reason=NOT_ALLOWED)

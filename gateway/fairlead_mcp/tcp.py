@@ -2,8 +2,8 @@
 
 Opens streams for `fairlead_mcp.link`. What listens there starts one process of the server per connection, whose
 standard input and output are the socket, after the first line has turned out to be the token it expects; with a wrong
-one it closes, and when as many run as may it says so in a line of its own. So the end of the connection is the end of
-the process, and the other way round.
+one it closes, and when as many run as may or there is no such program, it says so in a line of its own. So the end of
+the connection is the end of the process, and the other way round.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from typing import Final, cast
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.link import StreamListener
+from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 
 DIAL_SECONDS: Final = 5.0
 FULL: Final = b"fairlead-gate: full "
 """First line of the listener, followed by the number, in place of a server's where no more of them may run."""
+MISSING: Final = b"fairlead-gate: missing "
+"""First line of the listener, followed by the program, where the image has no such program or it may not be run."""
+_REFUSALS: Final = (FULL, MISSING)
+_PROGRAM_CHARS: Final = 200
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 """A node that vanishes says nothing: found out after 35 silent seconds."""
 
@@ -99,8 +104,8 @@ class LineProtocol(asyncio.Protocol):
         self._heard = True
         try:
             for line in self._buffer.feed(data):
-                if not self._started and line.startswith(FULL):
-                    raise _full(line)
+                if not self._started and line.startswith(_REFUSALS):
+                    raise _refusal(line)
                 self._started = True
                 self._ears.on_line(line)
         except (TooLarge, ConnectFailed) as error:
@@ -114,7 +119,7 @@ class LineProtocol(asyncio.Protocol):
             error = ConnectionLost("the server's process ended", sent=True, reason="ProcessExited")
         else:
             what = "the server's process ended before it said anything: its log says why"
-            error = ConnectionLost(f"{what}, if it was started at all", sent=True, reason="StartFailed")
+            error = ConnectionLost(what, sent=True, reason="StartFailed")
         error.__cause__ = exc
         self._tell(error)
 
@@ -124,7 +129,10 @@ class LineProtocol(asyncio.Protocol):
             self._ears.on_end(error)
 
 
-def _full(line: bytes) -> ConnectFailed:
+def _refusal(line: bytes) -> ConnectFailed:
+    if line.startswith(MISSING):
+        program = printable(line.removeprefix(MISSING))[:_PROGRAM_CHARS]
+        return ConnectFailed(f"its image has no program {program} that may be run", reason="CommandNotFound")
     most = line.removeprefix(FULL).decode("ascii", "replace")[:9]
     return ConnectFailed(
         f"{most} processes of the server run in its pod already, which is spec.limits.processes: raise that (and the "

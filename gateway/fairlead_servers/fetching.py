@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import httpcore2
 import httpx2
 
-from fairlead_mcp.egress import Egress
+from fairlead_mcp.egress import NOT_FOR_SERVERS, Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_servers.page import Page
@@ -66,8 +66,8 @@ class Fetcher:
         except TimeoutError as error:
             raise FetchFailed(f"{_shown(url)} did not answer within {self._timeout_s:g} s") from error
         except ConnectFailed as error:
-            why = str(error).partition("; FAIRLEAD_ALLOWED_URLS")[0]
-            raise FetchFailed(why.replace(", where no server may be", ", which pages are not fetched from")) from error
+            why, refused, _ = str(error).partition(NOT_FOR_SERVERS)
+            raise FetchFailed(f"{why}, which pages are not fetched from" if refused else why) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
             raise FetchFailed(f"{_shown(url)} broke off: {str(error) or type(error).__name__}") from error
 

@@ -218,7 +218,7 @@ class _Leadership:
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
         self.owned = Owned(kube, queue.add, kinds, drift)
-        self.pods = Pods(queue.add)
+        self.pods = Pods(queue.add, wiring.now)
         self.declarations = KubeDeclarations(
             kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers, drift=drift
         )

@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_kube.errors import ApiError
+from fairlead_kube.errors import ApiError, Forbidden, Invalid, TooBig
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.idleconnection import IdleConnection
 
@@ -40,6 +40,8 @@ class PlatformTrouble(Exception):
 
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
 """Raised by the adapters of `local/` and by those of `kube/`."""
+REFUSALS: Final = (Forbidden, Invalid, TooBig)
+"""Those of PLATFORM_ERRORS that somebody has to lift: a quota, an admission policy, missing rights."""
 
 
 class UnreadableServer(Exception):
@@ -84,6 +86,8 @@ class Workload:
     """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
     pods: PodCount | None = None
     """None where no pods are run."""
+    again: float | None = None
+    """Seconds until its state is to be looked at once more, without an event; None = an event tells."""
     network: ConditionVerdict | None = None
     """Whether the NetworkPolicies of its pods are enforced; None where no pods are run, or nobody looks."""
     disputed: ConditionVerdict | None = None

@@ -38,6 +38,7 @@ from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import PinnedDefinitions, uncounted
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
+    REFUSALS,
     ConditionVerdict,
     Connector,
     Documents,
@@ -48,6 +49,7 @@ from fairlead_operator.ports import (
 )
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.changes import ToolChanges
+from fairlead_operator.reconcilefindings import ReconcileFindings
 from fairlead_operator.server.announcements import catalog_news, condition_news
 from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.entries import entry_for, entry_of_new
@@ -72,28 +74,6 @@ class ReconcilerOptions:
     pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
     """For servers that do not say which of their tools may be probed."""
-
-
-@dataclass(frozen=True)
-class _Reconcile:
-    """Findings of one look so far."""
-
-    server: McpServer
-    accepted: ConditionVerdict
-    prefix: str | None
-    credential: ResolvedCredential
-    workload: Workload
-    round: DiscoveryState | None
-
-    @property
-    def online(self) -> bool:
-        """Nothing that is known speaks against its answering a call."""
-        return (
-            self.workload.verdict.ok is True
-            and self.workload.down is None
-            and self.credential.verdict.ok is not False
-            and (self.round is None or self.round.failure is None)
-        )
 
 
 class Reconciler:
@@ -226,12 +206,14 @@ class Reconciler:
         conflicted, prefix = self._prefixes.granted(server)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
-        look = _Reconcile(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
-        catalog = await self._publish(look)
+        look = ReconcileFindings(
+            server, accepted, prefix, credential, workload, self._round(server, credential, workload)
+        )
+        catalog, refused = await self._publish_or_refusal(look)
         calibrated = self._calibrate(look, catalog)
         more = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, *workload.beside
         verified = self._verified(look)
-        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *more)
+        verdicts = Verdicts(accepted, credential.verdict, refused or workload.verdict, verified, calibrated, *more)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.shown(server.key) if self._figures is not None else None
@@ -242,7 +224,7 @@ class Reconciler:
         if (left := self._until_told(look, verdicts)) > 0:
             return Done(left)
         await self._show(server, status)
-        return self._next(look)
+        return self._next(look) if refused is None else Stalled(refused.cause, STALLED_RETRY)
 
     async def _refuse(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._rounds.stop(server.key, accepted.message)
@@ -270,7 +252,7 @@ class Reconciler:
         interval = server.spec.discovery.interval.seconds
         return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
 
-    def _verified(self, look: _Reconcile) -> ConditionVerdict | None:
+    def _verified(self, look: ReconcileFindings) -> ConditionVerdict | None:
         """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes
         nothing.
         """
@@ -286,13 +268,22 @@ class Reconciler:
             return self._remarks.get(look.server.key, ListingFindings()).verdict()
         return of_first_answer(look.server.status, look.round, self._monotonic())
 
-    def _until_told(self, look: _Reconcile, verdicts: Verdicts) -> float:
+    def _until_told(self, look: ReconcileFindings, verdicts: Verdicts) -> float:
         """Seconds for which a status would only say that the server is being asked."""
         if verdicts.verified is not BEING_ASKED or look.round is None or look.round.task is None:
             return 0.0
         return look.round.asked + SETTLING - self._monotonic()
 
-    async def _publish(self, look: _Reconcile) -> Catalog | None:
+    async def _publish_or_refusal(self, look: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
+        """The catalog as published, and why the present one cannot be: a full quota, missing rights."""
+        try:
+            return await self._publish(look), None
+        except REFUSALS as error:
+            logger.warning("%s: its catalog is refused: %s", look.server.key, error)
+            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"its tools are not published: {error}")
+            return await self.catalogs.stored(look.server.key, look.server.metadata.uid), why
+
+    async def _publish(self, look: ReconcileFindings) -> Catalog | None:
         """Bring the catalog in line; the catalog as published."""
         server = look.server
         stored = await self.catalogs.stored(server.key, server.metadata.uid)
@@ -307,7 +298,7 @@ class Reconciler:
             await self._platform.announce(server, catalog_news(stored, published))
         return published
 
-    async def _catalog(self, look: _Reconcile, stored: Catalog | None) -> Catalog | None:
+    async def _catalog(self, look: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
         found, endpoint = look.round.found if look.round else None, look.workload.endpoint
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
@@ -322,7 +313,7 @@ class Reconciler:
             return None
         return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
 
-    def _calibrate(self, look: _Reconcile, catalog: Catalog | None) -> ConditionVerdict | None:
+    def _calibrate(self, look: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
         """Have the server probed while it answers; what is known of that."""
         key, endpoint = look.server.key, look.workload.endpoint
         if self._prober is None:
@@ -362,7 +353,7 @@ class Reconciler:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)
 
-    def _entry(self, look: _Reconcile, status: McpServerStatus) -> ServerEntry | None:
+    def _entry(self, look: ReconcileFindings, status: McpServerStatus) -> ServerEntry | None:
         key = look.server.key
         removes = look.server.spec.discovery.on_disconnect == "Remove"
         mask = Mask(look.credential.value)
@@ -376,7 +367,7 @@ class Reconciler:
             logger.log(news.level, "%s: %s: %s", server.key, news.reason, news.note)
             await self._platform.announce(server, news)
 
-    def _next(self, look: _Reconcile) -> Outcome:
+    def _next(self, look: ReconcileFindings) -> Outcome:
         stopped = look.workload.verdict.ok is not True and look.credential.pods is None
         trouble = look.workload.verdict if stopped else look.credential.verdict
         # Nobody tells of a Secret without the label, so one that may appear is looked for.
@@ -386,7 +377,8 @@ class Reconciler:
         if trouble.ok is False:
             return Stalled(trouble.cause, STALLED_RETRY)
         if look.round is None or look.workload.down is not None or trouble.ok is None:
-            return Done(absent)  # an event brings the next look
+            times = [seconds for seconds in (absent, look.workload.again) if seconds is not None]
+            return Done(min(times, default=None))  # or an event brings the next look
         if look.round.task is None:
             due = self._rounds.until_due(look.round)
         elif (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import REPOSITORY, ControlPlane, PlaneFactory
-from helmworld import CHART, NAMESPACE, Helm, get
+from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "images.yaml").write_text('image: {repository: localhost/fairlead, tag: "1", variant: ""}\n')
     monkeypatch.chdir(tmp_path)
-    install, _, samples, production_upgrade, uninstall = commands("helm")
+    install, _, samples, production_upgrade, forced_upgrade, uninstall = commands("helm")
 
     helm(*install)
     plane.await_definitions()
@@ -48,6 +48,12 @@ def test_the_commands_of_the_page_do_what_it_says(
     assert [item["metadata"]["name"] for item in get(plane, "mcps", "-n", NAMESPACE)] == ["chandler"]
     helm(*production_upgrade)
     assert len(get(plane, "horizontalpodautoscalers,ingresses,podmonitors", "-n", NAMESPACE)) == 4
+    plane.kubectl("-n", NAMESPACE, "set", "image", "deployment/fairlead-operator", "operator=x/y:2")
+    with pytest.raises(Refused, match=r'conflict with \\?"kubectl-set'):
+        helm(*production_upgrade)
+    helm(*forced_upgrade)
+    operator = one(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-operator")
+    assert operator["spec"]["template"]["spec"]["containers"][0]["image"] != "x/y:2"
     helm(*uninstall)
     until("no Deployment", lambda: get(plane, "deployments", "-n", NAMESPACE) == [], seconds=30)
     for deletion in commands("kubectl"):

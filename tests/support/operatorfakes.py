@@ -24,6 +24,7 @@ from fairlead_api.v1alpha1.common import Condition, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+from fairlead_kube.errors import ApiError
 from fairlead_mcp import capabilities
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
@@ -120,7 +121,7 @@ class MemoryDocuments:
 
     blobs: dict[str, Blob] = field(default_factory=dict)
     writes: int = 0
-    trouble: PlatformTrouble | None = None
+    trouble: PlatformTrouble | ApiError | None = None
     """Error of publishing, until it is taken away."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:

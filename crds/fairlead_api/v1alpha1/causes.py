@@ -63,6 +63,7 @@ class Cause(StrEnum):
     INSTALL_FAILED = "InstallFailed"
     REGISTRY_UNREACHABLE = "RegistryUnreachable"
     APPLY_REFUSED = "ApplyRefused"
+    NAME_TAKEN = "NameTaken"
     APPLY_FAILED = "ApplyFailed"
 
     # Programmed or Verified: starting a process
@@ -186,7 +187,9 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         Reason.NOT_ALLOWED: (
             Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.ADDRESS_NOT_ALLOWED, Cause.APPLY_REFUSED, Cause.RUN_AS_ROOT_REFUSED,
         ),
-        Reason.CONFLICTED: (Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE),
+        Reason.CONFLICTED: (
+            Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE, Cause.NAME_TAKEN,
+        ),
         Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
         Reason.INVALID_REF: (
             Cause.UNKNOWN_TIER, Cause.SECRET_NOT_FOUND, Cause.SECRET_KEY_MISSING, Cause.SECRET_VALUE_INVALID,

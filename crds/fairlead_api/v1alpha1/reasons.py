@@ -183,6 +183,11 @@ _PROGRAMMED: Final = {
         "The API server refused an object of this server.",
         "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
     ),
+    Cause.NAME_TAKEN: CauseExplanation(
+        "False",
+        "An object of the server's name exists already and belongs to somebody else; it is left alone.",
+        "Give the McpServer another name, or delete that object.",
+    ),
     Cause.APPLY_FAILED: CauseExplanation(
         "Unknown", "The objects of this server could not be written now.", "Usually nothing: it is tried again."
     ),
@@ -190,22 +195,26 @@ _PROGRAMMED: Final = {
 
 _PROGRAMMED_OR_VERIFIED: Final = {
     Cause.START_FAILED: CauseExplanation(
-        "False", "The process could not be started, or ended at once.", "See all that it printed with fairlead logs."
+        "False",
+        "The process could not be started, or ended at once.",
+        "See all that it printed with kubectl logs of its pod.",
     ),
     Cause.START_TIMEOUT: CauseExplanation(
         "False",
         "The process was started, or is being fetched, and did not answer in time.",
-        "See all that it printed with fairlead logs; run its command in a terminal, to see what it waits for.",
+        "See all that it printed with kubectl logs of its pod; run its command by hand, to see what it waits for.",
     ),
     Cause.COMMAND_NOT_FOUND: CauseExplanation(
-        "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
+        "False",
+        "The program to start does not exist or may not be run.",
+        "Correct spec.image.command, or use an image that has the program.",
     ),
     Cause.BACKING_OFF: CauseExplanation(
-        "False", "The process ended several times; the next start waits.", "See fairlead logs."
+        "False", "The process ended several times; the next start waits.", "See kubectl logs of its pod."
     ),
     Cause.SILENT: CauseExplanation(
         "Unknown",
-        "It was started, or asked for its tools, 10 s ago and has said nothing since.",
+        "It was started, or asked for its tools, about 10 s ago and has said nothing since.",
         "Wait where a first start still downloads the server. Else run its command by hand: it may wait for input, or "
         "serve HTTP and not stdio; behind a url, see whether that is its MCP endpoint.",
     ),

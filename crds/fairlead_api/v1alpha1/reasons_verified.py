@@ -79,8 +79,7 @@ VERIFIED: Final = {
         "False",
         "The server's url leads to where servers of this installation may not be: this machine, link-local addresses, "
         "the API server, or a Service of another namespace. Nothing is sent there.",
-        "Use an address that is meant for it; or have the installation allow it, in FAIRLEAD_ALLOWED_URLS of operator "
-        "and gateway.",
+        "Use an address that is meant for it; or have the installation allow it, in servers.allowedUrls of the chart.",
     ),
     Cause.INVALID_URL: CauseExplanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
     Cause.INVALID_HEADER: CauseExplanation(
@@ -122,7 +121,7 @@ VERIFIED: Final = {
         "False",
         "It took the request and did not answer in time.",
         "Read the server's log: it may hang. One that is slow on purpose gets more time by "
-        "FAIRLEAD_DISCOVERY_TIMEOUT on the operator.",
+        "operator.settings.discoveryTimeout of the chart.",
     ),
     Cause.QUEUE_TIMEOUT: CauseExplanation(
         "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."

@@ -27,6 +27,9 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
+        Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
+        Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
+        "what it waits for.",
         Cause.CRASH_LOOPING: _LOG,
         Cause.BACKING_OFF: _LOG,
         Cause.PROCESS_EXITED: _LOG,
@@ -132,7 +135,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.VOLUME_UNAVAILABLE, Cause.NODES_EXCLUDED,
         Cause.IMAGE_PULL_FAILED, Cause.RUN_AS_ROOT_REFUSED, Cause.INSTALL_FAILED, Cause.APPLY_REFUSED,
         Cause.APPLY_FAILED, Cause.TOO_MANY_PROCESSES, Cause.NETWORK_POLICY_ENFORCED, Cause.NETWORK_POLICY_NOT_ENFORCED,
-        Cause.NETWORK_POLICY_NOT_PROBED,
+        Cause.NETWORK_POLICY_NOT_PROBED, Cause.NAME_TAKEN,
     }
 )  # fmt: skip
 """Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""

@@ -58,6 +58,9 @@ def store_key(key: ServerKey) -> str:
     return bounded_name(key.namespace, key.name)
 
 
+_SOUGHT: Final = f'; one labelled {LABEL_CREDENTIAL}: "true" is seen at once, any other within a minute'
+
+
 def store_names(name: str = NAME) -> tuple[str, ...]:
     """Every name that `shard_name` can give."""
     return tuple(f"{name}-{number}" for number in range(SHARDS))
@@ -293,4 +296,6 @@ def auth_source(server: McpServer) -> CredentialSource | None:
 
 
 def _not_found(namespace: str, name: str) -> ConditionVerdict:
-    return ConditionVerdict(False, Cause.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")
+    return ConditionVerdict(
+        False, Cause.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}{_SOUGHT}"
+    )

@@ -20,7 +20,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
-from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, NotLeading, TooBig
+from fairlead_kube.errors import ApiError, Conflict, Invalid, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, DeclaredServers
@@ -29,6 +29,7 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import (
+    REFUSALS,
     Announcement,
     ConditionVerdict,
     Environment,
@@ -136,7 +137,9 @@ class KubePlatform:
             return Workload(workload.NOT_STARTED, endpoint)
         try:
             await self._carry_out(server, wanted)
-        except (Invalid, Forbidden, TooBig, ForeignObject) as error:
+        except ForeignObject as error:
+            return Workload(ConditionVerdict(False, Cause.NAME_TAKEN, str(error)), endpoint)
+        except REFUSALS as error:
             return Workload(ConditionVerdict(False, Cause.APPLY_REFUSED, str(error)), endpoint)
         except NotLeading:
             raise
@@ -149,8 +152,9 @@ class KubePlatform:
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
             verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
+        again = self._pods.until_late(server.key) if verdict.ok is None else None
         return Workload(
-            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status)
+            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:

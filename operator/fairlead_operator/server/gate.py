@@ -26,15 +26,17 @@ wait $!
 GATE: Final = """\
 (
   B=$1 D=$2 MOST=$3 N=
+  refuse() { echo "fairlead-gate: $1"; $B timeout 2 $B cat >/dev/null; exit 1; }
   IFS= read -r -t 5 -n 256 line || exit 1
   [ "`printf %s "$line" | $B sha256sum`" = "$D  -" ] || exit 1
   for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do
     [ ${S%status}exe -ef $B ] || N=x$N
   done
-  [ ${#N} -lt $MOST ] && exit 0
-  echo "fairlead-gate: full $MOST"
-  $B timeout 2 $B cat >/dev/null
-  exit 1
+  [ ${#N} -lt $MOST ] || refuse "full $MOST"
+  case $4 in
+    */*) [ -f "$4" ] && [ -x "$4" ] ;;
+    *) command -v "$4" >/dev/null ;;
+  esac || refuse "missing $4"
 ) || exit 1
 shift 3
 exec "$@"

@@ -6,15 +6,19 @@ A Deployment only says that no pod is available; why stands in the pods.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.printed import printable
-from fairlead_operator.server.manifests import INSTALL
+from fairlead_operator.server.manifests import CONTAINER, INSTALL
 
+LISTEN_S: Final = 8
+"""Seconds for which a server may run before it is said that its port is not open: told within 10 s, with the time that
+a status takes."""
 TEXT: Final = 400
 """Characters of foreign words that a message quotes."""
 REGISTRY_UNREACHABLE: Final = 75
@@ -40,6 +44,8 @@ _EXCLUDED: Final = re.compile(
     r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
     re.IGNORECASE,
 )
+_NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
+"""Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 
 
@@ -50,6 +56,38 @@ class Symptom:
     cause: Cause
     message: str
     hopeless: bool = True
+
+
+@dataclass(frozen=True)
+class ClosedPort:
+    """Port that the readiness probe of a running server finds closed."""
+
+    port: int
+    since: datetime
+    """Start of the container, by the clock of its node."""
+
+    @property
+    def symptom(self) -> Symptom:
+        return Symptom(
+            Cause.SILENT,
+            f"its container has been running for {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
+            "that starts slowly; else correct spec.image.port, or have it listen on all interfaces, not on localhost",
+            hopeless=False,
+        )
+
+
+def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
+    """Port of a server that runs and whose probe, a connection to the port, has not succeeded; None for any other."""
+    status = pod.get("status") or {}
+    if pod.get("metadata", {}).get("deletionTimestamp"):
+        return None
+    container = _of_name(status.get("containerStatuses"))
+    started = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    wanted = _of_name((pod.get("spec") or {}).get("containers"))
+    probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
+    if container.get("ready") or not started or not probed:
+        return None
+    return ClosedPort(int(wanted["ports"][0]["containerPort"]), datetime.fromisoformat(started))
 
 
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:
@@ -114,6 +152,8 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
 
 
 def _crashed(ended: Mapping[str, Any]) -> Symptom:
+    if ended.get("reason") in _NEVER_RAN:
+        return _not_created(_cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
     words = _cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
     said = f"it ended with exit code {ended.get('exitCode')}: {words}"
@@ -141,6 +181,11 @@ def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
+
+
+def _of_name(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
+    """The container that is the server."""
+    return next((container for container in containers or () if container.get("name") == CONTAINER), {})
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -62,6 +62,17 @@ async def test_a_wrong_token_starts_no_server() -> None:
         await becomes("no process is left", lambda: server.servers == [])
 
 
+@pytest.mark.parametrize("program", ["nosuchprogram", "/etc/passwd", "/no/such/program"])
+async def test_a_program_that_the_image_lacks_is_named_and_not_sought_in_a_log(program: str) -> None:
+    """With the look for it taken out of the gate the reason is StartFailed."""
+    async with gated(program) as server:
+        link = link_to(server)
+        with pytest.raises(ConnectFailed, match=f"no program {program} that may be run") as refused:
+            await link.ready(soon())
+        assert refused.value.reason == "CommandNotFound"
+        await link.aclose()
+
+
 async def test_many_requests_share_one_connection_and_one_process() -> None:
     async with gated(LEGACY_STDIO) as server:
         link = link_to(server)
@@ -127,8 +138,8 @@ async def test_no_listener_is_a_refused_connection() -> None:
     await link.aclose()
 
 
-async def test_a_command_that_does_not_exist_says_so_as_far_as_can_be_seen() -> None:
-    async with gated("/nonexistent/server") as server:
+async def test_a_program_that_ends_without_a_word_has_its_reason_in_its_log() -> None:
+    async with gated("false") as server:
         link = link_to(server)
         with pytest.raises(ConnectFailed, match="before it said anything") as failed:
             await link.ready(soon())

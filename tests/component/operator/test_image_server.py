@@ -170,7 +170,7 @@ async def test_an_object_of_the_same_name_that_is_somebody_elses_is_left_alone(w
     world.request("POST", world.path("services"), theirs)
     async with running(world):
         world.create("demo", {"image": {"name": "registry.example/demo:1"}})
-        await world.until("refused", lambda: world.is_("demo", "Programmed", "False", "ApplyRefused"))
+        await world.until("refused", lambda: world.is_("demo", "Programmed", "False", "NameTaken"))
         assert "Service" in world.condition("demo", "Programmed")["message"]
     service = world.get(world.path("services", "demo"))
     assert service is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from fairlead_api.v1alpha1.causes import Cause
@@ -63,6 +65,17 @@ def add_pod(world: World, name: str, status: Json) -> None:
     path = f"{world.path('pods', name + '-pod')}/status"
     code, answer = world.request("PATCH", path, {"status": {"phase": "Pending", **lists}}, content_type=MERGE)
     assert code == 200, answer
+
+
+async def test_a_port_where_nothing_listens_is_told_while_the_container_runs(world: World) -> None:
+    """A kubelet never says so: without `closed_port` it stays Deploying for the 10 minutes of the Deployment."""
+    async with running(world, lease_seconds=30.0):
+        world.create("demo", {"image": {"name": "registry.example/demo:1", "port": 9999}})
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        add_pod(world, "demo", of_server({"name": "server", "state": {"running": {"startedAt": started}}}))
+        await world.until("Silent", lambda: world.is_("demo", "Ready", "Unknown", "Silent"), seconds=20)
+        assert "nothing listens at port 9999" in world.condition("demo", "Programmed")["message"]
 
 
 @pytest.mark.parametrize("case", SYMPTOMS)

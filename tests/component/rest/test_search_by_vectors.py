@@ -198,7 +198,7 @@ async def test_a_passing_failure_is_asked_about_again_and_another_is_not() -> No
 async def test_an_address_where_no_server_may_be_is_not_asked_unless_it_is_allowed() -> None:
     async with listening() as endpoint:
         confined = EmbeddingConfig(endpoint.url, "topics", confined=True, namespace="fairlead-system")
-        with pytest.raises(McpError, match="FAIRLEAD_ALLOWED_URLS"):
+        with pytest.raises(McpError, match=r"servers\.allowedUrls of the chart"):
             await embeddings.EmbeddingsApi(confined).vectors(["a"])
         assert endpoint.seen == []
         allowed = EmbeddingConfig(endpoint.url, "topics", confined=True, allowed_urls=("127.0.0.1/32",))

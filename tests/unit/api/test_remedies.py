@@ -28,8 +28,9 @@ def test_advice_on_a_laptop_speaks_of_no_cluster(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_advice_on_a_cluster_is_that_of_the_page_of_reasons(cause: Cause) -> None:
+def test_advice_on_a_cluster_is_that_of_the_page_of_reasons_and_names_nothing_of_a_laptop(cause: Cause) -> None:
     assert remedy(cause, "cluster") == EXPLANATIONS[cause].remedy
+    assert not re.search(r"fairlead (logs|up)|FAIRLEAD_", remedy(cause, "cluster"))
 
 
 @pytest.mark.parametrize("form", ["cluster", "local", "client-configuration"])

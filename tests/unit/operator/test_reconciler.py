@@ -16,6 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_kube.errors import Forbidden
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import Controller, ControllerOptions, World
@@ -318,6 +319,34 @@ async def test_an_apply_that_fails_is_tried_again_soon_and_one_that_is_refused_l
         ):
             bench.platform.workload = Workload(ConditionVerdict(ok, reason, "words"), RUNS.endpoint)
             assert await controller.reconciler.reconcile(KEY) == expected
+
+
+FULL_QUOTA = Forbidden("cannot create ConfigMap (403): exceeded quota: count/configmaps", status=403)
+
+
+@pytest.mark.parametrize("published", [False, True], ids=["new", "changed"])
+async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_published(published: bool) -> None:
+    """Without the catch of refusals the status of a new server stays empty."""
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    bench.documents.trouble = None if published else FULL_QUOTA
+    async with bench.running() as controller:
+        await asyncio.sleep(5)
+        assert bench.ready() == (("True", "Verified") if published else ("False", "ApplyRefused"))
+        bench.documents.trouble = FULL_QUOTA
+        script.tools.append(tool_named("b"))
+        controller.reconciler.refresh(KEY)
+        await asyncio.sleep(20)
+        assert bench.ready() == ("False", "ApplyRefused")
+        status = bench.platform.servers[KEY].status
+        ready = status.condition(ConditionType.READY)
+        assert ready is not None
+        assert "its tools are not published: cannot create ConfigMap (403): exceeded quota" in ready.message
+        assert status.tools == (1 if published else None)
+        bench.documents.trouble = None
+        await asyncio.sleep(90)
+        assert bench.ready() == ("True", "Verified")
+        assert bench.platform.servers[KEY].status.tools == 2
 
 
 async def test_a_resource_that_cannot_be_read_keeps_its_catalog_and_every_other_ones() -> None:

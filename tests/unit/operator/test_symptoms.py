@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import ConditionVerdict
-from fairlead_operator.server.symptoms import symptom
+from fairlead_operator.server.symptoms import closed_port, symptom
 from fairlead_operator.server.workload import NO_POD, explained
 
 Json = dict[str, Any]
@@ -60,6 +63,69 @@ def test_a_pod_that_does_not_serve_is_explained(seen: Json, reason: str, words: 
     assert found is not None
     assert found.cause == reason
     assert words in found.message
+
+
+STARTED_IN_VAIN = [
+    ('exec: "nosuch": executable file not found in $PATH: unknown', "CommandNotFound"),
+    ("mkdir /app: permission denied: unknown", "RunAsRootRefused"),
+    ("setns process caused: out of range: unknown", "DeploymentFailed"),
+]
+
+
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+@pytest.mark.parametrize(("message", "cause"), STARTED_IN_VAIN)
+def test_a_container_that_cannot_start_has_one_cause_however_often_it_was_tried(
+    message: str, cause: str, reason: str
+) -> None:
+    message = f"failed to create containerd task: {message}"
+    last: Json = {"exitCode": 128, "reason": reason, "message": message}
+    tries = [
+        pod(waiting("RunContainerError", message)),
+        pod(waiting("CrashLoopBackOff", "back-off 10s restarting failed container", **last)),
+        pod({"name": "server", "restartCount": 2, "state": {"terminated": last}}),
+    ]
+    first, *later = [symptom(each) for each in tries]
+    assert first is not None
+    assert (first.cause, message in first.message) == (cause, True)
+    assert later == [first, first]
+
+
+RUNNING: Json = {"name": "server", "ready": False, "state": {"running": {"startedAt": "2026-11-20T12:00:00Z"}}}
+PROBED: Json = {"name": "server", "ports": [{"containerPort": 9999}], "readinessProbe": {"tcpSocket": {"port": "mcp"}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "port"),
+    [
+        (RUNNING, PROBED, 9999),
+        ({**RUNNING, "ready": True}, PROBED, None),
+        (waiting("ContainerCreating"), PROBED, None),
+        (RUNNING, {**PROBED, "readinessProbe": {"httpGet": {"path": "/healthz"}}}, None),
+        (RUNNING, {**PROBED, "startupProbe": {"tcpSocket": {"port": "mcp"}}}, None),
+    ],
+    ids=["closed", "open", "not started", "another probe", "slow by its own word"],
+)
+def test_a_port_is_closed_where_a_server_runs_and_its_probe_of_the_port_fails(
+    status: Json, spec: Json, port: int | None
+) -> None:
+    closed = closed_port({**pod(status), "spec": {"containers": [spec]}})
+    assert (None if closed is None else closed.port) == port
+
+
+def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_clock_changes_nothing() -> None:
+    clock = [datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC)]
+    pods = Pods(lambda key: None, lambda: clock[0])
+    key = ServerKey("team", "demo")
+    metadata = {"namespace": "team", "name": "demo-1", "uid": "u", "resourceVersion": "1",
+                "labels": {LABEL_NAME: "demo"}}  # fmt: skip
+    pods.store.put({**pod(RUNNING), "metadata": metadata, "spec": {"containers": [PROBED]}})
+    assert (pods.symptom(key), pods.until_late(key)) == (None, 7.0)
+    clock[0] += timedelta(hours=-1)
+    assert (pods.symptom(key), pods.until_late(key)) == (None, 8.0)
+    clock[0] += timedelta(hours=1, seconds=7)
+    late = pods.symptom(key)
+    assert late is not None
+    assert (late.cause, late.hopeless, pods.until_late(key)) == ("Silent", False, None)
 
 
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
