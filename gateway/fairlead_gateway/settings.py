@@ -305,11 +305,13 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     alone may use it. Needs the extra `lancedb`.
     """
     audit: Literal["off", "denials", "all"] = "denials"
-    """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
+    """Which calls get a line in the audit log: none, those that were denied or limited (crowds of them are summed up),
+    or all."""
     audit_file: Path | None = None
     """Where it is written; standard output without it. It may be moved away at any time."""
-    audit_file_bytes: Annotated[int, Meta(ge=0)] = 0
-    """Size at which it is renamed to `….1`, in place of the one before; 0 never does."""
+    audit_file_bytes: Annotated[int, Meta(ge=0)] = 100_000_000
+    """Size at which it is renamed to `….1`, in place of the one before; 0 never does, for files that something else
+    rotates."""
     audit_arguments: Literal["none", "hash", "redact", "full"] = "none"
     """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
     audit_redact: CommaSeparated = ()
