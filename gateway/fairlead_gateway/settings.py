@@ -286,6 +286,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Bytes of such a request, images included; a longer one is refused with 413."""
     speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
+    speech_sessions_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Those of one agent, or of one address without a credential; further ones are refused with 429. 0: a quarter of
+    all, rounded up."""
     speech_provider_mcp: bool = False
     """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
     speech_client_secrets: bool = False

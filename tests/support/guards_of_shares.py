@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from product_guard import GATEWAY, Guard
 
+_SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
+
 SHARES = (
     Guard(
         "a crowd of denied calls that pushes the lines of others out of the audit log",
@@ -20,5 +22,19 @@ SHARES = (
         "tests/unit/gateway/test_repeated_denials.py::"
         "test_a_crowd_of_denials_of_one_tool_hides_no_other_tool_and_no_other_agent",
         "assert 0 == 1",
+    ),
+    Guard(
+        "an agent that takes every speech session",
+        "fairlead_speech.places",
+        (("if self._taken[agent] >= self._each:", "if False:"),),
+        f"{_SESSIONS}::test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs",
+        "At index 2 diff: 101 != 429",
+    ),
+    Guard(
+        "sockets without a setup that take the places of speech sessions",
+        "fairlead_speech.gemini.entrance",
+        (("place.wait()", "place.begin()"), ("return\n        place.begin()", "return")),
+        f"{_SESSIONS}::test_sockets_without_a_setup_take_no_place_of_a_session_and_no_more_than_their_share",
+        "503",
     ),
 )
