@@ -37,4 +37,12 @@ SHARES = (
         f"{_SESSIONS}::test_sockets_without_a_setup_take_no_place_of_a_session_and_no_more_than_their_share",
         "503",
     ),
+    Guard(
+        "a request to a model whose hundred thousand items hold everybody up",
+        "fairlead_llm.llm_endpoint",
+        (("if too_many_items(body):", "if False:"),),
+        "tests/component/llm/test_many_items.py::"
+        "test_a_request_with_more_items_than_a_conversation_has_is_refused_in_the_form_of_its_api",
+        "assert",
+    ),
 )
