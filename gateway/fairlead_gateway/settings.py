@@ -286,6 +286,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Bytes of such a request, images included; a longer one is refused with 413."""
     speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
+    speech_sessions_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Those of one agent, or of one address without a credential; further ones are refused with 429. 0: a quarter of
+    all, rounded up."""
     speech_provider_mcp: bool = False
     """Whether clients of speech sessions may have the provider call MCP servers by itself, past policies and audit."""
     speech_client_secrets: bool = False
@@ -305,11 +308,13 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     alone may use it. Needs the extra `lancedb`.
     """
     audit: Literal["off", "denials", "all"] = "denials"
-    """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
+    """Which calls get a line in the audit log: none, those that were denied or limited (crowds of them are summed up),
+    or all."""
     audit_file: Path | None = None
     """Where it is written; standard output without it. It may be moved away at any time."""
-    audit_file_bytes: Annotated[int, Meta(ge=0)] = 0
-    """Size at which it is renamed to `….1`, in place of the one before; 0 never does."""
+    audit_file_bytes: Annotated[int, Meta(ge=0)] = 100_000_000
+    """Size at which it is renamed to `….1`, in place of the one before; 0 never does, for files that something else
+    rotates."""
     audit_arguments: Literal["none", "hash", "redact", "full"] = "none"
     """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
     audit_redact: CommaSeparated = ()

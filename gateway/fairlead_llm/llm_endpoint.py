@@ -20,7 +20,7 @@ from fairlead_llm.call_ids import ProviderCallIds
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.raw_json import MAX_VALUES, too_many_values
+from fairlead_llm.raw_json import MAX_ITEMS, MAX_VALUES, too_many_items, too_many_values
 from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
@@ -246,6 +246,8 @@ async def answered(
         body = b"".join(await read_pieces(request, max_body))
         if too_many_values(body):
             raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
+        if too_many_items(body):
+            raise LlmError(400, f"the body holds more than {MAX_ITEMS:,} messages, parts and calls", "invalid_request")
         held = await while_connected(request, work(wire.received(body)))
     except LlmError as error:
         broken(error.code)

@@ -12,6 +12,7 @@ from typing import Final
 from aiohttp import web
 from starlette.routing import Route
 
+from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
@@ -28,6 +29,7 @@ from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.gemini.entrance import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.places import SessionPlace, SessionPlaces
 from fairlead_speech.realtime.entrance import RealtimeEntrance
 from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
 from fairlead_speech.sockets import CLOSE_SECONDS
@@ -56,8 +58,7 @@ class SpeechFront:
         self._records = records
         self._services = SpeechServices(context, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
-        self._open = 0
-        """Sessions that run or are being opened."""
+        self._places = SessionPlaces(settings.sessions, settings.sessions_each)
         self._draining = False
         self._server: web.Server | None = None
 
@@ -119,25 +120,17 @@ class SpeechFront:
         """Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
-        most = self._services.settings.sessions
-        if self._open >= most:
-            raise LlmError(
-                503, f"{most} speech sessions are open already, the most of this gateway", "unavailable",
-                headers={"retry-after": "5"},
-            )  # fmt: skip
         record = self._records.open(asked.origin, path)
+        place = self._places.place(agent_name(asked.origin.identity, asked.origin.address))
         try:
-            serve = entrance.judge(asked)
+            serve = entrance.judge(asked, place)
         except LlmError as error:
+            place.release()
             record.end(error.code)
             raise
         if self._server is None:
             self._server = web.Server(self._answer, access_log=None)
-        self._open += 1
-        return _AdmittedSession(entrance, serve, record, self._server, self._leave)
-
-    def _leave(self) -> None:
-        self._open -= 1
+        return _AdmittedSession(entrance, serve, record, self._server, place)
 
     def _entrance(self, path: str) -> Entrance | None:
         return next((each for each in self._entrances if each.takes(path)), None)
@@ -173,7 +166,7 @@ class SpeechFront:
 
 
 class _AdmittedSession:
-    """Place of one session, from the judgement of its request to its end."""
+    """One session, from the judgement of its request to its end."""
 
     def __init__(
         self,
@@ -181,13 +174,13 @@ class _AdmittedSession:
         serve: Serve,
         record: RequestRecord,
         server: web.Server,
-        leave: Callable[[], None],
+        place: SessionPlace,
     ) -> None:
         self.entrance = entrance
         self.serve = serve
         self.record = record
         self._server = server
-        self._leave: Callable[[], None] | None = leave
+        self._place = place
 
     def protocol(self) -> asyncio.Protocol:
         """A protocol for the connection."""
@@ -196,7 +189,5 @@ class _AdmittedSession:
 
     def release(self) -> None:
         """Give the place back, once."""
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            self.record.end(FAILED)  # unless it has ended
-            leave()
+        self.record.end(FAILED)  # unless it has ended
+        self._place.release()

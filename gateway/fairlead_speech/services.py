@@ -24,6 +24,7 @@ from fairlead_speech.cascaded.config import SESSION_SECONDS
 from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
+from fairlead_speech.places import SessionPlace
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
 from fairlead_speech.tiers import SpokenTier
@@ -40,6 +41,8 @@ class SpeechSettings(msgspec.Struct, frozen=True):
 
     sessions: int
     """Sessions at the same time."""
+    sessions_each: int
+    """Those of one agent; 0: a quarter of all."""
     provider_mcp: bool
     """Whether clients may have providers call MCP servers by themselves."""
     client_secrets: bool
@@ -72,8 +75,8 @@ class Entrance(Protocol):
         """Body of a refusal before the upgrade, in JSON, in the form of the engine's API."""
         ...
 
-    def judge(self, asked: SessionRequest) -> Serve:
-        """Find out the model, where the request names it. Raises LlmError."""
+    def judge(self, asked: SessionRequest, place: SessionPlace) -> Serve:
+        """Take the place, and find out the model, where the request names it. Raises LlmError."""
         ...
 
 

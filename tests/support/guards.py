@@ -14,6 +14,7 @@ from guards_of_operators import OPERATORS
 from guards_of_pages import PAGES
 from guards_of_results import RESULTS
 from guards_of_servers import BOMBS, EXTENSIONS, POLICIES, READERS, TENANCY
+from guards_of_shares import SHARES
 from guards_of_sign_in import SIGN_IN
 from guards_of_speech import SPEECH
 from guards_of_upgrades import UPGRADES
@@ -21,5 +22,5 @@ from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *LISTS, *BOMBS,
-    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES,
+    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES, *SHARES,
 )  # fmt: skip

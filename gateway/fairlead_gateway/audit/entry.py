@@ -71,6 +71,8 @@ class AuditEntry(msgspec.Struct, gc=False):
     """Whether it changes something of the installation: `method` says what, `tool` of which name."""
     span: SpanIds | None = None
     """Span of the call, where it is exported."""
+    times: int = 0
+    """Denials that the line stands for, where it stands for several that came in a crowd."""
 
     @property
     def event(self) -> Literal["call", "model", "request", "admin"]:

@@ -50,4 +50,6 @@ def _attributes(entry: AuditEntry, number: int) -> dict[str, str | int]:
         found["fairlead.server"] = "" if entry.server is None else str(entry.server)
     if not entry.status:
         found["error.type"] = entry.outcome
+    if entry.times:
+        found["fairlead.audit.times"] = entry.times
     return {name: value for name, value in found.items() if value}

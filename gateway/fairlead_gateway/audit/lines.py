@@ -49,7 +49,10 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["reason"] = entry.reason
     if entry.status:
         members["status"] = entry.status
-    elif not entry.administers:
+    if entry.times:
+        members["times"] = entry.times
+        return written(members)
+    if not entry.status and not entry.administers:
         members["durationMs"] = round(entry.seconds * 1000, 3)
     if entry.model is None and not entry.status and not entry.administers:
         members["argumentsBytes"] = entry.arguments_bytes

@@ -16,6 +16,7 @@ from typing import Final
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import lost_line
+from fairlead_gateway.audit.repeats import WINDOW_S, RepeatedDenials
 from fairlead_gateway.audit.sink import Sink
 from fairlead_tools.otel.events import EmitEvent
 
@@ -48,6 +49,7 @@ class Writer:
         self._now = now
         self._capacity = capacity
         self._buffer: deque[AuditEntry] = deque()
+        self._repeated = RepeatedDenials()
         self._awake = False
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -69,17 +71,17 @@ class Writer:
         return len(self._buffer)
 
     def put(self, entry: AuditEntry) -> None:
-        """Called in the loop; never blocks."""
+        """Called in the loop; never blocks. Denials that come in crowds are summed up."""
+        if self._repeated.absorbs(entry):
+            self._stir()
+            return
         size = entry.weight
         if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
             self.overflowed += 1
             return
         self._taken += size
         self._buffer.append(entry)
-        if not self._awake:
-            self._awake = True
-            self._start()
-            self._wake.set()
+        self._stir()
 
     def close(self) -> None:
         """Write what is there, for up to CLOSE_SECONDS."""
@@ -90,6 +92,12 @@ class Writer:
             if self._thread.is_alive():
                 log.warning("%d lines of the audit log were not written in time", self.buffered)
 
+    def _stir(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self._start()
+            self._wake.set()
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
@@ -97,7 +105,7 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait()
+            self._wake.wait(WINDOW_S if self._repeated.counts else None)
             self._closing.wait(GATHER_SECONDS)
             self._wake.clear()
             self._awake = False
@@ -105,6 +113,9 @@ class Writer:
                 entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
                 self._write(entries)
                 self._written += sum(entry.weight for entry in entries)
+            sums = self._repeated.take(self._now(), everything=self._closing.is_set())
+            for first in range(0, len(sums), BATCH):
+                self._write(sums[first : first + BATCH])
             if self._closing.is_set():
                 self._sink.close()
                 return

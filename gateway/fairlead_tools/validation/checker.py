@@ -26,6 +26,8 @@ PATTERN_BYTES: Final = 64 << 10
 PATTERN_WORK: Final = 8_000_000
 """Bytes of a value times the states of all patterns; the most hostile then take some tens of milliseconds."""
 
+TOO_DEEP: Final = "it does not fit the schema, and is nested too deeply to say where"
+
 _NULL: Final = b"null"
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -145,10 +147,12 @@ def height_of(value: Any, most: int) -> int:
 
 
 def _explained(validator: Validator, decoded: Any, all_errors: bool) -> str:
-    if all_errors:
-        return "\n".join(sentences(validator.iter_errors(decoded)))
     try:
+        if all_errors:
+            return "\n".join(sentences(validator.iter_errors(decoded)))
         validator.validate(decoded)
     except ValidationError as error:
         return sentence(error)
+    except ValueError:  # errors carry the value, and jsonschema-rs carries none that is nested 255 levels deep
+        return TOO_DEEP
     return "it does not fit the schema"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,22 @@ async def as_arguments(gateway: Any, body: bytes) -> Answer:
     request = calling("demo__fine", {"x": "HERE"})
     whole = json.dumps(request.message).encode().replace(b'"HERE"', body)
     return await ask(gateway, Ask(body=whole, headers=request.headers, target=request.target))
+
+
+async def test_arguments_that_are_nested_too_deeply_to_be_explained_are_invalid_and_logged_nowhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    pay = tool("pay", {"required": ["sum"]})
+    async with modern_server([pay]) as server:
+        demo = catalog("demo", server.url, [pay])
+        async with running(tmp_path, demo) as gateway:
+            answer = await ask(gateway, calling("demo__pay", {"x": deep}))
+            assert answer.refusal == "INVALID_ARGUMENTS", answer.body
+            body = {"format": "anthropic", "message": {"content": [
+                {"type": "tool_use", "id": "1", "name": "demo__pay", "input": {"x": deep}}]}}  # fmt: skip
+            over_rest = await post(gateway, "/v1/tool-calls", body)
+    assert over_rest.message["calls"][0]["code"] == "INVALID_ARGUMENTS"
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

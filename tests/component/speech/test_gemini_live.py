@@ -225,7 +225,8 @@ async def test_updates_that_are_not_taken_close_the_session(tmp_path: Path) -> N
 
 
 async def test_sessions_that_open_in_the_same_moment_all_get_their_tools(tmp_path: Path) -> None:
-    async with live_world(tmp_path, *[SpokenReply("Hello.")] * 72) as world, AsyncExitStack() as stack:
+    replies = [SpokenReply("Hello.")] * 72
+    async with live_world(tmp_path, *replies, speech_sessions_each=72) as world, AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(world.client()) for _ in range(72)))
         assert outcomes(world) == {}
 

@@ -129,7 +129,8 @@ async def test_a_gateway_that_stops_lets_the_model_finish_and_says_where_to_go(t
 
 
 async def test_sessions_are_bounded(tmp_path: Path) -> None:
-    async with speech_world(tmp_path, speech_sessions=2) as world, world.client(), world.client():
+    bounds: dict[str, Any] = {"speech_sessions": 2, "speech_sessions_each": 2}
+    async with speech_world(tmp_path, **bounds) as world, world.client(), world.client():
         status, error = await refused(world.url())
         assert (status, error["code"]) == (503, "unavailable")
 

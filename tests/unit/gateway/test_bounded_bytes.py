@@ -66,7 +66,8 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     auditor = Auditor(writer, "all", "full")
     arguments = Raw(b'"' + b"x" * MIB + b'"')
     for _ in range(2 * CAPACITY_BYTES // MIB):
-        auditor.denied(Asked(), "tools/call", "x" * MIB, "-32602", "no", {"arguments": arguments, "_meta": Raw(b"{}")})
+        params = {"arguments": arguments, "_meta": Raw(b"{}")}
+        auditor.called(Asked(), "tools/call", None, "x" * MAX_NAME, params, "", 0.0, 0)
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
@@ -86,7 +87,8 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
     writer.put = put.append  # type: ignore[assignment, method-assign]  # what is put in, before it is written
     whole = b"x" * MIB
     part = Raw(memoryview(whole)[:10])
-    Auditor(writer, "all", "full").denied(Asked(), "tools/call", "t", "-32602", "no", {"arguments": part})
+    Auditor(writer, "all", "full").denied(Asked(), "tools/call", "x" * MIB, "-32602", "no", {"arguments": part})
+    assert len(put[0].tool) == MAX_NAME
     assert put[0].arguments is not part
     assert bytes(put[0].arguments or b"") == bytes(part)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_tools.validation.checker import MAX_VALUE_BYTES, PATTERN_BYTES
+from fairlead_tools.validation.checker import MAX_EXPLAINED, MAX_VALUE_BYTES, PATTERN_BYTES, TOO_DEEP
 from fairlead_tools.validation.schema_compiler import (
     MAX_SCHEMA_BYTES,
     NOT_A_SCHEMA,
@@ -222,6 +222,16 @@ def test_a_schema_that_doubles_with_each_level_ends_on_deep_values() -> None:
     assert checker.wrong(json.dumps({"x": 3}).encode()) is not None
     assert checker.wrong(json.dumps(nested(60, {"x": 3})).encode()) is None
     assert checker.unchecked == 1
+
+
+@pytest.mark.parametrize("levels", [300, 900])
+@pytest.mark.parametrize("all_errors", [True, False])
+def test_a_value_that_is_nested_too_deeply_to_be_explained_does_not_fit(levels: int, all_errors: bool) -> None:
+    checker = compile_schema({"required": ["zz"]}).checker
+    assert checker is not None
+    value = json.dumps({"x": nested(levels, 1), "y": "" if all_errors else "y" * MAX_EXPLAINED}).encode()
+    assert checker.wrong(value) == TOO_DEEP
+    assert checker.doubt(value) == TOO_DEEP
 
 
 def test_a_property_called_pattern_is_a_property() -> None:
