@@ -31,7 +31,7 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.refusals import is_permanent
-from fairlead_mcp.stdio import ChildSpec, Launcher
+from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
 from fairlead_mcp.waiting import happened
 
 logger = logging.getLogger(__name__)
@@ -308,12 +308,16 @@ class Child:
         down.__cause__ = cause
         return down
 
-    def _unheard(self, life: ChildProcess) -> None:
-        """It has had its time to say something."""
-        if life is self._life and not life.heard:
-            self.silent = True
-            logger.warning("%s", silence(self.name, self._silent_seconds))
-            self._tell()
+    def _unheard(self, life: ChildProcess, before: int = 0) -> None:
+        """It has had its time to say something; more where it has written `FETCHED_BYTES` since `before`."""
+        if life is not self._life or life.heard or life.process is None:
+            return
+        if (written := life.process.written) >= before + FETCHED_BYTES:  # npx or uvx in front of it fetches
+            asyncio.get_running_loop().call_later(self._silent_seconds, self._unheard, life, written)
+            return
+        self.silent = True
+        logger.warning("%s", silence(self.name, self._silent_seconds))
+        self._tell()
 
     def _enter(self, state: ChildState) -> None:
         self.state = state

@@ -23,7 +23,7 @@ from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
-from fairlead_mcp.stdio import ChildSpec, Process, ProcessObserver, SubprocessLauncher
+from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
 from fairlead_mcp.waiting import happened
 from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
 
@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 RESOLVE_SECONDS: Final = 120.0
 """To find the program of a package, and to fetch it: without `FETCHED_BYTES` more for so long, it is given up."""
-FETCHED_BYTES: Final = 64 << 10
-"""Bytes written by a wrapper that show that it fetches; what merely waits writes wake-ups and messages."""
 FETCH_SECONDS: Final = 1800.0
 """To fetch a package, however much of it arrives."""
 FETCHES: Final = 3
@@ -171,7 +169,7 @@ class DirectLauncher:
         written = 0
         try:
             while not await happened(told.done, min(seconds / 4, _LOOK_SECONDS)):
-                now, bytes_ = clock(), processes.written_bytes(process.pid)
+                now, bytes_ = clock(), process.written
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
                     moved, written = now, bytes_
                 if now - moved >= seconds:

@@ -280,3 +280,16 @@ async def test_a_start_that_fails_in_other_words_is_logged_anew(caplog: pytest.L
         "no quota",
     ]
     await host.aclose()
+
+
+async def test_a_process_that_fetches_is_not_silent_until_nothing_more_arrives() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    for _ in range(50):
+        await asyncio.sleep(1)
+        launcher.launched[0].written += 100_000
+        assert not child.silent
+    await asyncio.sleep(21)
+    assert child.silent
+    await host.aclose()
