@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -29,7 +30,8 @@ from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.stdio import ChildSpec, Launcher
+from fairlead_mcp.refusals import is_permanent
+from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
 from fairlead_mcp.waiting import happened
 
 logger = logging.getLogger(__name__)
@@ -43,6 +45,10 @@ _SILENT_GRACE: Final = 0.5
 """`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
 FAILED_AFTER: Final = 3
 """Failed starts in a row from which the state is FAILED; it is still tried again."""
+REFUSED_SECONDS: Final = 600.0
+"""To the next start after one that fails again until somebody changes something (`refusals`)."""
+_NUMBERS: Final = re.compile(r"\d+")
+"""What differs between two failures of one cause: ports, process ids, times."""
 
 
 class ChildState(Enum):
@@ -55,7 +61,7 @@ class ChildState(Enum):
     BACKOFF = "backoff"
     """Ended; the next start is due in a moment."""
     FAILED = "failed"
-    """Several starts in a row failed; tried again, but seldom."""
+    """Several starts in a row failed, or one for good; tried again, but seldom."""
     CLOSED = "closed"
     """Given up by us."""
 
@@ -220,10 +226,16 @@ class Child:
             if self._retry.is_set():  # what it began before somebody asked says nothing to them
                 await self._bury(failure)
                 continue
-            self.failure = failure
+            refused = self.state is not ChildState.RUNNING and is_permanent(self.printed.telling())
             delay = self._backoff.after(lived)
-            logger.warning("%s; next start in %.1f s", _sentence(self.name, failure), delay)
-            failed = self._backoff.failures >= FAILED_AFTER
+            if refused:
+                delay = REFUSED_SECONDS
+            # every start of a server that cannot start would be a line
+            repeated = self.state is not ChildState.RUNNING and _alike(failure, self.failure)
+            self.failure = failure
+            level = logging.DEBUG if repeated else logging.WARNING
+            logger.log(level, "%s; next start in %.1f s", _sentence(self.name, failure), delay)
+            failed = refused or self._backoff.failures >= FAILED_AFTER
             self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
             await self._bury(failure)
             await happened(self._retry, delay)
@@ -296,12 +308,16 @@ class Child:
         down.__cause__ = cause
         return down
 
-    def _unheard(self, life: ChildProcess) -> None:
-        """It has had its time to say something."""
-        if life is self._life and not life.heard:
-            self.silent = True
-            logger.warning("%s", silence(self.name, self._silent_seconds))
-            self._tell()
+    def _unheard(self, life: ChildProcess, before: int = 0) -> None:
+        """It has had its time to say something; more where it has written `FETCHED_BYTES` since `before`."""
+        if life is not self._life or life.heard or life.process is None:
+            return
+        if (written := life.process.written) >= before + FETCHED_BYTES:  # npx or uvx in front of it fetches
+            asyncio.get_running_loop().call_later(self._silent_seconds, self._unheard, life, written)
+            return
+        self.silent = True
+        logger.warning("%s", silence(self.name, self._silent_seconds))
+        self._tell()
 
     def _enter(self, state: ChildState) -> None:
         self.state = state
@@ -347,6 +363,11 @@ def silence(name: str, seconds: float) -> str:
         "through npx or uvx may still be downloading; else run its command in a terminal, to see whether it waits for "
         "input, or serves HTTP and not stdio"
     )
+
+
+def _alike(failure: McpError, before: McpError | None) -> bool:
+    """Whether two failures differ in numbers alone."""
+    return before is not None and _NUMBERS.sub("#", str(failure)) == _NUMBERS.sub("#", str(before))
 
 
 def _sentence(name: str, what: object, joint: str = ": ") -> str:

@@ -23,13 +23,18 @@ from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
-from fairlead_mcp.stdio import ChildSpec, Process, ProcessObserver, SubprocessLauncher
+from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
+from fairlead_mcp.waiting import happened
 from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
 
 logger = logging.getLogger(__name__)
 
 RESOLVE_SECONDS: Final = 120.0
-"""To find, and where need be to fetch, the program of a package."""
+"""To find the program of a package, and to fetch it: without `FETCHED_BYTES` more for so long, it is given up."""
+FETCH_SECONDS: Final = 1800.0
+"""To fetch a package, however much of it arrives."""
+FETCHES: Final = 3
+"""Packages that are fetched side by side: more share one line and two cores, and all of them come late."""
 ASK_SECONDS: Final = 10.0
 """To print a version."""
 END_SECONDS: Final = 1.0
@@ -51,6 +56,7 @@ class DirectLauncher:
         self._fetched: set[tuple[str, str]] = set()
         """Packages that were started, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._fetches = asyncio.Semaphore(FETCHES)
 
     async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
         """Implements Launcher. Also raises ConnectFailed (StartTimeout) where the wrapper takes too long."""
@@ -109,22 +115,18 @@ class DirectLauncher:
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         """The program, or the wrapper as it failed, or None to start the latter. What one start fetches, another one
-        of the same package waits for: two of npm in one folder of its cache break each other.
+        of the same package waits for: two of npm in one folder of its cache break each other. Packages that were
+        started before wait for none.
         """
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
             return await self._found(wrapped, environment, spec, events)
-        lock = self._locks[package]
-        try:
-            async with asyncio.timeout(self._seconds):
-                await lock.acquire()
-        except TimeoutError as error:
-            words = f"another server is still fetching {wrapped.package} after {self._seconds:g} s"
-            raise ConnectFailed(words, reason="StartTimeout") from error
-        try:
-            found = await self._found(wrapped, environment, spec, events)
-        finally:
-            lock.release()
+        # no limit of time: each of those in front has one
+        async with self._locks[package]:
+            if package in self._fetched:  # meanwhile
+                return await self._found(wrapped, environment, spec, events)
+            async with self._fetches:
+                found = await self._found(wrapped, environment, spec, events)
         if isinstance(found, Start):
             self._fetched.add(package)
             self._locks.pop(package, None)
@@ -136,7 +138,7 @@ class DirectLauncher:
         with _script(wrapped, environment) as (path, mark):
             told = _Told(events, mark, holding=wrapped.kind == "uvx")
             asked = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
-            process = await self._run(wrapped.probe(path), asked, spec.cwd, told, self._seconds)
+            process = await self._run(wrapped.probe(path), asked, spec.cwd, told, self._seconds, FETCH_SECONDS)
         if told.answer is None:
             if wrapped.kind == "uvx" or told.end == "exited with code 0":
                 return None  # other words than the user's were run, or more than expected: the wrapper itself decides
@@ -150,16 +152,29 @@ class DirectLauncher:
         return None
 
     async def _run(
-        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, told: _Told, seconds: float
+        self,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        cwd: str | None,
+        told: _Told,
+        seconds: float,
+        most: float = 0.0,
     ) -> Process:
-        """Run a program until it has answered, or ended; whatever happens, it and all that it started are gone then."""
+        """Run a program until it has answered, or ended; whatever happens, it and all that it started are gone then.
+        It may take `seconds`, and up to `most` while it fetches.
+        """
         process = await self._inner.start(argv, environment, cwd, told)
+        clock = asyncio.get_running_loop().time
+        began = moved = clock()
+        written = 0
         try:
-            async with asyncio.timeout(seconds):
-                await told.done.wait()
-        except TimeoutError as error:
-            words = f"{Path(argv[0]).name} did not find or fetch its program within {seconds:g} s"
-            raise ConnectFailed(words, reason="StartTimeout") from error
+            while not await happened(told.done, min(seconds / 4, _LOOK_SECONDS)):
+                now, bytes_ = clock(), process.written
+                if now - began < most and bytes_ >= written + FETCHED_BYTES:
+                    moved, written = now, bytes_
+                if now - moved >= seconds:
+                    words = f"{Path(argv[0]).name} did not find or fetch its program within {now - began:.1f} s"
+                    raise ConnectFailed(words, reason="StartTimeout")
         finally:
             if not told.done.is_set():
                 processes.signal_group(process.pid, signal.SIGTERM)
@@ -214,6 +229,8 @@ class _Told:
 
 
 _KEPT: Final = 100
+_LOOK_SECONDS: Final = 5.0
+"""Between two looks at what a wrapper has written."""
 
 
 @contextmanager

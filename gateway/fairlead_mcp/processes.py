@@ -99,6 +99,21 @@ def started_at(pid: int) -> int:
         return 0
 
 
+def written_bytes(pid: int) -> int:
+    """Bytes that a process, its children that have ended and its living descendants have written to files and pipes; 0
+    where that cannot be told (proc_pid_io(5)).
+    """
+    return sum(_written(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
+
+
+def _written(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        return next(int(line.partition(":")[2]) for line in lines if line.startswith("wchar:"))
+    except (OSError, ValueError, StopIteration):
+        return 0
+
+
 def signal_group(pgid: int, number: signal.Signals) -> None:
     """Signal a process group that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -26,6 +26,8 @@ from fairlead_mcp.waiting import happened
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
 """Bytes that a child may leave unread before further requests are refused."""
+FETCHED_BYTES: Final = 64 << 10
+"""Bytes written by a process that show that it fetches; what merely waits writes wake-ups and messages."""
 LAST_WORDS_SECONDS: Final = 0.25
 """How long to read on after a process ended: its last answer may still be in the pipe."""
 MUTE_SECONDS: Final = 1.0
@@ -84,6 +86,11 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def written(self) -> int:
+        """Bytes that it and what it started have written to files and pipes; 0 where that cannot be told."""
+        ...
 
     def write(self, line: bytes) -> None:
         """Raises PoolFull when the process does not read its input. After its end the line is dropped."""
@@ -288,6 +295,10 @@ class _Subprocess:
         self._container = container
         self._input = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
         self._stopped = False
+
+    @property
+    def written(self) -> int:
+        return processes.written_bytes(self.pid)
 
     def write(self, line: bytes) -> None:
         pipe = self._input

@@ -24,7 +24,7 @@ from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.layout import ScreenView, ServerRow, screen
-from fairlead_cli.up.repeats import Repeats, times
+from fairlead_cli.up.repeats import Repeats, alike, times
 
 NAMES_TOLD: Final = 6
 """Tools of a server that a line names; the others are counted."""
@@ -210,13 +210,15 @@ class _Changes(ABC):
 
 class PlainLines(_Changes):
     """For a pipe, a log, or who prefers it: a line per change, with its time. What happens again and again is told ever
-    more rarely.
+    more rarely, and a start that fails as the one before not at all.
     """
 
     def __init__(self, now: Callable[[], datetime] = datetime.now) -> None:
         super().__init__()
         self._now = now
         self._repeats = Repeats()
+        self._shown: dict[ServerKey, Row] = {}
+        """The last row of each server that is not starting."""
 
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
@@ -230,12 +232,17 @@ class PlainLines(_Changes):
         if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _comes(row)):
             return  # where it is started anew, what comes of that is told
         text = "starting" if _comes(row) else row.text
+        if not _comes(row):
+            last, self._shown[row.key] = self._shown.get(row.key), row
+            if last is not None and last.state == row.state == "failed" and alike(last.text, row.text):
+                return
         count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             self._say(f"{row.name}  {harmless(text)}{_named(row)}{times(count)}")
 
     def _gone(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
+        self._shown.pop(key, None)
         self._say(f"{plain_name(key)}  gone")
 
     def _moved(self, news: TierChange) -> None:

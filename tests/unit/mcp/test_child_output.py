@@ -30,6 +30,7 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     with pytest.raises(ConnectFailed) as caught:
         await child.ready(now() + 5)
     assert str(caught.value) == "a exited with code 1: 'x@*' is not in this registry."
+    child.retry()
     await asyncio.sleep(1)
     launcher.launched[1].events.on_stderr("npm warn deprecated x@1")
     launcher.launched[1].die("exited with code 2")

@@ -1,0 +1,47 @@
+"""Starts that fail in the same way until somebody changes the command, the package or the machine. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PERMANENT: Final = re.compile(
+    "|".join(
+        (
+            # a module or package that is missing
+            r"No module named ",
+            r"Cannot find (?:module|package) ",
+            r"is not in this registry",
+            r"No matching version found for ",
+            r"was not found in the package registry",
+            r"could not determine executable to run",
+            r"An executable named \S+ is not provided by package",
+            r"does not provide any executables",
+            r"can't open file .*No such file",
+            # another version of Python or Node.js
+            r"does not satisfy Python ?[<>=!~]",
+            r"No interpreter found for Python",
+            r"requires a different Python",
+            r"Unsupported engine|EBADENGINE",
+            # flags and arguments: argparse, click, commander, yargs, clap, Go
+            r"the following arguments are required",
+            r"unrecognized arguments?\b",
+            r"Missing (?:option|argument|required argument)",
+            r"No such option",
+            r"unknown (?:shorthand )?(?:option|flag)\b",
+            r"unexpected argument '",
+            r"required option '.*' not specified",
+            r"flag provided but not defined",
+            r"bad option: ",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+def is_permanent(words: str) -> bool:
+    """Whether a start that failed with these words of uv, npx or the program itself would fail again.
+
+    Network, quotas, locks and services that are not up yet pass by themselves and are none of it.
+    """
+    return _PERMANENT.search(words) is not None

@@ -1,0 +1,74 @@
+"""First starts of packages that have to be fetched, by a stand-in for `uvx` that fetches nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead_mcp.direct import FETCHES, DirectLauncher
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
+from waiting import eventually
+from wrappedpackages import Heard
+
+UVX = """\
+#!/bin/sh
+[ "$1" = --version ] && { echo "uvx 0.9.0"; exit; }
+package=$2
+touch "$WORLD/fetching-$package"
+case $package in
+cold*) while [ ! -e "$WORLD/go" ]; do sleep 0.05; done;;
+large*)
+    for piece in 1 2 3 4 5 6 7 8 9 10 11 12; do head -c 200000 /dev/zero >> "$WORLD/$package"; sleep 0.25; done;;
+stuck*) while :; do sleep 0.05; done;;
+esac
+PATH=$WORLD/bin:$PATH exec "$3"
+"""
+PROGRAM = "#!/bin/sh\nexec cat\n"
+
+
+def world(folder: Path, *programs: str) -> None:
+    (folder / "bin").mkdir()
+    for name, text in {"uvx": UVX, **dict.fromkeys(programs, PROGRAM)}.items():
+        path = folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+def spec(folder: Path, program: str) -> ChildSpec:
+    env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "WORLD": str(folder)}
+    return ChildSpec.of(str(folder / "bin" / "uvx"), [program], env, str(folder))
+
+
+async def test_few_packages_are_fetched_at_once_and_one_that_is_there_waits_for_none(tmp_path: Path) -> None:
+    cold = [f"cold{number}" for number in range(2 * FETCHES)]
+    world(tmp_path, "warm", *cold)
+    inner = SubprocessLauncher()
+    direct = DirectLauncher(inner)
+    await (await direct.launch(spec(tmp_path, "warm"), Heard())).stop(1.0)
+    starts = [asyncio.ensure_future(direct.launch(spec(tmp_path, name), Heard())) for name in cold]
+    await eventually(lambda: _fetching(tmp_path) >= FETCHES)
+    warm = await direct.launch(spec(tmp_path, "warm"), Heard())
+    assert _fetching(tmp_path) == FETCHES
+    assert not any(start.done() for start in starts)
+    (tmp_path / "go").touch()
+    for process in [warm, *await asyncio.gather(*starts)]:
+        await process.stop(1.0)
+    await inner.aclose()
+
+
+async def test_a_fetch_is_given_up_only_when_nothing_more_of_it_arrives(tmp_path: Path) -> None:
+    world(tmp_path, "large", "stuck")
+    inner = SubprocessLauncher()
+    direct = DirectLauncher(inner, seconds=1.5)
+    await (await direct.launch(spec(tmp_path, "large"), Heard())).stop(1.0)
+    with pytest.raises(ConnectFailed, match="uvx did not find or fetch its program") as caught:
+        await direct.launch(spec(tmp_path, "stuck"), Heard())
+    assert caught.value.reason == "StartTimeout"
+    await inner.aclose()
+
+
+def _fetching(folder: Path) -> int:
+    return len([*folder.glob("fetching-cold*")])
