@@ -97,7 +97,7 @@ def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, n
             "retries": 1,
             "maxResultBytes": 10485760,
             "processes": 128,
-        },  # fmt: skip
+        },
     }
     assert "status" not in answer
 
