@@ -14,6 +14,8 @@ from releasing.versions import Version
 from releasing.workplace import Workplace, helm
 
 CHART: Final = "charts/fairlead"
+ALERTS: Final = f"{CHART}/alerts/fairlead.yaml"
+RUNBOOKS: Final = "docs/operate/alerts.md"
 LOCAL: Final = "localhost/fairlead"
 """How names of images begin in the tree, where `hack/images` builds them."""
 
@@ -28,6 +30,12 @@ def page(text: str, public_place: dict[str, str], chart: str) -> str:
     return with_absolute_links(text, files_url(public_place, f"v{chart}"), CHART)
 
 
+def with_runbook_urls(text: str, public_place: dict[str, str], chart: str) -> str:
+    """Alert rules with `runbook_url`, which tools look for, in place of the page's path; as they are without a site."""
+    site = public_place["FAIRLEAD_SITE_URL"]
+    return text.replace(f"runbook: {RUNBOOKS}#", f"runbook_url: {site}{chart}/operate/alerts/#") if site else text
+
+
 def package(place: Workplace, registry: str, version: Version, into: Path) -> Path:
     """Package of the committed chart. The same commit and registry give the same bytes. Raises Fault."""
     source = place.folder("chart-source", empty=True)
@@ -38,6 +46,8 @@ def package(place: Workplace, registry: str, version: Version, into: Path) -> Pa
     readme = source / CHART / "README.md"
     place_of_release = read_place((source / PLACE).read_text("utf-8"))
     readme.write_text(page(readme.read_text("utf-8"), place_of_release, version.chart), "utf-8")
+    alerts = source / ALERTS
+    alerts.write_text(with_runbook_urls(alerts.read_text("utf-8"), place_of_release, version.chart), "utf-8")
     moment = int(place.run("git", "log", "-1", "--format=%ct"))
     for path in sorted((source / CHART).rglob("*")):
         if path.is_file():

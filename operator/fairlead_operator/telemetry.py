@@ -8,7 +8,15 @@ from collections import Counter as Count
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -29,7 +37,7 @@ SILENT: Final = "silent"
 
 
 class Telemetry:
-    """The metrics of one operator, in a registry of its own. `clock` is the time of day, in seconds."""
+    """The metrics of one operator and its process, in a registry of its own. `clock` is the time of day, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = registry = CollectorRegistry()
@@ -119,6 +127,9 @@ class Telemetry:
         )
         self.pictures = Pictures()
         registry.register(self.pictures)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
 
     def hold_back(self, key: ServerKey, held: int | None) -> None:
         """How many definitions of a server are held back; None for one that is not pinned, or gone."""

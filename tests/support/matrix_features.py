@@ -230,7 +230,7 @@ feature(
 )  # fmt: skip
 feature(
     "a server takes so many calls in a second",
-    refused("RATE_LIMITED", "default/SERVER takes 0.01 calls a second", marks=("retryAfterMs",), limited={"server": 1},
+    refused("RATE_LIMITED", "default/SERVER takes 0.6 calls a minute", marks=("retryAfterMs",), limited={"server": 1},
             audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "server")], counted={"ok": 1, "RATE_LIMITED": 1}),
     calls("answers", at="-busy", times=2),
 )  # fmt: skip

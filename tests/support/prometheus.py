@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,13 @@ def program(name: str) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+def lint(exposition: bytes) -> str:
+    """Complaints of `promtool check metrics` about an answer of /metrics; empty where it has none."""
+    words = [program("promtool"), "check", "metrics"]
+    done = subprocess.run(words, input=exposition, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.stdout.decode() or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
 
 
 def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:

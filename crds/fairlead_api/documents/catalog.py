@@ -143,6 +143,8 @@ class Limits(DocumentStruct, kw_only=True, frozen=True):
 
     concurrency: int | None = None
     calls_per_second: float | None = None
+    burst: int | None = None
+    """Calls that may come at once after a pause; None, of older operators = those of one second."""
     timeout_ms: int | None = None
     max_timeout_ms: int | None = None
     """How far progress moves `timeout_ms`."""

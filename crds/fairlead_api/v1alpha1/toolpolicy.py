@@ -182,7 +182,7 @@ class SubjectLimits(Model):
     tool_tokens: int | None = Field(default=None, ge=0, le=10000000)
     """Tokens that the definitions in a list take up in a model's context."""
     calls_per_minute: int | None = Field(default=None, ge=0, le=1000000)
-    """Calls started per minute. 0: no calls. Absent: any number."""
+    """Calls started per minute; those of a whole minute may come at once. 0: no calls. Absent: any number."""
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight."""
     result_tokens: int | None = Field(default=None, ge=200, le=10000000)

@@ -30,20 +30,22 @@ class Sharing:
 
 
 class Rate:
-    """So many `calls` in so many `seconds`: evenly, and those of one whole period at once after a pause (at least one
-    call). Times are in seconds of any clock that does not go back.
+    """So many `calls` in so many `seconds`: evenly, and after a pause `burst` at once, by default those of one whole
+    period (at least one call). Times are in seconds of any clock that does not go back.
     """
 
     __slots__ = ("_sharing", "_until", "calls", "name", "room", "step", "unsettled")
 
-    def __init__(self, calls: float, seconds: float, name: str = "", sharing: Sharing | None = None) -> None:
+    def __init__(
+        self, calls: float, seconds: float, name: str = "", sharing: Sharing | None = None, burst: int | None = None
+    ) -> None:
         """With `sharing`, `name` is what it is called among replicas. Raises ValueError for a rate of nothing."""
         if calls <= 0 or seconds <= 0:
             raise ValueError(f"{calls:g} calls in {seconds:g} s are no rate")
         self.calls = calls
         self.step = seconds / calls
         """Seconds that one call takes up."""
-        self.room = max(seconds, self.step)
+        self.room = max(seconds if burst is None else burst * self.step, self.step)
         """Seconds of calls that may be ahead of their time."""
         self.name = name
         self.unsettled = 0

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from fairlead_api.documents.state import Quantiles, ToolState
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_gateway.metrics.exposition import MAX_SERVERS, cumulated
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import OTHER, MetricsRegistry
@@ -98,6 +99,18 @@ class LatencyCollector(Collector):
         yield from (durations, breaches)
 
 
+class QuantileFamily(Metric):
+    """A summary of quantiles alone: only a summary may have the label `quantile`, and the library's own has none."""
+
+    def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
+        super().__init__(name, documentation, "summary")
+        self._labelnames = (*labels, "quantile")
+
+    def add_metric(self, labels: Sequence[str], quantile: str, value: float) -> None:
+        """Add one quantile, such as `0.95`, of one set of values for the labels."""
+        self.add_sample(self.name, dict(zip(self._labelnames, (*labels, quantile), strict=True)), value)
+
+
 def _servers(selection: Selection) -> Iterable[Metric]:
     servers = selection.snapshot.servers
     text = "1 while a server counts as reachable, 0 while calls to it are refused at once"
@@ -105,6 +118,12 @@ def _servers(selection: Selection) -> Iterable[Metric]:
     for key in list(servers)[:MAX_SERVERS]:
         up.add_metric([str(key)], servers[key].catalog.online)
     yield up
+    text = "1 for a server whose replicas are 0: that it cannot be reached is what was asked for"
+    stopped = GaugeMetricFamily("fairlead_server_stopped", text, labels=["fairlead_server"])
+    for key in list(servers)[:MAX_SERVERS]:
+        if (entry := selection.snapshot.entries.get(key)) is not None and entry.reason == Reason.STOPPED:
+            stopped.add_metric([str(key)], 1)
+    yield stopped
     text = "Servers of the catalog that count as unreachable; complete, however many there are"
     offline = sum(not server.catalog.online for server in servers.values())
     yield GaugeMetricFamily("fairlead_catalog_servers_offline", text, value=offline)
@@ -130,17 +149,17 @@ def _tools(selection: Selection) -> Iterable[Metric]:
 
 def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
     text = "Quantiles of the last successful upstream attempts of a tool, up to 100, as decided by"
-    latency = GaugeMetricFamily("fairlead_tool_latency_seconds", text, labels=[*_TOOL, "quantile"])
+    latency = QuantileFamily("fairlead_tool_latency_seconds", text, labels=_TOOL)
     samples = GaugeMetricFamily("fairlead_tool_window_samples", "Attempts that these quantiles are of", labels=_TOOL)
     for tool, server, state in own:
         if state.quantiles is not None:
             for quantile, seconds in _quantiles(state.quantiles):
-                latency.add_metric([tool, server, quantile], seconds)
+                latency.add_metric([tool, server], quantile, seconds)
             samples.add_metric([tool, server], state.quantiles.samples)
     others = [state.quantiles for state in rest if state.quantiles is not None]
     if others:
         for slowest in zip(*map(_quantiles, others), strict=True):
-            latency.add_metric([OTHER, OTHER, slowest[0][0]], max(seconds for _, seconds in slowest))
+            latency.add_metric([OTHER, OTHER], slowest[0][0], max(seconds for _, seconds in slowest))
         samples.add_metric([OTHER, OTHER], sum(figures.samples for figures in others))
     yield from (latency, samples)
 

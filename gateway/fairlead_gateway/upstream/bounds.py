@@ -11,7 +11,9 @@ QUEUE_SECONDS: Final = 10.0
 
 
 class AdmissionLimits(msgspec.Struct, frozen=True):
-    """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any."""
+    """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any, of
+    which `burst` may come at once after a pause, None for those of one second.
+    """
 
     limit: int
     rate: float | None = None
@@ -19,3 +21,4 @@ class AdmissionLimits(msgspec.Struct, frozen=True):
     queue: float = QUEUE_SECONDS
     breaks: bool = True
     """Whether a circuit breaker guards it; False where there is no transport that could fail."""
+    burst: int | None = None

@@ -85,7 +85,7 @@ class Guard(ports.AdmissionGuard):
         """Empty while nobody waits."""
         self._later = later
         self._sweeping = False
-        self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing)
+        self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Limit on calls a second, retries not counted."""
         self._budget = RETRY_BUDGET
         self._plain = bounds.rate is None
@@ -266,7 +266,7 @@ class Guard(ports.AdmissionGuard):
         assert self.rate is not None
         wait = self.rate.take(now)
         if wait:
-            text = f"{self.name} takes {self._bounds.rate:g} calls a second"
+            text = f"{self.name} takes {60 * self.rate.calls:g} calls a minute"
             if self.rate.blocked:
                 text = "limits that replicas share cannot be looked up now"
             raise AdmissionRefused(text, code=RATE_LIMITED, retry_after=wait)

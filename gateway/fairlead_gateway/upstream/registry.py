@@ -100,6 +100,8 @@ class _Identity(msgspec.Struct, frozen=True):
     limit: int
     rate: float | None
     """Calls a second."""
+    burst: int | None
+    """Calls that may come at once after a pause."""
     per_client: bool
 
 
@@ -213,12 +215,20 @@ class Registry:
             modern,
             limit,
             rate=catalog.limits.calls_per_second,
+            burst=catalog.limits.burst,
             per_client=catalog.session == PER_CLIENT,
         )
 
     def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
         local = isinstance(identity.endpoint, LocalEndpoint)
-        bounds = AdmissionLimits(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
+        bounds = AdmissionLimits(
+            identity.limit,
+            identity.rate,
+            self._waiting,
+            self._queue_seconds,
+            breaks=not local,
+            burst=identity.burst,
+        )
         loop = asyncio.get_running_loop()
         return Guard(
             str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason),

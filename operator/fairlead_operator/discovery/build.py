@@ -191,6 +191,7 @@ def _limits(server: McpServer) -> Limits:
     return Limits(
         concurrency=limits.concurrency,
         calls_per_second=limits.calls_per_second,
+        burst=limits.calls_per_minute if limits.burst is None else limits.burst,
         timeout_ms=limits.timeout.milliseconds,
         max_timeout_ms=limits.max_timeout.milliseconds,
         retries=limits.retries,

@@ -263,6 +263,19 @@ async def test_calls_per_second_are_held_to(tmp_path: Path, client: str) -> None
             assert len(server.seen) == 1
 
 
+@pytest.mark.parametrize(("burst", "at_once"), [(60, 60), (3, 3), (1, 1), (None, 1)])
+async def test_a_burst_of_calls_to_a_server_is_let_through_and_the_next_call_refused(
+    tmp_path: Path, burst: int | None, at_once: int
+) -> None:
+    async with modern_server() as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(calls_per_second=0.01, burst=burst))
+        async with running(tmp_path, demo) as gateway:
+            for _ in range(at_once):
+                assert worked(await ask(gateway, calling("demo__x")))
+            assert (await ask(gateway, calling("demo__x"))).refusal == "RATE_LIMITED"
+            assert len(server.seen) == at_once
+
+
 IDEMPOTENT = entry("x", latency=DeclaredLatency(idempotent=True))
 HINTED = entry({"name": "x", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}})
 

@@ -7,12 +7,15 @@ import re
 from pathlib import Path
 
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
+from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
 from gatewayworld import LEGACY, ask, calling, catalog, running
 from metricseries import labelled, told
+from prometheus import lint
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, post
 
@@ -77,6 +80,30 @@ async def test_a_server_that_cannot_be_reached_is_down(tmp_path: Path) -> None:
     up = {dict(labels)["fairlead_server"]: value for labels, value in series["fairlead_server_up"].items()}
     assert up == {"default/shop": 0, "default/other": 1}
     assert series["fairlead_catalog_servers_offline"][()] == 1
+
+
+async def test_a_server_that_was_stopped_is_told_apart_from_one_that_is_down(tmp_path: Path) -> None:
+    entries = Servers(
+        servers=(
+            ServerEntry(namespace="default", name="broken", state="offline", reason="ConnectionFailed"),
+            ServerEntry(namespace="default", name="shop", state="offline", reason="Stopped", cause="Stopped"),
+        )
+    )
+    broken = catalog("broken", "http://127.0.0.1:9/mcp", ["knot"], online=False)
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["knot"], online=False)
+    async with running(tmp_path, broken, shop, TIERS, entries) as gateway:
+        series = await told(gateway)
+    assert series["fairlead_server_stopped"] == {labelled(fairlead_server="default/shop"): 1}
+    assert set(series["fairlead_server_up"].values()) == {0}
+
+
+async def test_promtool_has_nothing_to_say_about_the_metrics_of_a_gateway_with_measured_tools(tmp_path: Path) -> None:
+    states = ServerState(namespace="default", name="shop", tools=(state_of(1), state_of(9999)))
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["t00001", "t09999"])
+    async with running(tmp_path, shop, TIERS, State(servers=(states,)), validate=False) as gateway:
+        text, _ = await exposed(gateway.metrics)
+    assert b'quantile="0.95"' in text
+    assert await asyncio.to_thread(lint, text) == ""
 
 
 def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_one_that_asked() -> None:

@@ -227,22 +227,39 @@ def test_a_url_that_cannot_be_used_is_refused_without_repeating_it(url: str) -> 
     assert "pw" not in str(caught.value)
 
 
+def told_others(gateway: Gateway) -> bool:
+    sharing = gateway.governance.sharing
+    return sharing is not None and not sharing.dirty and not any(guard.rate.unsettled for guard in rates(gateway))
+
+
+def rates(gateway: Gateway) -> list[Any]:
+    return [guard for guard in gateway.registry.guards.values() if guard.rate is not None]
+
+
+async def refusal(gateway: Gateway, name: str) -> str:
+    answer = await ask(gateway, calling(name))
+    return answer.refusal if answer.message["result"]["isError"] else "ok"
+
+
+async def test_two_gateways_share_the_burst_of_a_server(redis: RedisServer, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    shared: dict[str, Any] = {"redis": redis.url, "redis_settle_seconds": 0.01}
+    async with modern_server([tool("add")]) as server:
+        demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=0.01, burst=3))
+        async with running(folders[0], demo, **shared) as one, running(folders[1], demo, **shared) as two:
+            assert [await refusal(one, "demo__add") for _ in range(2)] == ["ok"] * 2
+            await eventually(lambda: told_others(one))
+            assert await refusal(two, "demo__add") == "ok"
+            await eventually(lambda: told_others(two))
+            assert await refusal(two, "demo__add") == "RATE_LIMITED", "by itself it would have let through three"
+
+
 async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
     redis: RedisServer, tmp_path: Path
 ) -> None:
     """By their settings, over HTTP: agents four calls a minute, a server one every hundred seconds."""
-
-    async def refusal(gateway: Gateway, name: str) -> str:
-        answer = await ask(gateway, calling(name))
-        return answer.refusal if answer.message["result"]["isError"] else "ok"
-
-    def settled(gateway: Gateway) -> bool:
-        sharing = gateway.governance.sharing
-        return sharing is not None and not sharing.dirty and not any(guard.rate.unsettled for guard in rates(gateway))
-
-    def rates(gateway: Gateway) -> list[Any]:
-        return [guard for guard in gateway.registry.guards.values() if guard.rate is not None]
-
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         folder.mkdir()
@@ -254,14 +271,14 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
         ]
         async with running(folders[0], *documents, **shared) as one, running(folders[1], *documents, **shared) as two:
             assert await refusal(one, "slow__add") == "ok"
-            await eventually(lambda: settled(one))
+            await eventually(lambda: told_others(one))
             assert [await refusal(two, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
             assert [await refusal(one, "demo__add") for _ in range(1)] == ["ok"]
-            await eventually(lambda: settled(one) and settled(two))
+            await eventually(lambda: told_others(one) and told_others(two))
             said = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (one, two)]
             assert "RATE_LIMITED" in said
             assert said.count("ok") <= 4, "each by itself would have let through seven"
-            await eventually(lambda: settled(one) and settled(two))
+            await eventually(lambda: told_others(one) and told_others(two))
             assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(one))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))

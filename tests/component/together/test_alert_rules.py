@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,23 +93,95 @@ STORIES = {
 }  # fmt: skip
 
 
-def test_every_alert_has_its_story() -> None:
+READY = "fairlead_operator_servers_ready"
+STAYS_QUIET: dict[str, dict[str, str]] = {
+    "FairleadGatewayAbsent": {'fairlead_build_info{instance="g"}': "1x60"},
+    "FairleadServerDown": {
+        'fairlead_server_up{fairlead_server="a/b"}': "0x60", 'fairlead_server_stopped{fairlead_server="a/b"}': "1x60",
+        'fairlead_server_up{fairlead_server="a/c"}': "1x60",
+    },
+    "FairleadBreakerOpen": {'fairlead_breaker_state{fairlead_server="a/b"}': "0x60"},
+    "FairleadPodLeft": {
+        'fairlead_server_pods{fairlead_server="a/b",state="left"}': "0x60",
+        'fairlead_server_pods{fairlead_server="a/b",state="serving"}': "3x60",
+    },
+    "FairleadModelBreakerOpen": {
+        'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "0x60"
+    },
+    "FairleadCallsFail": {
+        f'{CALLS},error_type="RATE_LIMITED"}}': "0+600x60", f'{CALLS},error_type="tool_error"}}': "0+60x60",
+        f'{CALLS},error_type="TIMEOUT"}}': "0+5x60", f'{CALLS},error_type=""}}': "0+60x60",
+        f'{CALLS.replace("a/b", "a/stopped")},error_type="CONNECTION_LOST"}}': "0+60x60",
+        'fairlead_server_stopped{fairlead_server="a/stopped"}': "1x60",
+    },
+    "FairleadBudgetBreaches": {
+        'fairlead_tier_budget_breaches_total{fairlead_tier="fast"}': "0+2x60",
+        'fairlead_tier_call_duration_seconds_count{fairlead_tier="fast"}': "0+60x60",
+    },
+    "FairleadToolLeftTier": {
+        'fairlead_tool_in_tier{gen_ai_tool_name="t",fairlead_server="a/b",fairlead_tier="fast"}': "0x60",
+        'fairlead_tool_in_tier{gen_ai_tool_name="t",fairlead_server="a/b",fairlead_tier="deep"}': "1x60",
+    },
+    "FairleadToolDegraded": {'fairlead_tool_degraded{gen_ai_tool_name="t",fairlead_server="a/b"}': "0 1x5 0x54"},
+    "FairleadCallsQueue": {
+        'fairlead_upstream_connections{fairlead_server="a/b",state="waiting"}': "10x60",
+        'fairlead_upstream_connections{fairlead_server="a/b",state="busy"}': "64x60",
+    },
+    "FairleadDecisionsStale": {"fairlead_pull_age_seconds": "60x60"},
+    "FairleadCatalogStale": {'fairlead_catalog_stale{instance="g"}': "1x3 0x57"},
+    "FairleadDocumentsBroken": {'fairlead_documents_broken{instance="g"}': "1x3 0x57"},
+    "FairleadConfigReloadFailed": {'fairlead_config_reload_failed{instance="g"}': "1x3 0x57"},
+    "FairleadOperatorNotLeading": {
+        'fairlead_operator_leader{instance="o"}': "0x60", 'fairlead_operator_leader{instance="p"}': "1x60",
+    },
+    "FairleadServersNotReady": {
+        f'{READY}{{ready="False",reason="Stopped"}}': "2x60", f'{READY}{{ready="True",reason="AsExpected"}}': "5x60",
+    },
+    "FairleadGatewaySilent": {
+        'fairlead_operator_gateways{state="silent"}': "0x60", 'fairlead_operator_gateways{state="answering"}': "2x60",
+    },
+    "FairleadSampleLag": {
+        f'{LAG}{{le="10"}}': "0+60x60", f'{LAG}{{le="30"}}': "0+62x60", f'{LAG}{{le="+Inf"}}': "0+62x60",
+    },
+    "FairleadProbesFail": {
+        'fairlead_operator_probes_total{outcome="none"}': "0+5x60",
+        'fairlead_operator_probes_total{outcome="ok"}': "0+6x60",
+    },
+    "FairleadPublishingFails": {'fairlead_operator_publish_failures_total{what="state"}': "7x60"},
+    "FairleadWritesUndone": {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 1 2 3x57"},
+    "FairleadDefinitionsHeld": {'fairlead_held_definitions{namespace="n",server="s"}': "0x60"},
+}  # fmt: skip
+"""Series of an hour at which each alert has nothing to say: what is meant, is healthy, or is over soon."""
+
+
+def test_every_alert_has_series_that_fire_it_and_some_that_do_not() -> None:
     assert list(STORIES) == ALERTS
+    assert list(STAYS_QUIET) == ALERTS
 
 
 @pytest.mark.parametrize("alert", STORIES)
 def test_the_shipped_rule_waits_fires_and_clears(alert: str, tmp_path: Path) -> None:
     story = STORIES[alert]
+    expected: dict[int, list[object]] = {story.quiet: [], story.fires: [{"labels": "{}", "value": 1}], story.clear: []}
+    run_rule(alert, story.series, expected, tmp_path)
+
+
+@pytest.mark.parametrize("alert", STAYS_QUIET)
+def test_the_shipped_rule_does_not_fire_at_what_is_meant_or_passes(alert: str, tmp_path: Path) -> None:
+    run_rule(alert, STAYS_QUIET[alert], {minute: [] for minute in range(61)}, tmp_path)
+
+
+def run_rule(alert: str, series: Mapping[str, str], expected: Mapping[int, Sequence[object]], folder: Path) -> None:
+    """`expected`: minute to the samples of how many alerts fire then."""
     firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
-    expected = {story.quiet: [], story.fires: [{"labels": "{}", "value": 1}], story.clear: []}
     test = {
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in story.series.items()],
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [
             {"expr": firing, "eval_time": f"{minute}m", "exp_samples": samples} for minute, samples in expected.items()
         ],
     }
-    file = tmp_path / "story.yaml"
+    file = folder / "story.yaml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}))
     done = subprocess.run([program("promtool"), "test", "rules", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -50,6 +50,15 @@ def test_after_a_pause_those_of_one_period_come_at_once() -> None:
     assert rate.ahead(500.0) == 0
 
 
+def test_a_burst_of_one_spreads_calls_and_a_larger_one_comes_at_once() -> None:
+    spread, some = Rate(60, 60, burst=1), Rate(60, 60, burst=10)
+    assert spread.take(5.0) == 0
+    assert spread.take(5.0) == pytest.approx(1.0)
+    assert spread.take(6.0) == 0
+    assert [some.take(5.0) for _ in range(10)] == [0.0] * 10
+    assert some.take(5.0) == pytest.approx(1.0)
+
+
 def test_a_call_that_is_not_made_after_all_costs_nothing() -> None:
     rate = Rate(1, 60)
     assert rate.take(1.0) == 0

@@ -9,14 +9,16 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from releasing.__main__ import STEPS, steps_of
 from releasing.artefacts import Artefact, ImageFacts, check_image, table, unwanted
-from releasing.chart import page, published
+from releasing.chart import ALERTS, page, published, with_runbook_urls
 from releasing.faults import Fault
 from releasing.images import compressed, debian, image_facts
 from releasing.versions import Version, agreed, changelog_section, newest, version_of_tag
 
+ROOT = Path(__file__).parents[3]
 LOG = """# Changelog
 
 ## Unreleased
@@ -168,3 +170,17 @@ def test_links_of_the_charts_page_lead_to_the_files_of_its_release() -> None:
         "[Kinds](#kinds) [kind](https://kind.example)\n"
     )
     assert page(text, {"FAIRLEAD_REPOSITORY_URL": ""}, "1.2.3") == text
+
+
+def test_the_published_alerts_lead_to_the_page_of_their_release_where_there_is_a_site() -> None:
+    text = (ROOT / ALERTS).read_text()
+    site = {"FAIRLEAD_SITE_URL": "https://docs.example/fairlead/"}
+    groups = yaml.safe_load(with_runbook_urls(text, site, "1.2.3"))["groups"]
+    assert all(
+        rule["annotations"]["runbook_url"]
+        == f"https://docs.example/fairlead/1.2.3/operate/alerts/#{rule['alert'].lower()}"
+        and "runbook" not in rule["annotations"]
+        for group in groups
+        for rule in group["rules"]
+    )
+    assert with_runbook_urls(text, {"FAIRLEAD_SITE_URL": ""}, "1.2.3") == text

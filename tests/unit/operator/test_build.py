@@ -289,6 +289,13 @@ def test_of_named_tools_alone_the_others_are_not_offered() -> None:
     assert [tool.name for tool in catalog.tools if tool.enabled] == ["a", "c"]
 
 
+def test_the_burst_of_a_server_is_published_and_by_default_the_calls_of_a_minute() -> None:
+    def burst(**limits: int) -> int | None:
+        return built({"name": "a"}, limits=limits)[0].limits.burst
+
+    assert (burst(), burst(callsPerMinute=60), burst(callsPerMinute=60, burst=1)) == (None, 60, 1)
+
+
 def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
     catalog, _ = built(
         {"name": "a"},
@@ -301,6 +308,7 @@ def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
     assert (catalog.session, catalog.on_disconnect, catalog.trust_annotations) == ("PerClient", "Remove", True)
     limits = catalog.limits
     assert (limits.concurrency, limits.timeout_ms, limits.retries, limits.calls_per_second) == (3, 2000, 0, 1.5)
+    assert limits.burst == 90
     (tool,) = catalog.tools
     assert (tool.enabled, tool.description, tool.probe_arguments) == (False, "d", {"z": 1})
     assert not built({"name": "a"})[0].trust_annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 from fairlead_operator.app import Operator
 from fairlead_operator.probes import served
 from fairlead_operator.telemetry import Telemetry
+from prometheus import lint
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,19 @@ async def test_a_web_page_that_made_a_browser_ask_learns_nothing(
         session.get(f"http://127.0.0.1:{port}{path}", headers=headers) as answer,
     ):
         assert answer.status == status
+
+
+async def test_the_operator_has_metrics_of_its_process_that_promtool_takes() -> None:
+    operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
+    async with (
+        served(cast("Operator", operator), "127.0.0.1", 0) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+    ):
+        text = await answer.read()
+    names = {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE ")}
+    assert {
+        "process_resident_memory_bytes", "process_cpu_seconds_total", "process_start_time_seconds",
+        "python_info", "python_gc_collections_total",
+    } <= names  # fmt: skip
+    assert await asyncio.to_thread(lint, text) == ""

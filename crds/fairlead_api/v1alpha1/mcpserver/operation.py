@@ -67,7 +67,13 @@ class ServerLimits(Model):
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight. Absent: no limit of its own."""
     calls_per_minute: int | None = Field(default=None, ge=1, le=6000000)
-    """Calls started per minute, spread evenly: after a pause those of one second may come at once. Absent: no limit."""
+    """Calls started per minute. After a pause those of a whole minute may come at once, or as many as `burst` says; the
+    others are spread evenly. Of all gateway replicas where they share limits, else of each. Absent: no limit.
+    """
+    burst: int | None = Field(default=None, ge=1, le=6000000)
+    """Calls of `callsPerMinute` that may come at once after a pause; 1 spreads all of them evenly. Absent: those of a
+    whole minute.
+    """
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
     """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it. Progress
     that the server reports begins it anew, up to `maxTimeout`.
