@@ -47,7 +47,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def _source(direct_url: str | None) -> str:
-    """Requirement that pip installs Fairlead by: the folder that it came from (PEP 610), else its name."""
+    """Requirement that pip installs Fairlead by: the folder it came from (PEP 610), as of a clone, else its name."""
     origin = json.loads(direct_url or "{}")
     return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else PACKAGE
 

@@ -48,7 +48,7 @@ FAILED_AFTER: Final = 3
 REFUSED_SECONDS: Final = 600.0
 """To the next start after one that fails again until somebody changes something (`refusals`)."""
 _NUMBERS: Final = re.compile(r"\d+")
-"""What differs between two failures of one cause: ports, process ids, times."""
+"""Differ between two failures of one cause: ports, process ids, times."""
 
 
 class ChildState(Enum):

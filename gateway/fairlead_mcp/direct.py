@@ -33,8 +33,8 @@ RESOLVE_SECONDS: Final = 120.0
 """To find the program of a package, and to fetch it: without `FETCHED_BYTES` more for so long, it is given up."""
 FETCH_SECONDS: Final = 1800.0
 """To fetch a package, however much of it arrives."""
-FETCHES: Final = 3
-"""Packages that are fetched side by side: more share one line and two cores, and all of them come late."""
+FETCHES: Final = max(3, os.cpu_count() or 1)
+"""Packages that are fetched side by side: more share the line and the cores, and all of them come late."""
 ASK_SECONDS: Final = 10.0
 """To print a version."""
 END_SECONDS: Final = 1.0
