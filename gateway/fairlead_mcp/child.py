@@ -48,7 +48,7 @@ FAILED_AFTER: Final = 3
 REFUSED_SECONDS: Final = 600.0
 """To the next start after one that fails again until somebody changes something (`refusals`)."""
 _NUMBERS: Final = re.compile(r"\d+")
-"""Differ between two failures of one cause: ports, process ids, times."""
+"""Ports, process ids and times, in which two failures of one cause may differ."""
 
 
 class ChildState(Enum):
@@ -226,12 +226,14 @@ class Child:
             if self._retry.is_set():  # what it began before somebody asked says nothing to them
                 await self._bury(failure)
                 continue
-            refused = self.state is not ChildState.RUNNING and is_permanent(self.printed.telling())
+            came_up = self.state is ChildState.RUNNING
+            ended = not came_up and failure.reason != "StartTimeout"
+            refused = ended and is_permanent(self.printed.telling())
             delay = self._backoff.after(lived)
             if refused:
                 delay = REFUSED_SECONDS
             # every start of a server that cannot start would be a line
-            repeated = self.state is not ChildState.RUNNING and _alike(failure, self.failure)
+            repeated = not came_up and _alike(failure, self.failure)
             self.failure = failure
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", _sentence(self.name, failure), delay)
