@@ -143,4 +143,4 @@ async def test_a_command_that_does_not_exist_is_named_as_the_reason(
 ) -> None:
     name = f"none-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image, "no-such-program"))
-    until("a reason", lambda: cause(condition(namespace, name, "Ready")) == "StartFailed", seconds=60)
+    until("a reason", lambda: cause(condition(namespace, name, "Ready")) == "CommandNotFound", seconds=60)
