@@ -58,6 +58,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/stages.py",
     "fairlead_gateway/calls/targets.py",
     "fairlead_gateway/calls/translate.py",
+    "fairlead_gateway/calls/watched_calls.py",
     "fairlead_gateway/core/ports.py",
     "fairlead_gateway/endpoint/session_claims.py",
     "fairlead_gateway/endpoint/event_store.py",

@@ -13,7 +13,6 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_client.connector import ServerConnection, ServerConnector
 from fairlead_mcp.containers import starts_container
 from fairlead_mcp.eras import Era
@@ -39,8 +38,7 @@ class CapabilityComparison:
         server's: where it cannot be compared, what was known before still counts. No second container is started.
         """
         names = frozenset(map(name_of, items))
-        endpoint = connection.server.endpoint
-        container = isinstance(endpoint, ChildEndpoint) and starts_container(endpoint.command, endpoint.args)
+        container = starts_container(connection.server.endpoint)
         if names != self._of and not (container and connection.session.era is Era.LEGACY):
             try:
                 async with asyncio.timeout(SECONDS):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
-import re
 import secrets
 import time
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.refusals import is_permanent
+from fairlead_mcp.refusals import alike, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
 from fairlead_mcp.waiting import happened
 
@@ -47,8 +46,6 @@ FAILED_AFTER: Final = 3
 """Failed starts in a row from which the state is FAILED; it is still tried again."""
 REFUSED_SECONDS: Final = 600.0
 """To the next start after one that fails again until somebody changes something (`refusals`)."""
-_NUMBERS: Final = re.compile(r"\d+")
-"""Ports, process ids and times, in which two failures of one cause may differ."""
 
 
 class ChildState(Enum):
@@ -233,7 +230,7 @@ class Child:
             if refused:
                 delay = REFUSED_SECONDS
             # every start of a server that cannot start would be a line
-            repeated = not came_up and _alike(failure, self.failure)
+            repeated = not came_up and self.failure is not None and alike(str(failure), str(self.failure))
             self.failure = failure
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", _sentence(self.name, failure), delay)
@@ -365,11 +362,6 @@ def silence(name: str, seconds: float) -> str:
         "through npx or uvx may still be downloading; else run its command in a terminal, to see whether it waits for "
         "input, or serves HTTP and not stdio"
     )
-
-
-def _alike(failure: McpError, before: McpError | None) -> bool:
-    """Whether two failures differ in numbers alone."""
-    return before is not None and _NUMBERS.sub("#", str(failure)) == _NUMBERS.sub("#", str(before))
 
 
 def _sentence(name: str, what: object, joint: str = ": ") -> str:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
+from fairlead_api.documents.catalog import ChildEndpoint, Endpoint
 from fairlead_mcp.processes import signal_group
 
 logger = logging.getLogger(__name__)
@@ -43,9 +44,9 @@ def _run_at(command: str, args: Sequence[str]) -> int | None:
     return index if list(args[index : index + 1]) == ["run"] else None
 
 
-def starts_container(command: str, args: Sequence[str]) -> bool:
-    """Whether a command is `docker run` or `podman run`, with the options of the engine in front or without."""
-    return _run_at(command, args) is not None
+def starts_container(endpoint: Endpoint) -> bool:
+    """Whether a server is started by `docker run` or `podman run`, behind options of the engine or not."""
+    return isinstance(endpoint, ChildEndpoint) and _run_at(endpoint.command, endpoint.args) is not None
 
 
 class ContainerRun:
@@ -82,13 +83,15 @@ class ContainerRun:
         """End the container, if it still runs. Bounded; raises nothing of the engine's."""
         try:
             process = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", self._script,
+                "/bin/sh",
+                "-c",
+                self._script,
                 env=dict(self._environment),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         except OSError as error:
             logger.warning("the container of a server may still run, as /bin/sh cannot be started: %s", error)
             return

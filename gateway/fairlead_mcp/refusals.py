@@ -1,4 +1,6 @@
-"""Starts that fail in the same way until somebody changes the command, the package or the machine. Pure."""
+"""Failures of a start that come again: in the same words, or until somebody changes the command, the package or the
+machine. Pure module.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,18 @@ _PERMANENT: Final = re.compile(
     ),
     re.IGNORECASE,
 )
+_NUMBER: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
+"""Numbers, also hexadecimal: ports, process ids and times, in which two messages about one failure differ."""
+
+
+def without_numbers(text: str) -> str:
+    """The text with `#` for each number."""
+    return _NUMBER.sub("#", text)
+
+
+def alike(text: str, other: str) -> bool:
+    """Whether two messages differ in numbers alone."""
+    return without_numbers(text) == without_numbers(other)
 
 
 def is_permanent(words: str) -> bool:

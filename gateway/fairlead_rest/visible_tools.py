@@ -44,8 +44,21 @@ GATEWAY: Final = ServerKey(GROUP, "gateway")
 class VisibleTool:
     """One visible tool."""
 
-    __slots__ = ("_decoded", "_other_names", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix",
-                 "server", "state", "tool")  # fmt: skip
+    __slots__ = (
+        "_decoded",
+        "_other_names",
+        "definition",
+        "entry",
+        "id",
+        "key",
+        "name",
+        "offline",
+        "pinned",
+        "prefix",
+        "server",
+        "state",
+        "tool",
+    )
 
     def __init__(
         self,

@@ -29,9 +29,9 @@ from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.gemini.entrance import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.places import SessionPlace, SessionPlaces
 from fairlead_speech.realtime.entrance import RealtimeEntrance
 from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
+from fairlead_speech.session_slots import SessionSlot, SessionSlots
 from fairlead_speech.sockets import CLOSE_SECONDS
 
 _RESTARTING: Final = "the gateway is being restarted"
@@ -58,7 +58,7 @@ class SpeechFront:
         self._records = records
         self._services = SpeechServices(context, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
-        self._places = SessionPlaces(settings.sessions, settings.sessions_each)
+        self._slots = SessionSlots(settings.sessions, settings.sessions_each)
         self._draining = False
         self._server: web.Server | None = None
 
@@ -121,16 +121,16 @@ class SpeechFront:
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
         record = self._records.open(asked.origin, path)
-        place = self._places.place(agent_name(asked.origin.identity, asked.origin.address))
+        slot = self._slots.slot(agent_name(asked.origin.identity, asked.origin.address))
         try:
-            serve = entrance.judge(asked, place)
+            serve = entrance.judge(asked, slot)
         except LlmError as error:
-            place.release()
+            slot.release()
             record.end(error.code)
             raise
         if self._server is None:
             self._server = web.Server(self._answer, access_log=None)
-        return _AdmittedSession(entrance, serve, record, self._server, place)
+        return _AdmittedSession(entrance, serve, record, self._server, slot)
 
     def _entrance(self, path: str) -> Entrance | None:
         return next((each for each in self._entrances if each.takes(path)), None)
@@ -174,13 +174,13 @@ class _AdmittedSession:
         serve: Serve,
         record: RequestRecord,
         server: web.Server,
-        place: SessionPlace,
+        slot: SessionSlot,
     ) -> None:
         self.entrance = entrance
         self.serve = serve
         self.record = record
         self._server = server
-        self._place = place
+        self._slot = slot
 
     def protocol(self) -> asyncio.Protocol:
         """A protocol for the connection."""
@@ -188,6 +188,6 @@ class _AdmittedSession:
         return protocol
 
     def release(self) -> None:
-        """Give the place back, once."""
+        """Give the slot back, once."""
         self.record.end(FAILED)  # unless it has ended
-        self._place.release()
+        self._slot.release()

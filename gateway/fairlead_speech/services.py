@@ -24,8 +24,8 @@ from fairlead_speech.cascaded.config import SESSION_SECONDS
 from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.places import SessionPlace
 from fairlead_speech.session import BridgedSession
+from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
 from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.toolbox import SessionToolbox, ToolShelf
@@ -75,8 +75,8 @@ class Entrance(Protocol):
         """Body of a refusal before the upgrade, in JSON, in the form of the engine's API."""
         ...
 
-    def judge(self, asked: SessionRequest, place: SessionPlace) -> Serve:
-        """Take the place, and find out the model, where the request names it. Raises LlmError."""
+    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
+        """Take the slot, and find out the model, where the request names it. Raises LlmError."""
         ...
 
 

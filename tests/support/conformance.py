@@ -77,9 +77,13 @@ def run_suite(url: str, revision: str, folder: Path) -> Outcome:
     """Run all scenarios of a revision. Raises CannotRun where npx is missing or the suite does not come."""
     command = ["conformance", "server", "--url", url, "--requirements", revision, "-o", str(folder)]
     ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=SUITE_SECONDS, check=False,
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_SECONDS,
+        check=False,
         env={**os.environ, "PATH": suite_path()},
-    )  # fmt: skip
+    )
     outcome = read_outcome(folder)
     if not outcome.checks:
         raise CannotRun(f"the suite did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")

@@ -58,10 +58,23 @@ def _values() -> dict[str, Any]:
     for _ in range(200):
         nested = {"a": [nested]}
     return {
-        "null": None, "true": True, "false": False, "number": 7, "fraction": 1.5, "large": 2**70, "text": "x",
-        "empty text": "", "empty list": [], "empty object": {}, "list of null": [None], "object of null": {"a": None},
-        "object of list": {"a": []}, "list of text": ["x"], "object of text": {"a": "x"}, "nested": nested,
-    }  # fmt: skip
+        "null": None,
+        "true": True,
+        "false": False,
+        "number": 7,
+        "fraction": 1.5,
+        "large": 2**70,
+        "text": "x",
+        "empty text": "",
+        "empty list": [],
+        "empty object": {},
+        "list of null": [None],
+        "object of null": {"a": None},
+        "object of list": {"a": []},
+        "list of text": ["x"],
+        "object of text": {"a": "x"},
+        "nested": nested,
+    }
 
 
 def _raw(listed: str) -> dict[str, bytes]:

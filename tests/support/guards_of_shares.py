@@ -25,16 +25,16 @@ SHARES = (
     ),
     Guard(
         "an agent that takes every speech session",
-        "fairlead_speech.places",
+        "fairlead_speech.session_slots",
         (("if self._taken[agent] >= self._each:", "if False:"),),
         f"{_SESSIONS}::test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs",
         "At index 2 diff: 101 != 429",
     ),
     Guard(
-        "sockets without a setup that take the places of speech sessions",
+        "sockets without a setup that take the slots of speech sessions",
         "fairlead_speech.gemini.entrance",
-        (("place.wait()", "place.begin()"), ("return\n        place.begin()", "return")),
-        f"{_SESSIONS}::test_sockets_without_a_setup_take_no_place_of_a_session_and_no_more_than_their_share",
+        (("slot.wait()", "slot.begin()"), ("return\n        slot.begin()", "return")),
+        f"{_SESSIONS}::test_sockets_without_a_setup_take_no_slot_of_a_session_and_no_more_than_their_share",
         "503",
     ),
     Guard(

@@ -126,9 +126,13 @@ def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest]) -> bool
     environment = {**os.environ, mutated.VARIABLE: mutated.described(target.module, mutant)}
     try:
         done = subprocess.run(
-            [*command, *within_budget(tests)], cwd=ROOT, env=environment, capture_output=True,
-            timeout=BUDGET_S * SLOWER, check=False,
-        )  # fmt: skip
+            [*command, *within_budget(tests)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            timeout=BUDGET_S * SLOWER,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return True
     return done.returncode != 0

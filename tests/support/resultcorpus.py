@@ -23,25 +23,38 @@ BLOCKS: Final[tuple[dict[str, Any], ...]] = (
     {"type": "image", "data": PIXEL, "mimeType": "image/png", "annotations": _ANNOTATIONS, "_meta": _META},
     {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav", "annotations": _ANNOTATIONS, "_meta": _META},
     {
-        "type": "resource_link", "name": "n", "uri": "test://a/b", "title": "t", "description": "d", "size": 7,
-        "mimeType": "text/plain", "icons": [{"src": "test://i", "mimeType": "image/png", "sizes": ["1x1"],
-        "theme": "dark"}], "annotations": _ANNOTATIONS, "_meta": _META,
+        "type": "resource_link",
+        "name": "n",
+        "uri": "test://a/b",
+        "title": "t",
+        "description": "d",
+        "size": 7,
+        "mimeType": "text/plain",
+        "icons": [{"src": "test://i", "mimeType": "image/png", "sizes": ["1x1"], "theme": "dark"}],
+        "annotations": _ANNOTATIONS,
+        "_meta": _META,
     },
     {
-        "type": "resource", "resource": {"uri": "test://a", "mimeType": "text/plain", "text": "x", "_meta": _META},
-        "annotations": _ANNOTATIONS, "_meta": _META,
+        "type": "resource",
+        "resource": {"uri": "test://a", "mimeType": "text/plain", "text": "x", "_meta": _META},
+        "annotations": _ANNOTATIONS,
+        "_meta": _META,
     },
     {"type": "resource", "resource": {"uri": "test://a", "mimeType": "image/png", "blob": PIXEL, "_meta": _META}},
-)  # fmt: skip
+)
 RESULT_META: Final = {
     "example.org/a": 1,
     "progressToken": 1,
     "io.modelcontextprotocol/related-task": {"taskId": "t"},
     "io.modelcontextprotocol/serverInfo": {
-        "name": "n", "version": "1", "title": "t", "description": "d", "websiteUrl": "https://example.org",
+        "name": "n",
+        "version": "1",
+        "title": "t",
+        "description": "d",
+        "websiteUrl": "https://example.org",
         "icons": [{"src": "https://example.org/i"}],
     },
-}  # fmt: skip
+}
 WHOLE: Final = {
     "content": [{"type": "text", "text": "a text"}],
     "structuredContent": {"a": 1},
@@ -51,9 +64,29 @@ WHOLE: Final = {
 }
 LEFT_OUT: Final = object()
 ODD: Final[tuple[Any, ...]] = (
-    LEFT_OUT, None, 0, -1, 2.5, 2**70, True, "", "x", "user", "not base64!", "/no/uri", [], [None], ["x"], [[]], [{}],
-    {}, {"x": None}, {"a": {"b": [1, None]}}, "\x1b[31m", "é",
-)  # fmt: skip
+    LEFT_OUT,
+    None,
+    0,
+    -1,
+    2.5,
+    2**70,
+    True,
+    "",
+    "x",
+    "user",
+    "not base64!",
+    "/no/uri",
+    [],
+    [None],
+    ["x"],
+    [[]],
+    [{}],
+    {},
+    {"x": None},
+    {"a": {"b": [1, None]}},
+    "\x1b[31m",
+    "é",
+)
 UNKNOWN: Final[tuple[Any, ...]] = (
     {"type": "video", "data": PIXEL, "mimeType": "video/mp4"},
     {"type": "tool_use", "id": "1", "name": "n", "input": {}},

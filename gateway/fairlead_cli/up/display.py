@@ -24,7 +24,8 @@ from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.layout import ScreenView, ServerRow, screen
-from fairlead_cli.up.repeats import Repeats, alike, times
+from fairlead_cli.up.repeats import Repeats, times
+from fairlead_mcp.refusals import alike
 
 NAMES_TOLD: Final = 6
 """Tools of a server that a line names; the others are counted."""

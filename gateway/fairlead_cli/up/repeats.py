@@ -6,11 +6,11 @@ For a server that is started anew for ever, and whose every start would be anoth
 from __future__ import annotations
 
 import logging
-import re
 from typing import Final
 
 from fairlead_api.load import DEFAULT_NAMESPACE
 from fairlead_cli.up.cells import harmless
+from fairlead_mcp.refusals import without_numbers
 
 MOST_KINDS: Final = 1_000
 """Remembered; beyond that all begin anew."""
@@ -20,7 +20,6 @@ MOST_WORDINGS: Final = 8
 """Different messages of one kind that are printed at their first time: some servers end in other words each time."""
 _STATES: Final = ("; next start in ", " has said nothing for ")
 """In what `fairlead_mcp` says of a process that ended or is silent."""
-_CHANGING: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
 
 
 class Repeats:
@@ -37,7 +36,7 @@ class Repeats:
             self._counts.clear()
             self._wordings.clear()
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        known, wording = self._wordings.setdefault(kind, set()), _CHANGING.sub("#", text)[:MOST_CHARACTERS]
+        known, wording = self._wordings.setdefault(kind, set()), without_numbers(text)[:MOST_CHARACTERS]
         fresh = wording not in known and len(known) < MOST_WORDINGS
         if fresh:
             known.add(wording)
@@ -48,11 +47,6 @@ class Repeats:
         for kind in [kind for kind in self._counts if kind.startswith(start)]:
             del self._counts[kind]
             self._wordings.pop(kind, None)
-
-
-def alike(text: str, other: str) -> bool:
-    """Whether two messages differ in numbers alone."""
-    return _CHANGING.sub("#", text) == _CHANGING.sub("#", other)
 
 
 def times(count: int) -> str:
@@ -78,7 +72,7 @@ class FewerRepeats(logging.Filter):
         text = record.getMessage()
         ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
         known = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
-        count = self._repeats.told(f"{record.name} {_CHANGING.sub('#', known)}", "")
+        count = self._repeats.told(f"{record.name} {without_numbers(known)}", "")
         if not count or (count == 1 and ended):
             return False
         record.msg, record.args = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count), ()

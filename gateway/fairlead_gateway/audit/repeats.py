@@ -112,6 +112,13 @@ def _is_over(window: _Window, now: float) -> bool:
 def _sum_of(entry: AuditEntry, *, named: bool) -> AuditEntry:
     """The first entry of a sum, without what its client chose."""
     return msgspec.structs.replace(
-        entry, times=1, tool=entry.tool if named else "", server=entry.server if named else None,
-        traceparent=b"", meta=None, arguments=None, arguments_bytes=0, span=None,
-    )  # fmt: skip
+        entry,
+        times=1,
+        tool=entry.tool if named else "",
+        server=entry.server if named else None,
+        traceparent=b"",
+        meta=None,
+        arguments=None,
+        arguments_bytes=0,
+        span=None,
+    )

@@ -7,13 +7,13 @@ task waits only where the era in which the server serves the client has to be ne
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.watched_calls import NOT_AGAIN
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.route import Route
@@ -27,16 +27,13 @@ from fairlead_mcp.errors import McpError, Timeout
 from fairlead_mcp.messages import ResultMembers
 from fairlead_mcp.retries import next_delay
 
-WATCH_SECONDS: Final = 0.01
-"""A deadline that moves is kept with that precision."""
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GuardedRequest(ResponseSink):
     """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
 
     __slots__ = (
-        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "_timer", "answered_at",
+        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "_watched", "answered_at",
         "client", "context", "done", "idempotent", "moved_to", "retries", "route", "sent_at", "span", "started",
         "trail",
     )  # fmt: skip
@@ -61,8 +58,8 @@ class GuardedRequest(ResponseSink):
         """Number of the attempt at its tool's meter; 0 between attempts."""
         self.moved_to = NEVER
         """Deadline that its last progress led to."""
-        self._timer: asyncio.TimerHandle | None = None
-        """Ends a call whose deadline moves; its upstream would wait for the last one."""
+        self._watched = False
+        """Whether its deadline moves, and its upstream would wait for the last one."""
         self.sent_at = NEVER
         """When its last attempt began, unless that is in `trail`."""
         self.answered_at = NEVER
@@ -174,21 +171,36 @@ class GuardedRequest(ResponseSink):
         longest = self.started + route.longest
         if longest <= self.deadline:
             return self.deadline
-        if self._timer is None:
-            self._watch_for(self.deadline - self.context.clock())
+        if not self._watched:
+            self._watched = True
+            self.context.watched.add(self, self.deadline)
         return longest
 
     def progressed(self) -> None:
         """The server reported progress: begin its time anew (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
-        if self._timer is not None:
+        if self._watched:
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
     def unwatch(self) -> None:
         """To be called at its end."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._watched:
+            self._watched = False
+            self.context.watched.discard(self)
+
+    def look_at_time(self, now: float) -> float:
+        """End the attempt at a deadline that has come; implements WatchedCall. What comes between attempts has a limit
+        of its own.
+        """
+        deadline, pending = self.deadline, self._pending
+        if deadline > now or not self._ticket or isinstance(pending, asyncio.Task):
+            return deadline
+        self.unwatch()
+        self._pending = None
+        if pending is not None:
+            pending.cancel()
+        self.failed(Timeout("it was not answered in time", sent=True))
+        return NOT_AGAIN
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
         """Note what the call waits for that is no attempt, from now on unless it began before."""
@@ -198,22 +210,6 @@ class GuardedRequest(ResponseSink):
         self.trail.begin(kind, self.context.clock() if since < 0 else since)
 
     # Inside
-
-    def _watch_for(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(max(seconds, WATCH_SECONDS), self._look_at_time)
-
-    def _look_at_time(self) -> None:
-        """End the attempt at a deadline that has come. What comes between attempts has a limit of its own."""
-        if self.done:
-            return
-        left, pending = self.deadline - self.context.clock(), self._pending
-        if left > 0 or not self._ticket or isinstance(pending, asyncio.Task):
-            self._watch_for(left)
-            return
-        self._timer = self._pending = None
-        if pending is not None:
-            pending.cancel()
-        self.failed(Timeout("it was not answered in time", sent=True))
 
     def _bounded_by_caller(self) -> bool:
         """Whether its deadline is that of its caller or of a tier."""

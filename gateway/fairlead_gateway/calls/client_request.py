@@ -89,8 +89,9 @@ class ClientRequest(GuardedRequest):
     def gave_up(self, error: Exception) -> None:
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
-            reported = self.moved_to >= 0
-            error = Timeout(route.timed_out(reported, self.deadline - self.started), sent=True)
+            # not by durations, of which rounding may leave a little more or less than `longest`
+            quiet_after = self.moved_to - self.started if self.moved_to < self.started + route.longest else 0.0
+            error = Timeout(route.timed_out(self.moved_to >= 0, quiet_after), sent=True)
         if not isinstance(error, McpError):
             log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
                       exc_info=error, extra=self._trace)  # fmt: skip

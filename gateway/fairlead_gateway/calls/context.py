@@ -16,6 +16,7 @@ from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
 from fairlead_gateway.calls.result_keeper import ResultKeeper
 from fairlead_gateway.calls.server_requests import ServerRequests
 from fairlead_gateway.calls.task_ids import TaskIds
+from fairlead_gateway.calls.watched_calls import WatchedCalls
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -71,6 +72,8 @@ class CallContext:
         self.open_tasks = OpenTasks(0, clock) if open_tasks is None else open_tasks
         self.keeper = keeper
         self.mended = MendedResults()
+        self.watched = WatchedCalls(clock)
+        """Calls whose deadlines progress moves."""
         self.recent = recent
         """The last calls, where they are kept."""
         self._end_upstream_session = end_upstream_session

@@ -120,11 +120,13 @@ class Route:
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
-    def timed_out(self, reported: bool, seconds: float) -> str:
-        """Message for a call that timed out at the server after `seconds`; `reported`: progress had moved its end."""
-        if reported and seconds < self.longest:
+    def timed_out(self, reported: bool, quiet_after: float) -> str:
+        """Message for a call that timed out at the server; `reported`: progress had moved its end. `quiet_after`:
+        seconds in all of one whose progress had ended, 0 for one that used up `longest`.
+        """
+        if reported and quiet_after:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
-            return f"{quiet}, {_TIMEOUT}; it was given up after {seconds:.3g} s"
+            return f"{quiet}, {_TIMEOUT}; it was given up after {quiet_after:.3g} s"
         limit_s = self.longest if reported else self.timeout
         return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {self._bound_by(reported)}"
 

@@ -80,7 +80,7 @@ class RequestReader:
         self._instead = b""
         """Head to parse in place of one that offers an upgrade."""
         self._taken_over: UpgradeRequest | None = None
-        """Whether that head is one for the handler of upgrades."""
+        """Request of that head, where it is one for the handler of upgrades."""
         self.in_head = False
         self.in_message = False
 

@@ -110,11 +110,14 @@ def compile_in_slices(
     for key, server in snapshot.servers.items():
         own = (
             (
-                tool.name, server, tool,
-                shown(tool.definition, server, tool), legacy(tool.legacy_definition, server, tool),
+                tool.name,
+                server,
+                tool,
+                shown(tool.definition, server, tool),
+                legacy(tool.legacy_definition, server, tool),
             )
             for tool in server.tools
-        )  # fmt: skip
+        )
         resources = server_resources(server, reaches.get(key))
         target = server_target(key)
         made.append((yield from _endpoint_in_slices(target, own, routes, resources, (server,), alone=True)))

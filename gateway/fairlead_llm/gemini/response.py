@@ -24,9 +24,18 @@ _SPOILT: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
 """Reasons of an end that tell of a call that nobody can read."""
-UNFINISHED: Final = frozenset({
-    "MAX_TOKENS", "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
-})  # fmt: skip
+UNFINISHED: Final = frozenset(
+    {
+        "MAX_TOKENS",
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MODEL_ARMOR",
+    }
+)
 """Reasons of an end in the middle of an answer: its calls are not run."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode

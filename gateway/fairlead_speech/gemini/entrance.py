@@ -30,9 +30,9 @@ from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveS
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
 from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
-from fairlead_speech.places import SessionPlace
 from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
+from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     INTERNAL_ERROR,
@@ -80,18 +80,18 @@ class LiveEntrance:
         """Body of a refusal before the upgrade."""
         return error_body(error)
 
-    def judge(self, asked: SessionRequest, place: SessionPlace) -> Serve:
+    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
         """Have the socket wait: its model is known with its first message. Raises LlmError."""
-        place.wait()
-        return functools.partial(self._serve, asked, place)
+        slot.wait()
+        return functools.partial(self._serve, asked, slot)
 
     async def _serve(
-        self, asked: SessionRequest, place: SessionPlace, request: web.BaseRequest, record: RequestRecord
+        self, asked: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
         """Run a session to its end. What is refused after the upgrade is a close, as the provider has it."""
         socket, client = await self._services.accepted(request)
         try:
-            await self._served(client, asked, place, record)
+            await self._served(client, asked, slot, record)
         except LlmError as error:
             found = error
         except Problem as problem:
@@ -107,7 +107,7 @@ class LiveEntrance:
         return socket
 
     async def _served(
-        self, client: SessionSide, asked: SessionRequest, place: SessionPlace, record: RequestRecord
+        self, client: SessionSide, asked: SessionRequest, slot: SessionSlot, record: RequestRecord
     ) -> None:
         """Run a session whose client is there. Raises LlmError and Problem while it is not begun."""
         services = self._services
@@ -115,7 +115,7 @@ class LiveEntrance:
         if setup is None:
             record.end("client_closed")
             return
-        place.begin()
+        slot.begin()
         if not services.settings.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
         identity, resumption = asked.origin.identity, member(setup, "sessionResumption")

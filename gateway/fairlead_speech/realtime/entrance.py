@@ -18,11 +18,11 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
 from fairlead_speech.cascaded.session import CascadedSession
-from fairlead_speech.places import SessionPlace
 from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
+from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
 from fairlead_speech.tiers import is_slow
 
@@ -49,9 +49,9 @@ class RealtimeEntrance:
         """Body of a refusal before the upgrade."""
         return error_body(error)
 
-    def judge(self, asked: SessionRequest, place: SessionPlace) -> Serve:
+    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
         """Begin the session, and find out the model. Raises LlmError."""
-        place.begin()
+        slot.begin()
         model = self._services.targets(self._model(asked), asked, ("openai", CASCADED), "OpenAI's Realtime API")
         return functools.partial(self._serve, asked, *model)
 

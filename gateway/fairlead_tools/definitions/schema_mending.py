@@ -18,12 +18,42 @@ Place: TypeAlias = tuple[str | int, ...]
 _MAPS: Final = MAPS | DEFINITIONS
 _ARRAYS: Final = frozenset({"required", "enum", "examples"})
 _OTHERS: Final = frozenset(
-    {"type", "title", "description", "format", "pattern", "$schema", "$id", "$ref", "$anchor", "$comment",
-     "$dynamicRef", "$dynamicAnchor", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-     "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties",
-     "maxProperties", "readOnly", "writeOnly", "deprecated", "dependentRequired", "contentEncoding",
-     "contentMediaType", "nullable"}
-)  # fmt: skip
+    {
+        "type",
+        "title",
+        "description",
+        "format",
+        "pattern",
+        "$schema",
+        "$id",
+        "$ref",
+        "$anchor",
+        "$comment",
+        "$dynamicRef",
+        "$dynamicAnchor",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minContains",
+        "maxContains",
+        "minProperties",
+        "maxProperties",
+        "readOnly",
+        "writeOnly",
+        "deprecated",
+        "dependentRequired",
+        "contentEncoding",
+        "contentMediaType",
+        "nullable",
+    }
+)
 _NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
 """Keywords whose value null is none; `const` and `default` have it as a value."""
 _META: Final = {

@@ -24,9 +24,18 @@ MAX_PATTERN: Final = 500
 _REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
 """Keywords of older drafts, and of Ajv itself, that it refuses or takes to mean something else."""
 _TO_BE_LOOKED_AT: Final = (
-    b'Ref"', b'ref"', b'nchor"', b'id"', b'"nullable"', b'"pattern"', b'"enum":[]', b'"additionalItems"', b'"$async"',
-    b'"formatM', b'"formatE',
-)  # fmt: skip
+    b'Ref"',
+    b'ref"',
+    b'nchor"',
+    b'id"',
+    b'"nullable"',
+    b'"pattern"',
+    b'"enum":[]',
+    b'"additionalItems"',
+    b'"$async"',
+    b'"formatM',
+    b'"formatE',
+)
 """Parts of keywords; a schema without them is done with once it is valid."""
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"

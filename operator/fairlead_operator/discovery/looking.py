@@ -107,7 +107,7 @@ class CapabilityComparisons:
             look = None
             del self._looks[key]  # another server, of which nothing is known
         starts = isinstance(endpoint, ChildEndpoint) and era_of(found.protocol_version) is Era.LEGACY
-        if starts and _is_container(endpoint):
+        if starts and starts_container(endpoint):
             self._looks[key] = _Comparison(endpoint, of, (), self._monotonic())
             return
         if running is None or running.task.done() or running.of != of:
@@ -185,10 +185,6 @@ class CapabilityComparisons:
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
     ) -> Callable[[bytes], AbstractAsyncContextManager[McpSession]]:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
-
-
-def _is_container(endpoint: Endpoint) -> bool:
-    return isinstance(endpoint, ChildEndpoint) and starts_container(endpoint.command, endpoint.args)
 
 
 def _compared_by(endpoint: Endpoint, found: RawListing) -> str:

@@ -16,8 +16,11 @@ CALLS = 3_000
 async def test_one_request_of_thousands_of_denied_calls_is_a_few_lines_of_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     denying = Policy(
-        namespace="default", name="no-pay", every=True, rules=(Rule(action="Deny", tools=("pay",)),),
-    )  # fmt: skip
+        namespace="default",
+        name="no-pay",
+        every=True,
+        rules=(Rule(action="Deny", tools=("pay",)),),
+    )
     blocks = [{"type": "tool_use", "id": f"c{n}", "name": "demo__pay", "input": {"n": n}} for n in range(CALLS)]
     body = {"format": "anthropic", "message": {"content": blocks}}
     async with modern_server([tool("pay")]) as server:

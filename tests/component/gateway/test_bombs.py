@@ -150,8 +150,10 @@ async def test_arguments_that_are_nested_too_deeply_to_be_explained_are_invalid_
         async with running(tmp_path, demo) as gateway:
             answer = await ask(gateway, calling("demo__pay", {"x": deep}))
             assert answer.refusal == "INVALID_ARGUMENTS", answer.body
-            body = {"format": "anthropic", "message": {"content": [
-                {"type": "tool_use", "id": "1", "name": "demo__pay", "input": {"x": deep}}]}}  # fmt: skip
+            body = {
+                "format": "anthropic",
+                "message": {"content": [{"type": "tool_use", "id": "1", "name": "demo__pay", "input": {"x": deep}}]},
+            }
             over_rest = await post(gateway, "/v1/tool-calls", body)
     assert over_rest.message["calls"][0]["code"] == "INVALID_ARGUMENTS"
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -190,9 +190,13 @@ async def test_progress_of_a_process_begins_the_time_of_a_call_anew(
     children = ChildHost()
     try:
         demo = catalog(
-            "demo", ChildEndpoint(command=sys.executable, args=(str(script),)), [SLOW], version=LEGACY,
-            limits=limits(timeout_ms=TIMEOUT_MS), session="PerClient" if capabilities else "Shared",
-        )  # fmt: skip
+            "demo",
+            ChildEndpoint(command=sys.executable, args=(str(script),)),
+            [SLOW],
+            version=LEGACY,
+            limits=limits(timeout_ms=TIMEOUT_MS),
+            session="PerClient" if capabilities else "Shared",
+        )
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
             made = asking(LONG)
             made.message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities

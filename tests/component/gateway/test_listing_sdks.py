@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from gatewayworld import running
-from listreaders import READERS, names
 from oddservers import good_server, odd_server
+from sdkreaders import FETCHED, READERS, names
 
 EXPECTED = {"tools": "good__good", "prompts": "good__good", "resources": "good", "templates": "good"}
-NEEDS_THE_NETWORK = [sdk for sdk, reader in READERS.items() if reader.build is not None]
 
 
 async def listed_beside_odd_entries(folder: Path, sdk: str) -> None:
@@ -23,12 +22,12 @@ async def listed_beside_odd_entries(folder: Path, sdk: str) -> None:
         assert len(lists[name]) > 10, "what can be mended is there too"
 
 
-@pytest.mark.parametrize("sdk", sorted({*READERS} - {*NEEDS_THE_NETWORK}))
+@pytest.mark.parametrize("sdk", sorted({*READERS} - {*FETCHED}))
 async def test_an_sdk_lists_the_entries_of_a_good_server_beside_odd_ones(tmp_path: Path, sdk: str) -> None:
     await listed_beside_odd_entries(tmp_path, sdk)
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("sdk", NEEDS_THE_NETWORK)
+@pytest.mark.parametrize("sdk", FETCHED)
 async def test_a_fetched_sdk_lists_the_entries_of_a_good_server_beside_odd_ones(tmp_path: Path, sdk: str) -> None:
     await listed_beside_odd_entries(tmp_path, sdk)

@@ -73,8 +73,9 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
     async with llm_world(tmp_path, ScriptedTurn(events=[*events, "[DONE]"]), ScriptedTurn("Done.")) as world:
         found = chunks(await world.chat("Both", stream=True))
     assert [(call["name"], call["arguments"]) for call in world.called] == [
-        ("add", {"a": 2, "b": 40}), ("fail", {"p": 2}),
-    ]  # fmt: skip
+        ("add", {"a": 2, "b": 40}),
+        ("fail", {"p": 2}),
+    ]
     assistant, *results = world.model.requests[1]["messages"][1:]
     assert [each["tool_call_id"] for each in results] == [call["id"] for call in assistant["tool_calls"]]
     assert results[0]["content"] == "42"

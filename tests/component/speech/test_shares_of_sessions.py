@@ -1,4 +1,4 @@
-"""One agent that opens speech sessions without end leaves places for the sessions of all others."""
+"""One agent that opens speech sessions without end leaves slots for the sessions of all others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_gateway.identity.setup import Trust
 from fairlead_models.errors import LlmError
-from fairlead_speech.places import SessionPlaces
+from fairlead_speech.session_slots import SessionSlots
 from liveworld import live_world
 from policyworld import Vouching, anybody
 from speechworld import speech_world
@@ -53,7 +53,7 @@ async def test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_t
                 assert alice.closed is None
         speech = world.gateway._speech
         assert speech is not None
-        await eventually(lambda: speech._places.open == 0)
+        await eventually(lambda: speech._slots.open == 0)
         async with world.client(headers=key("mallory")):
             pass
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -63,7 +63,7 @@ async def test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_t
     }
 
 
-async def test_sockets_without_a_setup_take_no_place_of_a_session_and_no_more_than_their_share(tmp_path: Path) -> None:
+async def test_sockets_without_a_setup_take_no_slot_of_a_session_and_no_more_than_their_share(tmp_path: Path) -> None:
     bounds: dict[str, Any] = {"speech_sessions": 4, "speech_sessions_each": 3}
     async with (
         live_world(tmp_path, trust=TRUST, **bounds) as world,
@@ -92,18 +92,19 @@ async def test_a_setup_for_which_no_place_is_left_closes_its_socket_and_is_in_th
             await third.send_str(setup)
             closed = await third.receive()
             assert (closed.data, closed.extra) == (
-                1013, "2 of your speech sessions are open already, the most of one agent",
-            )  # fmt: skip
+                1013,
+                "2 of your speech sessions are open already, the most of one agent",
+            )
     (line,) = [json.loads(line) for line in log.read_text().splitlines()]
     assert (line["principal"], line["decision"], line["outcome"]) == ("key:mallory", "limited", "RATE_LIMITED")
 
 
 def test_places_are_given_back_once_and_those_of_an_agent_that_left_are_forgotten() -> None:
-    places = SessionPlaces(4, 1)
-    first = places.place("a")
+    slots = SessionSlots(4, 1)
+    first = slots.slot("a")
     first.wait()
     first.begin()
-    second = places.place("a")
+    second = slots.slot("a")
     with pytest.raises(LlmError, match="1 of your speech sessions are open already") as refused:
         second.begin()
     second.release()
@@ -111,7 +112,7 @@ def test_places_are_given_back_once_and_those_of_an_agent_that_left_are_forgotte
     first.release()
     first.release()
     for agent in "abcd":
-        places.place(agent).begin()
+        slots.slot(agent).begin()
     with pytest.raises(LlmError, match="4 speech sessions are open already") as full:
-        places.place("e").wait()
+        slots.slot("e").wait()
     assert full.value.status == 503

@@ -97,7 +97,8 @@ READY = "fairlead_operator_servers_ready"
 STAYS_QUIET: dict[str, dict[str, str]] = {
     "FairleadGatewayAbsent": {'fairlead_build_info{instance="g"}': "1x60"},
     "FairleadServerDown": {
-        'fairlead_server_up{fairlead_server="a/b"}': "0x60", 'fairlead_server_stopped{fairlead_server="a/b"}': "1x60",
+        'fairlead_server_up{fairlead_server="a/b"}': "0x60",
+        'fairlead_server_stopped{fairlead_server="a/b"}': "1x60",
         'fairlead_server_up{fairlead_server="a/c"}': "1x60",
     },
     "FairleadBreakerOpen": {'fairlead_breaker_state{fairlead_server="a/b"}': "0x60"},
@@ -109,8 +110,10 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
         'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "0x60"
     },
     "FairleadCallsFail": {
-        f'{CALLS},error_type="RATE_LIMITED"}}': "0+600x60", f'{CALLS},error_type="tool_error"}}': "0+60x60",
-        f'{CALLS},error_type="TIMEOUT"}}': "0+5x60", f'{CALLS},error_type=""}}': "0+60x60",
+        f'{CALLS},error_type="RATE_LIMITED"}}': "0+600x60",
+        f'{CALLS},error_type="tool_error"}}': "0+60x60",
+        f'{CALLS},error_type="TIMEOUT"}}': "0+5x60",
+        f'{CALLS},error_type=""}}': "0+60x60",
         f'{CALLS.replace("a/b", "a/stopped")},error_type="CONNECTION_LOST"}}': "0+60x60",
         'fairlead_server_stopped{fairlead_server="a/stopped"}': "1x60",
     },
@@ -132,16 +135,21 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
     "FairleadDocumentsBroken": {'fairlead_documents_broken{instance="g"}': "1x3 0x57"},
     "FairleadConfigReloadFailed": {'fairlead_config_reload_failed{instance="g"}': "1x3 0x57"},
     "FairleadOperatorNotLeading": {
-        'fairlead_operator_leader{instance="o"}': "0x60", 'fairlead_operator_leader{instance="p"}': "1x60",
+        'fairlead_operator_leader{instance="o"}': "0x60",
+        'fairlead_operator_leader{instance="p"}': "1x60",
     },
     "FairleadServersNotReady": {
-        f'{READY}{{ready="False",reason="Stopped"}}': "2x60", f'{READY}{{ready="True",reason="AsExpected"}}': "5x60",
+        f'{READY}{{ready="False",reason="Stopped"}}': "2x60",
+        f'{READY}{{ready="True",reason="AsExpected"}}': "5x60",
     },
     "FairleadGatewaySilent": {
-        'fairlead_operator_gateways{state="silent"}': "0x60", 'fairlead_operator_gateways{state="answering"}': "2x60",
+        'fairlead_operator_gateways{state="silent"}': "0x60",
+        'fairlead_operator_gateways{state="answering"}': "2x60",
     },
     "FairleadSampleLag": {
-        f'{LAG}{{le="10"}}': "0+60x60", f'{LAG}{{le="30"}}': "0+62x60", f'{LAG}{{le="+Inf"}}': "0+62x60",
+        f'{LAG}{{le="10"}}': "0+60x60",
+        f'{LAG}{{le="30"}}': "0+62x60",
+        f'{LAG}{{le="+Inf"}}': "0+62x60",
     },
     "FairleadProbesFail": {
         'fairlead_operator_probes_total{outcome="none"}': "0+5x60",
@@ -150,7 +158,7 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
     "FairleadPublishingFails": {'fairlead_operator_publish_failures_total{what="state"}': "7x60"},
     "FairleadWritesUndone": {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 1 2 3x57"},
     "FairleadDefinitionsHeld": {'fairlead_held_definitions{namespace="n",server="s"}': "0x60"},
-}  # fmt: skip
+}
 """Series of an hour at which each alert has nothing to say: what is meant, is healthy, or is over soon."""
 
 

@@ -35,8 +35,13 @@ DEEP: dict[str, Any] = {
     "$defs": {"n m": {"type": "object", "properties": {"": {"type": "integer"}}}},
 }
 DEEP_ARGUMENTS: dict[str, Any] = {
-    "a b": "1", "a_b": "2", "a/b": "3", "in": [{"x y": 4}, {"x y": 5}], "@type": {"": 6}, "$ref": "7",
-}  # fmt: skip
+    "a b": "1",
+    "a_b": "2",
+    "a/b": "3",
+    "in": [{"x y": 4}, {"x y": 5}],
+    "@type": {"": 6},
+    "$ref": "7",
+}
 
 
 def schema_of(tool: Any) -> Any:

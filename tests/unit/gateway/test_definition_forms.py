@@ -21,20 +21,24 @@ def forms(listed: ListedType = ListedType.TOOL, /, **members: Any) -> Forms:
 
 MENDED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "properties of PHP": (
-        {"inputSchema": {"type": "object", "properties": []}}, {"inputSchema": {"type": "object", "properties": {}}},
+        {"inputSchema": {"type": "object", "properties": []}},
+        {"inputSchema": {"type": "object", "properties": {}}},
         "inputSchema.properties: [] is written as {}",
     ),
     "properties of Go": (
-        {"inputSchema": {"type": "object", "properties": None}}, {"inputSchema": {"type": "object"}},
+        {"inputSchema": {"type": "object", "properties": None}},
+        {"inputSchema": {"type": "object"}},
         "inputSchema.properties: null is left out",
     ),
     "required of Lua": (
-        {"inputSchema": {"type": "object", "required": {}}}, {"inputSchema": {"type": "object", "required": []}},
+        {"inputSchema": {"type": "object", "required": {}}},
+        {"inputSchema": {"type": "object", "required": []}},
         "inputSchema.required: {} is written as []",
     ),
     "an argument of any value": (
         {"inputSchema": {"type": "object", "properties": {"a": None}}},
-        {"inputSchema": {"type": "object", "properties": {"a": {}}}}, "inputSchema.properties.a: null is written as {}",
+        {"inputSchema": {"type": "object", "properties": {"a": {}}}},
+        "inputSchema.properties.a: null is written as {}",
     ),
     "deep below": (
         {"inputSchema": {"type": "object", "properties": {"properties": {"items": {"enum": None, "default": None}}}}},
@@ -42,22 +46,25 @@ MENDED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "inputSchema.properties.properties.items.enum: null is left out",
     ),
     "an empty anyOf": (
-        {"outputSchema": {"type": "object", "anyOf": []}}, {"outputSchema": {"type": "object"}},
+        {"outputSchema": {"type": "object", "anyOf": []}},
+        {"outputSchema": {"type": "object"}},
         "outputSchema.anyOf: an empty list of schemas is left out",
     ),
     "hints": (
-        {"annotations": {"title": None, "readOnlyHint": None}}, {"annotations": {}},
+        {"annotations": {"title": None, "readOnlyHint": None}},
+        {"annotations": {}},
         "annotations.title: null is left out",
     ),
     "a description": ({"description": None}, {}, "description: null is left out"),
     "a mapping": ({"_meta": []}, {"_meta": {}}, "_meta: [] is written as {}"),
     "one of two icons": (
-        {"icons": [{"src": None}, {"src": "a", "theme": None}]}, {"icons": [{"src": "a"}]},
+        {"icons": [{"src": None}, {"src": "a", "theme": None}]},
+        {"icons": [{"src": "a"}]},
         "icons: those that are not valid are left out",
     ),
     "icons": ({"icons": "a.png"}, {}, "icons: left out"),
     "how it runs": ({"execution": {"taskSupport": "maybe"}}, {}, "execution: left out"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MENDED)
@@ -227,9 +234,30 @@ def test_members_that_are_right_keep_their_bytes_in_a_definition_that_is_mended(
 
 PORTABLE = ["^a*$", "^[a-z0-9-]+$", r"^\d{4}-\d{2}$", r"^[\w\-.]+@\w+\.[a-z]{2,}$", "(a|b)*", "(?:a)+?", ""]
 ODD = [
-    "(", ")", "a++", "^*", "|*", "a{2", "a{,2}", "[z-a]", "[", "[]", r"[\w-.]", r"\_", r"\A", r"\Z", r"\u{1}",
-    r"\ud83d", "(?i)a", "(?P<x>a)", r"(a)\1", "(?<=a)b", "(?=a)*", "a" * 501, 7,
-]  # fmt: skip
+    "(",
+    ")",
+    "a++",
+    "^*",
+    "|*",
+    "a{2",
+    "a{,2}",
+    "[z-a]",
+    "[",
+    "[]",
+    r"[\w-.]",
+    r"\_",
+    r"\A",
+    r"\Z",
+    r"\u{1}",
+    r"\ud83d",
+    "(?i)a",
+    "(?P<x>a)",
+    r"(a)\1",
+    "(?<=a)b",
+    "(?=a)*",
+    "a" * 501,
+    7,
+]
 
 
 @pytest.mark.parametrize("pattern", PORTABLE)

@@ -22,9 +22,16 @@ ALICE = Identity(kind="apiKey", principal="key:alice", agent="alice")
 
 def denial(**members: Any) -> AuditEntry:
     usual: dict[str, Any] = {
-        "at": 1.0, "decision": "denied", "identity": MALLORY, "address": "10.0.0.1", "method": "tools/call",
-        "tool": "pay", "server": KEY, "outcome": "-32602", "reason": "rule 0 of default/p denies it",
-    }  # fmt: skip
+        "at": 1.0,
+        "decision": "denied",
+        "identity": MALLORY,
+        "address": "10.0.0.1",
+        "method": "tools/call",
+        "tool": "pay",
+        "server": KEY,
+        "outcome": "-32602",
+        "reason": "rule 0 of default/p denies it",
+    }
     return AuditEntry(**{**usual, **members})
 
 
@@ -55,11 +62,20 @@ def test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more() -> No
     *singles, total = written(*(denial(arguments_bytes=5) for _ in range(38_000)))
     assert [line["argumentsBytes"] for line in singles] == [5] * LINES_OF_TOOL
     assert total == {
-        "time": "1970-01-01T00:00:01.000Z", "event": "call", "decision": "denied", "principal": "key:mallory",
-        "agent": "mallory", "kind": "apiKey", "client": "10.0.0.1", "method": "tools/call", "tool": "mcp.shop.pay",
-        "server": "team/shop", "outcome": "-32602", "reason": "rule 0 of default/p denies it",
+        "time": "1970-01-01T00:00:01.000Z",
+        "event": "call",
+        "decision": "denied",
+        "principal": "key:mallory",
+        "agent": "mallory",
+        "kind": "apiKey",
+        "client": "10.0.0.1",
+        "method": "tools/call",
+        "tool": "mcp.shop.pay",
+        "server": "team/shop",
+        "outcome": "-32602",
+        "reason": "rule 0 of default/p denies it",
         "times": 38_000 - LINES_OF_TOOL,
-    }  # fmt: skip
+    }
 
 
 def test_a_crowd_of_denials_of_one_tool_hides_no_other_tool_and_no_other_agent() -> None:

@@ -1,4 +1,4 @@
-"""What clients are told of the one server that they talk to, where it describes itself by another shape than MCP's."""
+"""Members of `serverInfo` that clients refuse are mended or left out before clients see it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,11 @@ def test_what_is_off_the_diagonal_runs_by_night(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "-m"]
     for expression, count in (("not nightly", 3), ("nightly or not nightly", 6)):
         done = subprocess.run(
-            [*words, expression], cwd=tmp_path, capture_output=True, text=True, check=False,
+            [*words, expression],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
             env={"PYTHONPATH": str(ROOT / "tests" / "support"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        )  # fmt: skip
+        )
         assert f"{count} passed" in done.stdout, done.stdout + done.stderr

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_mcp.containers import ContainerRun, starts_container
 
 
@@ -22,7 +23,7 @@ from fairlead_mcp.containers import ContainerRun, starts_container
 )
 def test_a_command_that_runs_a_container_gets_a_label_behind_its_run(command: str) -> None:
     program, *args = command.split()
-    assert starts_container(program, args)
+    assert starts_container(ChildEndpoint(command=program, args=tuple(args)))
     run = ContainerRun.of(program, args, {})
     assert run is not None
     at = run.argv.index("run")
@@ -33,12 +34,20 @@ def test_a_command_that_runs_a_container_gets_a_label_behind_its_run(command: st
 
 @pytest.mark.parametrize(
     "command",
-    ["docker", "docker mcp gateway run", "docker compose run server", "docker exec -i box run", "uv run server",
-     "docker --context run", "docker start -ai box", "npx run"],
-)  # fmt: skip
+    [
+        "docker",
+        "docker mcp gateway run",
+        "docker compose run server",
+        "docker exec -i box run",
+        "uv run server",
+        "docker --context run",
+        "docker start -ai box",
+        "npx run",
+    ],
+)
 def test_a_command_that_runs_no_container_is_started_as_it_is(command: str) -> None:
     program, *args = command.split()
-    assert not starts_container(program, args)
+    assert not starts_container(ChildEndpoint(command=program, args=tuple(args)))
     assert ContainerRun.of(program, args, {}) is None
 
 

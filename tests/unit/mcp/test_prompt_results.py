@@ -24,14 +24,17 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
     "resources/read": (
         "ReadResourceResult",
         {
-            **COMMON, "ttlMs": 5, "cacheScope": "private",
+            **COMMON,
+            "ttlMs": 5,
+            "cacheScope": "private",
             "contents": [{"uri": "a:b", "mimeType": "t", "text": "x", "_meta": {}}, {"uri": "a:c", "blob": PIXEL}],
         },
     ),
     "completion/complete": (
-        "CompleteResult", {**COMMON, "completion": {"values": ["a", "b"], "total": 2, "hasMore": False}}
+        "CompleteResult",
+        {**COMMON, "completion": {"values": ["a", "b"], "total": 2, "hasMore": False}},
     ),
-}  # fmt: skip
+}
 
 
 def shown(method: str, given: Any, client: str = LEGACY, server: str = LEGACY) -> dict[str, Any]:

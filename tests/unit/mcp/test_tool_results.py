@@ -191,8 +191,10 @@ def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(num
     link = f'{{"type":"resource_link","uri":"a:b","name":"b","size":{number}}}'
     raw = f'{{"isError":{number},"_meta":{{"progressToken":{number}}},"content":[{link}]}}'
     assert shown(raw.encode()) == {
-        "isError": False, "_meta": {}, "content": [{"type": "resource_link", "uri": "a:b", "name": "b"}]
-    }  # fmt: skip
+        "isError": False,
+        "_meta": {},
+        "content": [{"type": "resource_link", "uri": "a:b", "name": "b"}],
+    }
 
 
 def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None:

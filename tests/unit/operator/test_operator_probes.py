@@ -47,7 +47,10 @@ async def test_the_operator_has_metrics_of_its_process_that_promtool_takes() -> 
         text = await answer.read()
     names = {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE ")}
     assert {
-        "process_resident_memory_bytes", "process_cpu_seconds_total", "process_start_time_seconds",
-        "python_info", "python_gc_collections_total",
-    } <= names  # fmt: skip
+        "process_resident_memory_bytes",
+        "process_cpu_seconds_total",
+        "process_start_time_seconds",
+        "python_info",
+        "python_gc_collections_total",
+    } <= names
     assert await asyncio.to_thread(lint, text) == ""

@@ -116,8 +116,13 @@ def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_cloc
     clock = [datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC)]
     pods = Pods(lambda key: None, lambda: clock[0])
     key = ServerKey("team", "demo")
-    metadata = {"namespace": "team", "name": "demo-1", "uid": "u", "resourceVersion": "1",
-                "labels": {LABEL_NAME: "demo"}}  # fmt: skip
+    metadata = {
+        "namespace": "team",
+        "name": "demo-1",
+        "uid": "u",
+        "resourceVersion": "1",
+        "labels": {LABEL_NAME: "demo"},
+    }
     pods.store.put({**pod(RUNNING), "metadata": metadata, "spec": {"containers": [PROBED]}})
     assert (pods.symptom(key), pods.until_late(key)) == (None, 7.0)
     clock[0] += timedelta(hours=-1)

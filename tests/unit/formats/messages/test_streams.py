@@ -79,19 +79,40 @@ def test_calls_of_a_chat_stream(what: str) -> None:
 
 
 WITHOUT_IDS: dict[str, tuple[list[Any], list[Any]]] = {
-    "no ids, and one index": ([chat(piece(0, '{"city":"Köln"}', name="now")),
-                               chat(piece(0, '{"days":2}', name="later")), chat(finish="stop")], [A, B]),
-    "empty ids, and no index": ([chat(piece(None, '{"city":"Köln"}', "", "now")),
-                                 chat(piece(None, '{"days":2}', "", "later")), chat(finish="stop")], [A, B]),
-    "several in one piece, without ids": ([chat(piece(0, '{"city":"Köln"}', name="now"),
-                                                piece(0, '{"days":2}', name="later")), chat(finish="stop")], [A, B]),
-    "several in one piece, whose arguments follow": ([chat(piece(0, "", "", "now"), piece(0, "", "", "later")),
-                                                      chat(piece(0, '{"days":2}')), chat(finish="stop")],
-                                                     [("a", "now", {}), B]),
-    "a name without an id in every piece": ([chat(piece(0, '{"city":', name="now")),
-                                             chat(piece(0, '"Köln"}', name="now")), chat(piece(0, "", name="now")),
-                                             chat(finish="stop")], [A]),
-}  # fmt: skip
+    "no ids, and one index": (
+        [
+            chat(piece(0, '{"city":"Köln"}', name="now")),
+            chat(piece(0, '{"days":2}', name="later")),
+            chat(finish="stop"),
+        ],
+        [A, B],
+    ),
+    "empty ids, and no index": (
+        [
+            chat(piece(None, '{"city":"Köln"}', "", "now")),
+            chat(piece(None, '{"days":2}', "", "later")),
+            chat(finish="stop"),
+        ],
+        [A, B],
+    ),
+    "several in one piece, without ids": (
+        [chat(piece(0, '{"city":"Köln"}', name="now"), piece(0, '{"days":2}', name="later")), chat(finish="stop")],
+        [A, B],
+    ),
+    "several in one piece, whose arguments follow": (
+        [chat(piece(0, "", "", "now"), piece(0, "", "", "later")), chat(piece(0, '{"days":2}')), chat(finish="stop")],
+        [("a", "now", {}), B],
+    ),
+    "a name without an id in every piece": (
+        [
+            chat(piece(0, '{"city":', name="now")),
+            chat(piece(0, '"Köln"}', name="now")),
+            chat(piece(0, "", name="now")),
+            chat(finish="stop"),
+        ],
+        [A],
+    ),
+}
 
 
 @pytest.mark.parametrize("what", WITHOUT_IDS)

@@ -1,4 +1,4 @@
-module fairlead.dev/tests/lister
+module fairlead.dev/tests/sdkreader
 
 go 1.25.0
 

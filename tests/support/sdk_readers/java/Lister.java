@@ -9,10 +9,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
 
-/** Lists everything of an endpoint: java Lister URL. Prints an object of names by list, or the error of a list. */
+/** Lists everything of an endpoint: java Lister list URL. Prints names by list, or the error of a list. */
 public final class Lister {
   public static void main(String[] arguments) throws Exception {
-    URI url = URI.create(arguments[0]);
+    URI url = URI.create(arguments[1]);
     HttpClientStreamableHttpTransport transport =
         HttpClientStreamableHttpTransport.builder(url.getScheme() + "://" + url.getAuthority())
             .endpoint(url.getPath())

@@ -1,4 +1,4 @@
-"""Places for speech sessions: so many at a time, of which one agent gets a share, and as many for sockets that wait for
+"""Slots for speech sessions: so many at a time, of which one agent gets a share, and as many for sockets that wait for
 their set-up. Pure module.
 """
 
@@ -12,12 +12,12 @@ from fairlead_models.errors import LlmError
 from fairlead_rest.problems import RATE_LIMITED
 
 SHARE: Final = 4
-"""Part of the places that one agent gets where no setting says otherwise: a quarter."""
+"""Part of the slots that one agent gets where no setting says otherwise: a quarter."""
 _RETRY: Final = {"retry-after": "5"}
 
 
 class _Count:
-    """Places of one kind that are taken, by agent. `what` names them in refusals."""
+    """Slots of one kind that are taken, by agent. `what` names them in refusals."""
 
     def __init__(self, what: str, most: int, each: int) -> None:
         self._what = what
@@ -27,17 +27,21 @@ class _Count:
         self.total = 0
 
     def check(self, agent: str) -> None:
-        """Raises LlmError where the agent gets no further place."""
+        """Raises LlmError where the agent gets no further slot."""
         if self.total >= self._most:
             raise LlmError(
-                503, f"{self._most} speech sessions {self._what}, the most of this gateway", "unavailable",
+                503,
+                f"{self._most} speech sessions {self._what}, the most of this gateway",
+                "unavailable",
                 headers=_RETRY,
-            )  # fmt: skip
+            )
         if self._taken[agent] >= self._each:
             raise LlmError(
-                429, f"{self._each} of your speech sessions {self._what}, the most of one agent", RATE_LIMITED,
+                429,
+                f"{self._each} of your speech sessions {self._what}, the most of one agent",
+                RATE_LIMITED,
                 headers=_RETRY,
-            )  # fmt: skip
+            )
 
     def take(self, agent: str) -> None:
         """Raises LlmError as `check` does."""
@@ -52,8 +56,8 @@ class _Count:
             del self._taken[agent]
 
 
-class SessionPlaces:
-    """Places for `most` sessions, of which one agent gets `each`; 0: a quarter."""
+class SessionSlots:
+    """Slots for `most` sessions, of which one agent gets `each`; 0: a quarter."""
 
     def __init__(self, most: int, each: int = 0) -> None:
         share = each or ceil(most / SHARE)
@@ -65,28 +69,28 @@ class SessionPlaces:
         """Sessions that are open."""
         return self._open.total
 
-    def place(self, agent: str) -> SessionPlace:
-        """A place that is not taken yet."""
-        return SessionPlace(self._open, self._waiting, agent)
+    def slot(self, agent: str) -> SessionSlot:
+        """A slot that is not taken yet."""
+        return SessionSlot(self._open, self._waiting, agent)
 
 
-class SessionPlace:
-    """Place of one session. `release` it, in any case."""
+class SessionSlot:
+    """Slot of one session. `release` it, in any case."""
 
-    def __init__(self, places: _Count, waiting: _Count, agent: str) -> None:
-        self._open = places
+    def __init__(self, open_: _Count, waiting: _Count, agent: str) -> None:
+        self._open = open_
         self._waiting = waiting
         self._agent = agent
         self._taken: _Count | None = None
 
     def wait(self) -> None:
-        """The socket may open and wait for its set-up. Raises LlmError, also where there is no room for the session."""
+        """Take a slot for a socket that waits for its set-up. Raises LlmError, also while no session could begin."""
         self._open.check(self._agent)
         self._waiting.take(self._agent)
         self._taken = self._waiting
 
     def begin(self) -> None:
-        """The session is set up, and counts as one. Raises LlmError."""
+        """Take a slot for a session that is set up, in exchange for that of its socket. Raises LlmError."""
         self._open.take(self._agent)
         self._move(self._open)
 
