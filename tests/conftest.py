@@ -17,6 +17,7 @@ import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 from diagonals import leave_to_the_night
+from examples import NIGHTLY, examples
 from run_record import register
 from shards import BadShard, files_of_shard, recorded_seconds
 
@@ -30,9 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the shard; say that there is no current loop: Python 3.11 would make one that nobody closes."""
     asyncio.set_event_loop(None)
-    if not os.environ.get("CI"):  # there Hypothesis has a profile that measures no time and draws the same examples
-        hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of an example
-        hypothesis.settings.load_profile("unhurried")
+    _choose_examples()
     register(config)
     if "FAIRLEAD_COVERAGE_CONTEXTS" in os.environ:
         config.pluginmanager.import_plugin("coverage_contexts")
@@ -42,6 +41,20 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[SHARD] = files_of_shard(shard, files, recorded_seconds())
         except BadShard as error:
             raise pytest.UsageError(str(error)) from None
+
+
+def _choose_examples() -> None:
+    """Examples of Hypothesis: the same ones in every CI of a commit by day, others each night."""
+    ci = bool(os.environ.get("CI"))
+    hypothesis.settings.register_profile(
+        "fairlead",
+        max_examples=examples(),
+        deadline=None,  # a busy machine is no fault of an example
+        derandomize=ci and NIGHTLY not in os.environ,
+        database=None if ci else hypothesis.settings.get_profile("default").database,
+        print_blob=ci,
+    )
+    hypothesis.settings.load_profile("fairlead")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,7 +2,8 @@
 
 First the tests run once, and coverage notes which of them reaches which line in this process. Then mutants are drawn
 by a seed from the lines that are reached, and each runs with the tests that reach its line: those of the merge scope,
-and where these let it live, those that only the night runs. Children of tests run the module as it is.
+and where these let it live, all of them as the night runs them, with more examples of each property. Children of tests
+run the module as it is.
 
     python -m mutation_run MODULE… [--tests PATH…] [--count N] [--seed N]
 """
@@ -24,6 +25,7 @@ from typing import Final
 import coverage
 
 import coverage_contexts
+import examples
 import mutated
 import run_record
 from mutants import Mutant, mutants_of
@@ -118,17 +120,17 @@ def within_budget(tests: Iterable[RecordedTest]) -> Iterator[str]:
         yield test.nodeid
 
 
-def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest]) -> bool:
-    """Whether a test fails, the module cannot be loaded, or the tests hang."""
+def kills(target: Target, mutant: Mutant, tests: Sequence[RecordedTest], **environment: str) -> bool:
+    """Whether a test fails with these variables too, the module cannot be loaded, or the tests hang."""
     if not tests:
         return False
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutated", "-p", "no:cacheprovider"]
-    environment = {**os.environ, mutated.VARIABLE: mutated.described(target.module, mutant)}
+    described = {mutated.VARIABLE: mutated.described(target.module, mutant)}
     try:
         done = subprocess.run(
             [*command, *within_budget(tests)],
             cwd=ROOT,
-            env=environment,
+            env={**os.environ, **environment, **described},
             capture_output=True,
             timeout=BUDGET_S * SLOWER,
             check=False,
@@ -143,9 +145,9 @@ def fate(target: Target, mutant: Mutant) -> str:
     tests = target.tests[mutant.line]
     if kills(target, mutant, [test for test in tests if not test.night]):
         return "killed"
-    night = [test for test in tests if test.night]
     # twice: a test that fails by chance on a busy machine kills nothing
-    return "night" if kills(target, mutant, night) and kills(target, mutant, night) else "lives"
+    by_night = (kills(target, mutant, tests, **{examples.NIGHTLY: "yes"}) for _ in range(2))
+    return "night" if all(by_night) else "lives"
 
 
 def main(words: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
@@ -228,7 +229,7 @@ async def play(scenario: Scenario, folder: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(180)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
 async def test_lists_agree_with_each_other_and_with_calls(scenario: Scenario) -> None:
     with tempfile.TemporaryDirectory() as folder:

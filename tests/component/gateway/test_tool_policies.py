@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec import Raw
 
+from examples import examples
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_gateway.identity.setup import Trust
@@ -122,7 +123,7 @@ async def test_no_part_of_the_rest_plane_knows_a_hidden_tool(tmp_path: Path) -> 
         assert [request.params["name"] for request in server.seen if request.method == "tools/call"] == ["roll-dice"]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
 async def test_lists_and_calls_agree_with_a_naive_oracle_whatever_is_declared(drawn: Drawn) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conformance_offers import RICH_SCHEMA
+from examples import examples
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tools.definitions import FAULT
@@ -151,7 +152,7 @@ def test_exclusive_bounds_of_draft_4_keep_their_meaning() -> None:
 
 
 @every_choice
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS)
 def test_any_schema_is_converted_to_what_the_provider_takes_or_refused(
     format_name: str, options: Options, schema: dict[str, Any]
@@ -169,7 +170,7 @@ LAX = [(name, options) for name, options in CHOICES if not options.strict]
 
 
 @pytest.mark.parametrize(("format_name", "options"), LAX)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS, seed=st.integers(0, 1000))
 def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_report_means_equality(
     format_name: str, options: Options, schema: dict[str, Any], seed: int

@@ -9,6 +9,7 @@ import jsonschema_rs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats.registry import find
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import Options
@@ -66,7 +67,9 @@ def test_a_schema_of_alternatives_without_end_ends() -> None:
     assert un_null({"a": {"b": None}}, {**circle, "properties": {"a": {"$ref": "#/$defs/A"}}}) == {"a": {"b": None}}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(schema=SCHEMAS, seed=st.integers(0, 1000))
 def test_what_a_strict_schema_accepts_the_original_accepts_once_the_nulls_are_out(
     schema: dict[str, Any], seed: int

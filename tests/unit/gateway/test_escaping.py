@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_mcp.escaping import escaped, escaped_text
 
 DIRECTION = {"\u061c", "\u200e", "\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
@@ -49,7 +50,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(value=values, ascii_only=st.booleans())
 def test_every_control_character_is_shown_as_text(value: Any, ascii_only: bool) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_only).encode()
@@ -60,7 +61,7 @@ def test_every_control_character_is_shown_as_text(value: Any, ascii_only: bool) 
         assert made is raw
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=texts)
 def test_decoded_text_is_escaped_alike(text: str) -> None:
     assert escaped_text(text) == visible(text)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from examples import examples
 from fairlead_api.documents.catalog import LocalEndpoint
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
@@ -119,7 +120,7 @@ def test_policies_merge_as_the_table_says(row: str) -> None:
     assert listed(world(*policies, action=action), who) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(worlds())
 def test_every_decision_is_that_of_a_naive_oracle(drawn: Drawn) -> None:
     documents: dict[str, Document] = {f"{s.namespace}-{s.name}": s.catalog("http://x") for s in drawn.servers}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_llm.anthropic.format import ANTHROPIC
 from fairlead_llm.between.pair import losses_of, pair
 from fairlead_llm.chat.format import CHAT
@@ -207,7 +208,7 @@ def _typed(event: Any, kind: str) -> Any:
     return {"type": kind, **event} if isinstance(event, dict) else event
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TYPED, max_size=6))
 @pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
 def test_whatever_a_provider_streams_is_translated_or_an_error(
@@ -223,7 +224,7 @@ def test_whatever_a_provider_streams_is_translated_or_an_error(
     assert b"".join(out)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
 @pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
 def test_whatever_a_provider_answers_is_translated_or_an_error(

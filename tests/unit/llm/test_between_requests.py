@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats.messages.call import ModelCall
 from fairlead_llm.between.conversation import (
     CallPart,
@@ -97,7 +98,7 @@ def _alike(one: NeutralRequest, other: NeutralRequest) -> None:
     assert one.settings == other.settings
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(conversations())
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_a_conversation_survives_another_family_and_comes_back(one: str, other: str, asked: NeutralRequest) -> None:
@@ -326,7 +327,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON, st.sampled_from(["tools", "tool_choice", "messages", "input", "contents", "system", "thinking", "text",
                               "toolConfig", "generationConfig", "reasoning", "response_format", "stop"]))  # fmt: skip
 @pytest.mark.parametrize(("source", "target"), PAIRS)

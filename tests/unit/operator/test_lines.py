@@ -14,12 +14,13 @@ from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery import idleconnections
 from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.ports import Heard
-from operatorfakes import until
+from virtualtime import in_virtual_time
 from waiting import eventually
+
+pytestmark = in_virtual_time
 
 KEY = ServerKey("team", "demo")
 ENDPOINT = HttpEndpoint(url="http://demo.example/mcp")
@@ -74,10 +75,7 @@ def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFai
     ],
     ids=["refused", "no route", "silence", "no name", "no descriptors", "no network"],
 )
-async def test_only_what_a_server_is_to_blame_for_is_a_loss(
-    monkeypatch: pytest.MonkeyPatch, failure: ConnectFailed, lost: bool
-) -> None:
-    monkeypatch.setattr(idleconnections, "CONFIRM", 0.0)
+async def test_only_what_a_server_is_to_blame_for_is_a_loss(failure: ConnectFailed, lost: bool) -> None:
     told: list[str] = []
     first, second = IdleConnection(), IdleConnection()
     dialled = Dialled([first, failure, failure, second])
@@ -90,15 +88,14 @@ async def test_only_what_a_server_is_to_blame_for_is_a_loss(
     await watch.aclose()
 
 
-async def test_one_refusal_before_the_next_connection_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idleconnections, "CONFIRM", 0.0)
+async def test_one_refusal_before_the_next_connection_is_no_loss() -> None:
     told: list[str] = []
     dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
     watch = IdleConnections(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
     watch.hold(KEY, ENDPOINT)
-    await until(lambda: told)
+    await eventually(lambda: told)
     assert told == ["back"], "it is asked anew, for it may be another one"
     assert len(watch) == 1
     watch.drop(KEY)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats.tokens.media import PROVIDERS, audio_tokens, image_tokens
 from fairlead_gateway.calls.result_keeper import surely_fits
 from fairlead_gateway.core.long_results import LongResult
@@ -37,7 +38,7 @@ def text(said: str) -> dict[str, str]:
     return {"type": "text", "text": said}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(JSON, st.integers(200, 900), st.booleans())
 def test_whatever_a_server_says_the_answer_has_no_more_tokens_than_it_may(
     value: Any, tokens: int, declared: bool

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from examples import examples
 from fairlead_search.catalogs import IndexedCatalogs, NewTool, SearchRequest, interleaved
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.record import MAX_PARAMETERS, IndexedTool, catalog_hash, record
@@ -47,7 +48,7 @@ def test_an_empty_index_and_an_empty_query_find_nothing() -> None:
     assert Bm25Index.of([IndexedTool("1", "", "")]).search("anything", 5) == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, max_size=5), st.sets(st.integers(0, 7)), WORDS)
 def test_a_changed_index_answers_as_one_made_anew_and_the_old_one_as_before(
     first: list[list[str]], more: list[list[str]], gone: set[int], query: list[str]

@@ -21,6 +21,7 @@ pytest.importorskip("numpy", reason="numpy of the extra `search` is not installe
 
 import numpy as np  # behind the skip, as all that needs it
 
+from examples import examples
 from fairlead_search import search_index
 from fairlead_search.vectors import VectorStore, decoded, encoded
 
@@ -85,7 +86,7 @@ def test_vectors_of_another_model_take_the_place_of_all(place: VectorPlace) -> N
     assert place.put({"c": encoded([1, 2, 3])}) == 1
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sets(st.integers(0, 299), max_size=60))
 @pytest.mark.parametrize("place", [PLACES[1]], indirect=True)
 def test_lancedb_ranks_as_memory_does(place: VectorPlace, seed: int, gone: set[int]) -> None:

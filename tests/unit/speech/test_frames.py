@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_mcp.value_count import MAX_DIGITS, too_dear
 from fairlead_speech.cascaded.audio import BadAudio, decoded
 from fairlead_speech.frames import (
@@ -167,7 +168,7 @@ def taken(reader: FrameReader, frame: bytes) -> bool:
         return False
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(damaged())
 def test_a_frame_is_refused_or_every_parser_reads_the_same(frame: bytes) -> None:
     if not any(taken(reader, frame) for reader in READERS.values()):
@@ -199,7 +200,7 @@ EVENTS = object_of(
 )  # fmt: skip
 
 
-@settings(max_examples=3000)
+@settings(max_examples=examples(3000))
 @given(EVENTS.map(str.encode))
 def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(frame: bytes) -> None:
     if not taken(realtime.CLIENT_FRAMES, frame):

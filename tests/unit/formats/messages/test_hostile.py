@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages import arguments
 from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall
@@ -44,7 +45,7 @@ def damaged_messages(draw: st.DrawFn) -> tuple[str, Any]:
     return name, damaged(messages[draw(st.sampled_from(sorted(messages)))], draw)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(damaged_messages())
 def test_a_damaged_message_gives_calls_that_can_be_answered(case: tuple[str, Any]) -> None:
     name, message = case
@@ -58,7 +59,7 @@ def test_a_damaged_message_gives_calls_that_can_be_answered(case: tuple[str, Any
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(result=st.dictionaries(st.sampled_from(["content", "structuredContent", "isError"]), anything) | anything)
 def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
     written = message_format(name).write_results([ModelCall("c", "t", {})], [result])
@@ -68,7 +69,7 @@ def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(messages=anything)
 def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
     found = message_format(name).parse_results(messages)
@@ -76,7 +77,7 @@ def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(events=st.lists(anything, max_size=4))
 def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
     assembling = message_format(name).assembler()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages.parts import MAX_LOSSES
 from fairlead_formats.messages.translate import translate_message, translate_results
@@ -162,7 +163,7 @@ def turns(draw: st.DrawFn) -> tuple[str, str, Any, list[str]]:
     return source, target, message, marks
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(turn=turns())
 def test_every_part_of_a_models_message_is_in_the_outcome_or_in_the_report(
     turn: tuple[str, str, Any, list[str]],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages.call import MAX_DEPTH, Carry, ModelCall
 from fairlead_formats.messages.repeated_content import RepeatedContent
@@ -165,7 +166,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(value=values)
 def test_only_what_a_block_holds_is_taken_out(value: Any) -> None:
     def expected(item: Any) -> Any:
@@ -190,7 +191,7 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
         assert repeats.found == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     blocks=st.lists(
         values | st.fixed_dictionaries({"type": st.sampled_from(["text", "image", "resource"])}), max_size=3

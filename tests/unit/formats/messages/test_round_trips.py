@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.translate import match, translate_message, translate_results
@@ -57,7 +58,7 @@ def known(calls: list[ModelCall]) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("name", WITH_IDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(calls=calls_of_a_message())
 def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[ModelCall]) -> None:
     names = Names(call.name for call in calls)
@@ -67,7 +68,7 @@ def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[Model
 
 
 @pytest.mark.parametrize("source", WITH_IDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(calls=calls_of_a_message(), target=st.sampled_from(WITH_IDS))
 def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[ModelCall], target: str) -> None:
     names = Names(call.name for call in calls)
@@ -86,7 +87,7 @@ def plain(result: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(calls=calls_of_a_message(), data=st.data())
 def test_a_result_without_a_loss_report_is_read_back_equal(
     name: str, calls: list[ModelCall], data: st.DataObject
@@ -105,7 +106,7 @@ def test_a_result_without_a_loss_report_is_read_back_equal(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(calls=calls_of_a_message(), data=st.data())
 def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ModelCall], data: st.DataObject) -> None:
     given_results = [data.draw(st.none() | results) for _ in calls]
@@ -119,7 +120,7 @@ def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ModelCa
         assert [result.id for result in found] == [call.id for call in answered]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(calls=calls_of_a_message(), data=st.data(), ends=st.tuples(*[st.sampled_from(WITH_IDS)] * 2))
 def test_results_cross_from_any_format_to_any_other(
     calls: list[ModelCall], data: st.DataObject, ends: tuple[str, str]

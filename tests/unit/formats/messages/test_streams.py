@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, InvalidCall, ModelCall
 from fairlead_formats.messages.streams import CUT_OFF, Assembler
 from fairlead_formats.names import Names
@@ -286,7 +287,7 @@ def test_calls_of_streams_that_send_them_whole() -> None:
 arguments = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=10), max_size=4)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(sent=st.lists(arguments, min_size=1, max_size=4), data=st.data())
 def test_however_a_message_is_cut_into_pieces_its_calls_are_the_same(sent: list[Event], data: st.DataObject) -> None:
     pieces: list[tuple[int, str]] = []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from examples import examples
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.families import Family, bare, family_of
 from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel, cost
@@ -212,7 +213,7 @@ limits_of_all_kinds = st.builds(
 sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()), max_size=12)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(
     sizes=sizes,
     windows=st.lists(st.tuples(st.integers(1, 200), st.none() | st.integers(1, 200)), min_size=1, max_size=3),
@@ -241,7 +242,7 @@ def test_whatever_a_refusal_advises_gives_a_plan(
         assert isinstance(plan(*again, "letters"), Plan), hint
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     sizes=sizes,
     windows=st.lists(st.integers(1, 300), min_size=1, max_size=3),

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
 Schema = dict[str, Any]
-UNHURRIED = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
