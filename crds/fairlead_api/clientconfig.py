@@ -22,6 +22,7 @@ from fairlead_api.clientkeys import (
     OF_URLS,
     OWN,
     OWN_FIELDS,
+    PASSED,
     TRANSPORTS,
     URLS,
     Remark,
@@ -198,7 +199,7 @@ def translate(
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
-    """Variables of the entry's `envFile` and `env`, of which the latter win, known to the reader from then on."""
+    """Variables of `envFile`, `env_vars` and `env`, of which the last wins, known to the reader from then on."""
     file = read.path("envFile")
     of_file: Mapping[str, str] = {}
     if file and read_env_file is not None:
@@ -208,7 +209,7 @@ def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[s
             raise EntryProblem("envFile", str(error)) from error
     elif file:
         read.remarks.append(Remark("envFile", "is not read here: put its variables into env", stops=False))
-    variables = {**of_file, **read.mapping("env")}
+    variables = {**of_file, **read.passed(PASSED), **read.mapping("env")}
     read.own = variables
     return variables
 

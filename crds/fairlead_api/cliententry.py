@@ -95,6 +95,16 @@ class EntryReader:
             raise EntryProblem(field, "must be an object of names and texts")
         return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items() if item is not None}
 
+    def passed(self, field: str) -> dict[str, str]:
+        """Variables of the environment that a list names, as texts or as objects with a `name`, but for unset ones."""
+        listed = self._content.get(field)
+        if listed is None:
+            return {}
+        if not isinstance(listed, list):
+            raise EntryProblem(field, "must be a list of names of variables")
+        names = [item.get("name") if isinstance(item, Mapping) else item for item in listed]
+        return {name: self._environ[name] for name in names if isinstance(name, str) and name in self._environ}
+
     def _fill(self, field: str, value: object) -> str:
         if isinstance(value, bool):
             value = "true" if value else "false"

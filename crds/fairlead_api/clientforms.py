@@ -51,8 +51,10 @@ def server_lists(content: object) -> tuple[ConfiguredList, ...]:
 
 def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     for member in ("mcpServers", "amp.mcpServers"):
-        if isinstance(listed := content.get(member), Mapping | list):
-            yield ConfiguredList((member,), listed, common, dialect="continue" if isinstance(listed, list) else "")
+        if isinstance(listed := content.get(member), list):
+            yield ConfiguredList((member,), listed, common, dialect="continue")
+        elif isinstance(listed, Mapping):
+            yield ConfiguredList((member,), _allowed_by_gemini(listed, content.get("mcp")), common)
     yield from _claude_projects(content)
     if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
@@ -73,6 +75,18 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     if isinstance(experimental, Mapping) and isinstance(experimental.get(_CONTINUE_BEFORE), list):
         listed = experimental[_CONTINUE_BEFORE]
         yield ConfiguredList(("experimental", _CONTINUE_BEFORE), listed, _continue_before, dialect="continue")
+
+
+def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
+    """Servers that Gemini CLI starts: those that `mcp.allowed` names, where it is there, but for `mcp.excluded`."""
+    if not isinstance(settings, Mapping):
+        return listed
+    allowed, excluded = settings.get("allowed"), settings.get("excluded")
+    if isinstance(allowed, list):
+        listed = {name: entry for name, entry in listed.items() if name in allowed}
+    if isinstance(excluded, list):
+        listed = {name: entry for name, entry in listed.items() if name not in excluded}
+    return listed
 
 
 def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
@@ -207,8 +221,6 @@ def _codex(entry: Any) -> NormalizedEntry:
         written.setdefault("headers", "bearer_token_env_var")
     if headers:
         content["headers"] = headers
-    if isinstance(passed := content.pop("env_vars", None), list):
-        content["env"] = {**{str(name): f"${{{name}}}" for name in passed}, **(content.get("env") or {})}
     return NormalizedEntry(content, written)
 
 

@@ -26,9 +26,11 @@ INCLUDED: Final = ("tools", "includeTools", "enabledTools")
 EXCLUDED: Final = ("disabledTools", "excludeTools")
 """Lists of tools that are not offered."""
 ACTIVE: Final = ("enabled", "isActive")
+PASSED: Final = "env_vars"
+"""List of variables that are passed on where they are set, as Codex has it."""
 READ: Final = frozenset(
     {
-        "command", "args", "env", "envFile", "cwd", "headers", "requestOptions", "apiKey", "id", "name",
+        "command", "args", "env", "envFile", PASSED, "cwd", "headers", "requestOptions", "apiKey", "id", "name",
         "disabled", OWN, *ACTIVE, *URLS, *TRANSPORTS, *INCLUDED, *EXCLUDED,
     }
 )  # fmt: skip

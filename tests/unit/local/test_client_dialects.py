@@ -200,3 +200,33 @@ def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one
     named = Sources([tmp_path / "package.json"], {}).scan()
     assert named is not None
     assert [key.name for key in named.contents.servers] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "started"),
+    [
+        ({"allowed": ["a", "b"]}, ["a", "b"]),
+        ({"excluded": ["b"]}, ["a", "c"]),
+        ({"allowed": ["a", "b"], "excluded": ["b"]}, ["a"]),
+        ({"allowed": []}, []),
+        ({"allowed": None, "serverCommand": "x"}, ["a", "b", "c"]),
+    ],
+)
+def test_servers_that_gemini_cli_does_not_allow_are_not_started(settings: dict[str, Any], started: list[str]) -> None:
+    listed = {name: {"httpUrl": "http://x/mcp"} for name in "abc"}
+    servers = read({"mcpServers": listed, "mcp": settings}, "/repo/.gemini/settings.json").servers
+    assert [declared.server.metadata.name for declared in servers] == started
+
+
+def test_variables_that_codex_passes_on_are_passed_where_they_are_set() -> None:
+    text = """
+        [mcp_servers.github]
+        command = "node"
+        env_vars = ["TOKEN", "UNSET", { name = "REGION", source = "local" }]
+        env = { MODE = "quiet", REGION = "eu" }
+    """
+    configuration = read(text, "/repo/.codex/config.toml", TOKEN="t0p", REGION="us")
+    (declared,) = configuration.servers
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    assert declared.credential is not None
+    assert declared.credential.env == {"TOKEN": "t0p", "MODE": "quiet", "REGION": "eu"}
