@@ -252,12 +252,14 @@ class ToolCall(ClientRequest):
             if self.route.task is not None:
                 error = tasks.under_client_id(error, self.route)
             elif self.route.upstream.modern and server_tasks.required_by(error):
-                refusal = tasks.over_limit_refusal(self) if self._declaration == tasks.WITHHELD else None
+                waits = self._declaration == tasks.NOT_DECLARED and not self.request.modern
+                limited = waits or self._declaration == tasks.WITHHELD
+                refusal = tasks.over_limit_refusal(self, waits=waits) if limited else None
                 if refusal is not None:
                     self.limit = tasks.LIMIT_NAME
                     self.refuse(refusal)
                     return
-                if self._declaration == tasks.NOT_DECLARED and not self.request.modern and not self.route.per_client:
+                if waits:
                     self._declaration, self._outgoing, self._attempts = tasks.WAITED_FOR, None, 0
                     self._peer, self.client = self.client, None  # sessions are of the era without tasks
                     self.begin()
