@@ -32,13 +32,13 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.telemetry import TOOL_ERROR
+from fairlead_gateway.upstream.session import SUBSCRIBE
 from fairlead_mcp import jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import NotMcp, RpcError
 from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools.refusal import CANCELLED, Refusal
 
 NO_FEATURES: Final = b"{}"
-SUBSCRIBE: Final = "resources/subscribe"
 
 
 class ToolCall(ClientRequest):

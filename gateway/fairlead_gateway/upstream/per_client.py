@@ -22,6 +22,7 @@ from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, Upst
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
+from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_gateway.upstream.shared_stream import OTHER_PROCESS, is_about_task
 from fairlead_mcp import jsonrpc, server_tasks, states
 from fairlead_mcp.asyncio_tasks import TaskSet
@@ -41,7 +42,7 @@ CLOSE_SECONDS: Final = 5.0
 class _Session:
     """One client's upstream. `client` is its session id; None for one that a request without a session began."""
 
-    __slots__ = ("awaited", "busy", "client", "counted", "ended", "process", "stays", "tasks", "upstream")
+    __slots__ = ("awaited", "busy", "client", "counted", "ended", "process", "stays", "tasks", "upstream", "watched")
 
     def __init__(self, upstream: Upstream, client: bytes | None) -> None:
         self.upstream = upstream
@@ -57,6 +58,8 @@ class _Session:
         """Tasks that its process has open; None before the first."""
         self.awaited = False
         """Whether its last call asked its client by its result, and goes on with the answers."""
+        self.watched = 0
+        """Resources that its client is subscribed to."""
         self.counted = False
         """Whether it counts among those that have a task open, or may get one."""
 
@@ -166,10 +169,10 @@ class PerClientUpstream(Upstream):
             return
         if session.counted and not session.has_tasks:
             self._discount(session)
-        if session.client is not None or session.has_tasks or session.awaited:
-            self._idle.mark_idle(session)
-        else:
+        if session.client is None and not session.has_tasks and not session.awaited:
             self._told.mark_idle(session)
+        elif not session.watched:  # updates come in it, without a request
+            self._idle.mark_idle(session)
 
     def answered(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
         """A modern server has answered: keep a session that has something which only its process knows."""
@@ -264,6 +267,10 @@ class PerClientUpstream(Upstream):
         if request.tasks and session.client is None and not session.counted:
             session.counted = True
             self._with_tasks += 1
+        if request.method == SUBSCRIBE:
+            session.watched += 1
+        elif request.method == UNSUBSCRIBE:
+            session.watched = max(session.watched - 1, 0)
         self._idle.mark_used(session)
         self._told.mark_used(session)
         session.busy += 1

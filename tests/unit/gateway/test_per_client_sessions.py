@@ -168,13 +168,14 @@ async def test_a_process_that_asked_by_its_result_waits_for_the_answer() -> None
 async def test_open_tasks_take_half_of_the_processes_and_are_ended_for_nobody() -> None:
     processes = Processes(most=4)
     tasks = [await processes.task() for _ in range(2)]
-    assert not processes.server.keeps_tasks
+    room = [processes.server.keeps_tasks]
     for session in (b"one", b"two", b"three"):  # the third has the room of the first
         await processes.call(session=session)
     await processes.call()
     assert [process.ended.is_set() for process in tasks] == [False, False]
     await processes.about(tasks[0], "tasks/cancel")
-    assert processes.server.keeps_tasks
+    room.append(processes.server.keeps_tasks)
+    assert room == [False, True]
     gauges = processes.server.gauges()
     assert (gauges.busy, gauges.busy + gauges.idle) == (1, processes.server.sessions)
 
@@ -194,3 +195,13 @@ async def test_a_task_of_a_process_that_is_closed_with_its_server_is_unknown() -
     await processes.server.aclose(0)
     assert processes.open == 0
     assert await code_of(lambda: processes.about(process)) == jsonrpc.INVALID_PARAMS
+
+
+@in_virtual_time
+async def test_a_session_with_a_subscription_lasts_until_that_ends() -> None:
+    """Updates come in it, and no request does."""
+    processes = Processes()
+    for method, lasts in (("resources/subscribe", True), ("resources/unsubscribe", False)):
+        await processes.call(method, session=b"one")
+        await asyncio.sleep(2 * IDLE)
+        assert (processes.open == 1) is lasts
