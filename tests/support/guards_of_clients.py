@@ -120,6 +120,18 @@ IDENTITY = (
         "KeyError: 'content'",
     ),
     Guard(
+        "what another client said to a question, in a result that was kept",
+        f"{GATEWAY}.calls.call",
+        (
+            (
+                "            key, self._key = self._key, None\n            self.context.cache.failed(key)",
+                "            key, self._key = self._key, self._key",
+            ),
+        ),
+        f"{AT}/test_cached_calls.py::test_what_one_client_said_to_a_question_is_no_result_of_another",
+        "assert",
+    ),
+    Guard(
         "a task of somebody else, listened to",
         f"{GATEWAY}.calls.task_ids",
         (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),

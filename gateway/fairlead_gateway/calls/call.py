@@ -177,6 +177,7 @@ class ToolCall(ClientRequest):
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
         self.idempotent = False  # nobody is asked the same twice
+        self._unshare()
         self._relayed().on_request(message, answer)
 
     def paused(self) -> None:
@@ -359,9 +360,16 @@ class ToolCall(ClientRequest):
         self._rounds += 1
         if self._rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
+        self._unshare()
         left = self.deadline - self.context.clock()
         self.enter_phase(CLIENT)
         self._later(round_trips.answers(self._relayed(), asking, left), self._again, "ask a client")
+
+    def _unshare(self) -> None:
+        """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
+        if self._key is not None:
+            key, self._key = self._key, None
+            self.context.cache.failed(key)
 
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
@@ -383,7 +391,9 @@ class ToolCall(ClientRequest):
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.enter_phase(TASK)
-        wait = task_wait.TaskWait(self.context, self.route, relay, created, tell, features, self.deadline)
+        wait = task_wait.TaskWait(
+            self.context, self.route, relay, created, tell, features, self.deadline, asks=self._unshare
+        )
         self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
 
     def released(self) -> None:
