@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import legacy_subscriptions, round_trips, task_wait, tasks, translate
+from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
@@ -137,6 +138,10 @@ class ToolCall(ClientRequest):
             self.gave_up(error)
 
     # Its request
+
+    @property
+    def timed(self) -> GuardedRequest:
+        return self if self._bridged is None else self._bridged
 
     def outgoing(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
