@@ -194,7 +194,7 @@ class PerClientUpstream(Upstream):
                 process = None if state is None else affinity.split(state)[1]
                 session.awaited = process is not None
         except (NotMcp, *jsonrpc.UNREADABLE):
-            return  # whoever reads the answer says so
+            return  # the caller reads the same and says so
         if process is not None:
             self._stay(session, process)
 
