@@ -6,6 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Final
 
+from fairlead_api.extras import install_command
+
 MAX_BYTES: Final = 1024 * 1024
 
 
@@ -17,7 +19,9 @@ def read_env_file(path: Path) -> dict[str, str]:
     try:
         from dotenv import dotenv_values  # brought by the extra `up`: most configurations name no such file
     except ImportError as error:
-        raise ValueError("needs the Python package python-dotenv, which is missing: install fairlead[up]") from error
+        raise ValueError(
+            f"needs the Python package python-dotenv, which is missing: {install_command('up')}"
+        ) from error
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"{path} is larger than {MAX_BYTES // 1024} KiB")

@@ -5,15 +5,12 @@ Raised by the commands, printed by `__main__`.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
-PACKAGE: Final = "fairlead"
+from fairlead_api.extras import install_command
 
 FAILED: Final = 1
 USED_WRONGLY: Final = 2
@@ -41,22 +38,8 @@ def needs(extra: str) -> Iterator[None]:
         if (error.name or "").startswith("fairlead"):
             raise
         raise Failure(
-            f"this command needs the Python package {error.name}, which is missing: pip install "
-            f"'{_source(_direct_url())}[{extra}]'"
+            f"this command needs the Python package {error.name}, which is missing: {install_command(extra)}"
         ) from error
-
-
-def _source(direct_url: str | None) -> str:
-    """Requirement that pip installs Fairlead by: the folder it came from (PEP 610), as of a clone, else its name."""
-    origin = json.loads(direct_url or "{}")
-    return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else PACKAGE
-
-
-def _direct_url() -> str | None:
-    try:
-        return distribution(PACKAGE).read_text("direct_url.json")
-    except PackageNotFoundError:  # run from its sources
-        return None
 
 
 def readable_in_part() -> None:

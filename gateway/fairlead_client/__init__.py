@@ -33,7 +33,9 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or __name__).startswith("fairlead"):
         raise
-    raise ImportError(f"{__name__} needs the package {error.name}: pip install 'fairlead[gateway]'") from error
+    from fairlead_api.extras import install_command
+
+    raise ImportError(f"{__name__} needs the package {error.name}: {install_command('gateway')}") from error
 
 __all__ = [
     "AsyncToolRegistry",

@@ -51,4 +51,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or __name__).startswith(__name__):
             raise
-        raise ImportError(f"{name} needs the package {error.name}: pip install 'fairlead[gateway]'") from error
+        from fairlead_api.extras import install_command
+
+        raise ImportError(f"{name} needs the package {error.name}: {install_command('gateway')}") from error

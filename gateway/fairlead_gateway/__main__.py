@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_api.extras import install_command
 from fairlead_api.logs import set_up
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -148,8 +149,8 @@ async def _feeds(
         if (error.name or "").startswith("fairlead"):
             raise
         raise StartFailed(
-            f"catalogs of a cluster need the Python package {error.name}, which is missing: pip install "
-            "'fairlead[gateway]'; off a cluster, name a directory of documents with --documents"
+            f"catalogs of a cluster need the Python package {error.name}, which is missing: "
+            f"{install_command('gateway')}; off a cluster, name a directory of documents with --documents"
         ) from error
 
     namespace = settings.release_namespace

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_api.extras import install_command
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
@@ -117,9 +118,10 @@ def embedding(settings: Settings) -> EmbeddingConfig | None:
         return None
     missing = missing_modules() if chosen == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
     if missing:
-        wheel = " and the wheel fairlead-search-model of the same release" if chosen == "built-in" else ""
+        wheel = ", and the wheel fairlead-search-model of the same release" if chosen == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: install fairlead[search]{wheel}"
+            f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: "
+            f"{install_command('search')}{wheel}"
         )
     return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings)
 
@@ -145,7 +147,7 @@ def vector_folder(settings: Settings) -> Path | None:
     if missing:
         raise BadSetting(
             f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, and {', '.join(missing)} is not installed: "
-            "install fairlead[lancedb]"
+            f"{install_command('lancedb')}"
         )
     if not settings.rest_processes:
         raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY is for a process of its own: set FAIRLEAD_REST_PROCESSES above 0")

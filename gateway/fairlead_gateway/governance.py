@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_api.extras import install_command
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
@@ -46,7 +47,7 @@ SERVICE = "fairlead-gateway"
 KEY_BYTES = 32
 _NO_LOGS = (
     "FAIRLEAD_AUDIT_OTLP is set, and logs are not exported: set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_LOGS_EXPORTER to "
-    "otlp, and install fairlead[otel]"
+    "otlp, and add the extra otel: "
 )
 
 
@@ -208,7 +209,7 @@ def _auditor(settings: Settings, tell: ArgumentTeller, pipelines: Pipelines | No
         if emit is None:
             if pipelines is not None:
                 pipelines.close()
-            raise BadSetting(_NO_LOGS)
+            raise BadSetting(_NO_LOGS + install_command("otel"))
     sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
     writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
     return Auditor(writer, settings.audit, settings.audit_arguments)

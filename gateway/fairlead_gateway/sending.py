@@ -85,6 +85,10 @@ class RelayUpstream(Upstream):
     def modern(self) -> bool:
         return self.upstream.modern
 
+    @property
+    def keeps_tasks(self) -> bool:
+        return self.upstream.keeps_tasks
+
     def next_id(self) -> bytes:
         return self.upstream.next_id()
 

@@ -183,9 +183,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     upstream_waiting: Annotated[int, Meta(ge=0)] = 1024
     """Calls to one server that wait for another to end; more are refused."""
     upstream_sessions: Annotated[int, Meta(ge=1)] = 100
-    """Clients at once that a server with `session: PerClient` has a session, or a process, for."""
+    """Clients at once that a server with `session: PerClient` has a session, or a process, for. At most half of them
+    may have a task.
+    """
     upstream_session_seconds: Seconds = 300.0
-    """How long one of them is kept without a call."""
+    """How long one of them is kept without a call, with a task too."""
     upstream_queue_seconds: OptionalSeconds = 10.0
     """How long a call waits so before it is refused."""
     open_tasks: Annotated[int, Meta(ge=0)] = 256

@@ -46,6 +46,7 @@ OF_SDK: Final = Subject(
     (f"mcp {version('mcp')}", SUITE, NODE),
 )
 OF_TASKS: Final = Subject("tasks", (TASKS_SUBJECT,), (TASKS_LIBRARY, SUITE, NODE))
+PER_CLIENT: Final = "PerClient"
 OVERTIME: Final = ":scenario-timeout"
 
 
@@ -149,12 +150,15 @@ def await_endpoint(url: str, log: Path) -> None:
         time.sleep(0.1)
 
 
-def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """`fairlead up` over one server, which is `subject` there; its log is `up.log` in `folder`.
+def gateway_over(
+    url: str, port: int, folder: Path, session: str = "Shared"
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """`fairlead up` over one server, which is `subject` there, with that `spec.session`; its log is `up.log` in
+    `folder`.
 
     Its tools are not probed: the suite looks at calls of its own.
     """
-    spec = {"url": url, "calibration": {"probe": "Never"}}
+    spec = {"url": url, "session": session, "calibration": {"probe": "Never"}}
     subject = {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",
@@ -186,7 +190,7 @@ def tasks_command() -> list[str]:
 
 
 @contextmanager
-def subject_and_gateway(folder: Path, command: list[str]) -> Iterator[tuple[str, str]]:
+def subject_and_gateway(folder: Path, command: list[str], session: str = "Shared") -> Iterator[tuple[str, str]]:
     """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
     folder.mkdir(parents=True, exist_ok=True)
     bare, port = free_port(), free_port()
@@ -195,7 +199,7 @@ def subject_and_gateway(folder: Path, command: list[str]) -> Iterator[tuple[str,
     with ExitStack() as stack:
         stack.enter_context(process([*command, str(bare)], folder / "subject.log"))
         await_endpoint(direct, folder / "subject.log")
-        stack.enter_context(gateway_over(f"http://127.0.0.1:{bare}/mcp", port, folder))
+        stack.enter_context(gateway_over(f"http://127.0.0.1:{bare}/mcp", port, folder, session))
         await_endpoint(through, folder / "up.log")
         yield direct, through
 
@@ -224,7 +228,9 @@ class Comparison:
 
 
 def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Comparison]:
-    """Run everything; a subject bare where no outcome of it is kept. Raises CannotRun."""
+    """Run everything; a subject bare where no outcome of it is kept. The tasks go through a second gateway too, whose
+    server is `PerClient`. Raises CannotRun.
+    """
     found = []
     with subject_and_gateway(folder, [sys.executable, str(SUBJECT)]) as (direct, through):
         for revision in revisions:
@@ -239,6 +245,9 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
         known = kept(OF_TASKS, OF_TASKS.name)
         bare = run_tasks(direct, folder / "bare-tasks") if known is None else known
         found.append(Comparison(OF_TASKS.name, bare, run_tasks(through, folder / "through-tasks"), not known))
+    with subject_and_gateway(folder / "per-client", tasks_command(), PER_CLIENT) as (_, through):
+        own = run_tasks(through, folder / "through-per-client")
+        found.append(Comparison(f"{OF_TASKS.name} with {PER_CLIENT}", bare, own, measured=False))
     return found
 
 

@@ -113,6 +113,25 @@ IDENTITY = (
         "KeyError: 'error'",
     ),
     Guard(
+        "tasks that take every process of a server whose clients have their own",
+        f"{GATEWAY}.upstream.per_client",
+        (("return self._with_tasks < max(1, self._most // 2)", "return True"),),
+        f"{AT}/test_per_client_tasks.py::test_processes_with_tasks_are_half_of_all_and_calls_have_the_others",
+        "KeyError: 'content'",
+    ),
+    Guard(
+        "what another client said to a question, in a result that was kept",
+        f"{GATEWAY}.calls.call",
+        (
+            (
+                "            key, self._key = self._key, None\n            self.context.cache.failed(key)",
+                "            key, self._key = self._key, self._key",
+            ),
+        ),
+        f"{AT}/test_cached_calls.py::test_what_one_client_said_to_a_question_is_no_result_of_another",
+        "assert",
+    ),
+    Guard(
         "a task of somebody else, listened to",
         f"{GATEWAY}.calls.task_ids",
         (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),

@@ -25,9 +25,9 @@ from sdk_tools import SDK_TOOLS, make_server
 from waiting import eventually
 
 __all__ = [
-    "BROKEN", "EXTENSIONS_STDIO", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "TASKS_STDIO", "Guarded",
-    "RawServer", "Reply", "Request", "answer_modern", "broken_server", "greeted", "legacy_server", "modern_server",
-    "raw_server", "sdk_server", "tool",
+    "BROKEN", "EXTENSIONS_STDIO", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TASKS_STDIO", "SDK_TOOLS",
+    "TASKS_STDIO", "Guarded", "RawServer", "Reply", "Request", "answer_modern", "broken_server", "greeted",
+    "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
 ]  # fmt: skip
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
@@ -37,6 +37,8 @@ LEGACY_STDIO: Final = str(_SCRIPTS / "legacy_stdio.py")
 """Knows nothing but the handshake; see its `--help` for what it can be asked to do."""
 TASKS_STDIO: Final = str(_SCRIPTS / "tasks_stdio.py")
 """A modern server whose tools are tasks."""
+SDK_TASKS_STDIO: Final = str(_SCRIPTS / "sdk_tasks_stdio.py")
+"""The SDK's server with tasks, and a question by its result, that its process alone knows."""
 EXTENSIONS_STDIO: Final = str(_SCRIPTS / "extensions_stdio.py")
 """A legacy server with an app and a skill, all of whose names servers of any name share."""
 ODD_STDIO: Final = str(_SCRIPTS / "odd_stdio.py")

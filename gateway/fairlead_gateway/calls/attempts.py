@@ -182,6 +182,12 @@ class GuardedRequest(ResponseSink):
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
+    def timeout_message(self) -> str:
+        """Message for an attempt that timed out at the server: which bound it was."""
+        # not by durations, of which rounding may leave a little more or less than `longest`
+        bounded = self.moved_to >= self.started + self.route.longest
+        return self.route.timed_out(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
+
     def unwatch(self) -> None:
         """To be called at its end."""
         if self._watched:

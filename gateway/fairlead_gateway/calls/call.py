@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import legacy_subscriptions, round_trips, task_wait, tasks, translate
+from fairlead_gateway.calls.attempts import GuardedRequest
 from fairlead_gateway.calls.cache import META_CACHE, Kept
 from fairlead_gateway.calls.client_request import ClientRequest
 from fairlead_gateway.calls.context import CallContext
@@ -32,13 +33,13 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.telemetry import TOOL_ERROR
+from fairlead_gateway.upstream.session import SUBSCRIBE
 from fairlead_mcp import jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import NotMcp, RpcError
 from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools.refusal import CANCELLED, Refusal
 
 NO_FEATURES: Final = b"{}"
-SUBSCRIBE: Final = "resources/subscribe"
 
 
 class ToolCall(ClientRequest):
@@ -138,6 +139,10 @@ class ToolCall(ClientRequest):
 
     # Its request
 
+    @property
+    def timed(self) -> GuardedRequest:
+        return self if self._bridged is None else self._bridged
+
     def outgoing(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
         if modern and route.tool is None and request.method in SUBSCRIPTIONS:
@@ -177,6 +182,7 @@ class ToolCall(ClientRequest):
         self.route.guard.responses_seen += 1
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
         self.idempotent = False  # nobody is asked the same twice
+        self._unshare()
         self._relayed().on_request(message, answer)
 
     def paused(self) -> None:
@@ -252,12 +258,14 @@ class ToolCall(ClientRequest):
             if self.route.task is not None:
                 error = tasks.under_client_id(error, self.route)
             elif self.route.upstream.modern and server_tasks.required_by(error):
-                refusal = tasks.over_limit_refusal(self) if self._declaration == tasks.WITHHELD else None
+                waits = self._declaration == tasks.NOT_DECLARED and not self.request.modern
+                limited = waits or self._declaration == tasks.WITHHELD
+                refusal = tasks.over_limit_refusal(self, waits=waits) if limited else None
                 if refusal is not None:
                     self.limit = tasks.LIMIT_NAME
                     self.refuse(refusal)
                     return
-                if self._declaration == tasks.NOT_DECLARED and not self.request.modern and not self.route.per_client:
+                if waits:
                     self._declaration, self._outgoing, self._attempts = tasks.WAITED_FOR, None, 0
                     self._peer, self.client = self.client, None  # sessions are of the era without tasks
                     self.begin()
@@ -357,9 +365,16 @@ class ToolCall(ClientRequest):
         self._rounds += 1
         if self._rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
+        self._unshare()
         left = self.deadline - self.context.clock()
         self.enter_phase(CLIENT)
         self._later(round_trips.answers(self._relayed(), asking, left), self._again, "ask a client")
+
+    def _unshare(self) -> None:
+        """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
+        if self._key is not None:
+            key, self._key = self._key, None
+            self.context.cache.failed(key)
 
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
@@ -381,7 +396,9 @@ class ToolCall(ClientRequest):
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.enter_phase(TASK)
-        wait = task_wait.TaskWait(self.context, self.route, relay, created, tell, features, self.deadline)
+        wait = task_wait.TaskWait(
+            self.context, self.route, relay, created, tell, features, self.deadline, asks=self._unshare
+        )
         self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
 
     def released(self) -> None:

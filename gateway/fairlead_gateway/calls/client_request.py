@@ -86,12 +86,15 @@ class ClientRequest(GuardedRequest):
         peer = None if request.opened is None else request.opened.peer
         return None if peer is None else peer.features
 
+    @property
+    def timed(self) -> GuardedRequest:
+        """Request to the server whose time is the call's."""
+        return self
+
     def gave_up(self, error: Exception) -> None:
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
-            # not by durations, of which rounding may leave a little more or less than `longest`
-            quiet_after = self.moved_to - self.started if self.moved_to < self.started + route.longest else 0.0
-            error = Timeout(route.timed_out(self.moved_to >= 0, quiet_after), sent=True)
+            error = Timeout(self.timed.timeout_message(), sent=True)
         if not isinstance(error, McpError):
             log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
                       exc_info=error, extra=self._trace)  # fmt: skip

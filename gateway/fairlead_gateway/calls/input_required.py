@@ -230,7 +230,6 @@ class BridgedCall(GuardedRequest):
         call, self._call, self._relay = self._call, None, None
         if call is None or call.done:
             return
-        call.moved_to = self.moved_to
         if self.error is not None:
             call.gave_up(self.error)
         elif self.result is not None:

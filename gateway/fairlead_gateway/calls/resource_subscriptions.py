@@ -2,8 +2,7 @@
 
 They are those of modern clients, whose stream names resources, and of legacy clients at modern servers. A modern
 server gets `subscriptions/listen`, a legacy one `resources/subscribe` in a session of the subscription's own; one that
-ends is begun anew after a while. Only servers over streamable HTTP: on a stream of messages that many share nothing
-says which client an update is for.
+ends is begun anew after a while. Only at servers over streamable HTTP (`is_watchable`).
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_gateway.calls.watches import WatchTasks
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
+from fairlead_gateway.policy.resource_index import is_watchable
 from fairlead_gateway.sending import result_of
+from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError
@@ -45,9 +45,7 @@ NEVER: Final = float("inf")
 def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     """Server of a URI and its name there, where it can be subscribed to."""
     found = offers.resource(uri) if len(uri) <= MAX_URI else None
-    if found is None or not isinstance(found[0].server.catalog.endpoint, HttpEndpoint):
-        return None
-    return found
+    return None if found is None or not is_watchable(found[0].server) else found
 
 
 class ResourceSubscriptions:
@@ -105,7 +103,7 @@ class ResourceSubscriptions:
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy(reach, "resources/subscribe", uri, client), notify)
+                await result_of(reach.upstream, self._legacy(reach, SUBSCRIBE, uri, client), notify)
             await asyncio.Event().wait()
         finally:
             self._farewells.start(self._unsubscribe(reach, uris, client), f"unsubscribe {reach.server.key}")
@@ -113,7 +111,7 @@ class ResourceSubscriptions:
     async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy(reach, "resources/unsubscribe", uri, client))
+                await result_of(reach.upstream, self._legacy(reach, UNSUBSCRIBE, uri, client))
         except McpError as error:
             log.debug("%s was not told that nobody watches any more: %s", reach.server.key, error)
 

@@ -18,8 +18,9 @@ from fairlead_gateway.core.client_message import Headers, Rejection
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex
+from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex, is_watchable
 from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.capabilities import extension_settings
 from fairlead_mcp.methods import METHODS, SKILLS, Method, TargetKind
@@ -27,7 +28,7 @@ from fairlead_mcp.skills import reads_directories
 
 GET_PROMPT: Final = "prompts/get"
 COMPLETE: Final = "completion/complete"
-SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
+SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
 """Methods of legacy sessions; modern clients name resources when they listen."""
 DIRECTORY: Final = "resources/directory/read"
 _FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
@@ -96,6 +97,9 @@ def _new_route(
     binding, own = found
     if request.method == DIRECTORY and not _reads_directories(binding):
         return invalid(request, f"{binding.server.key} has no directories to read")
+    if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
+        message = f"{binding.server.key} is on stdio or HTTP+SSE, where resources cannot be subscribed to"
+        return invalid(request, message)
     return _beside(offers, binding, request.method, own, row.member, metrics, idempotent=row.idempotent)
 
 

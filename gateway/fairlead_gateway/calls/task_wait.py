@@ -36,15 +36,16 @@ _decode_questions = msgspec.json.Decoder(dict[str, round_trips.Question]).decode
 
 class TaskWait:
     """One task that is waited for. `tell` gets what the task says of itself with each poll; `capabilities` are the
-    client's, raw JSON; `deadline` is in seconds of the context's clock. Raises NotMcp for a first answer of another
-    shape.
+    client's, raw JSON; `deadline` is in seconds of the context's clock; `asks` is called before the client is asked
+    anything. Raises NotMcp for a first answer of another shape.
     """
 
     def __init__(
         self, context: CallContext, route: Route, relay: MessageRelay, created: Raw, tell: Callable[[str], None],
-        capabilities: bytes | None, deadline: float,
+        capabilities: bytes | None, deadline: float, *, asks: Callable[[], None],
     ) -> None:  # fmt: skip
         self._context = context
+        self._asks = asks
         self._route = route
         self._relay = relay
         self._created = created
@@ -68,6 +69,7 @@ class TaskWait:
             questions = _decode_questions(jsonrpc.encode(asked))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task asks for input in an unknown form") from error
+        self._asks()
         asking = round_trips.InputRequired(questions=questions)
         return await round_trips.answers(self._relay, asking, self.left())
 

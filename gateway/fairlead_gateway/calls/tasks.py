@@ -100,10 +100,8 @@ def decide_declaration(
 
 
 def may_create(call: ClientRequest) -> bool:
-    """Whether a call of a client that declares tasks may become one. A process that ends with the request, as those of
-    PerClient servers do for clients without a session, keeps no task.
-    """
-    return not call.route.per_client and call.context.open_tasks.room(call.agent)
+    """Whether a call of a client that declares tasks may become one."""
+    return call.route.upstream.keeps_tasks and call.context.open_tasks.room(call.agent)
 
 
 def created(context: CallContext, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
@@ -211,12 +209,20 @@ def declaring(said: bytes | None) -> bytes:
     return capabilities.declaring(said, methods.TASKS)
 
 
-def over_limit_refusal(call: ClientRequest) -> Refusal | None:
-    """Refusal of a tool that is a task always, for a caller who has as many as it may; None where it may have more."""
-    tasks = call.context.open_tasks
-    if tasks.room(call.agent):
+def over_limit_refusal(call: ClientRequest, *, waits: bool) -> Refusal | None:
+    """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where there
+    is room for more. `waits`: the call waits for its task, which is none that its caller has open.
+    """
+    tasks, route = call.context.open_tasks, call.route
+    if not waits and not tasks.room(call.agent):
+        message = f"you have {tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
+    elif not route.upstream.keeps_tasks:
+        message = (
+            f"{route.server.key} has a task in half of the processes that it may have (FAIRLEAD_UPSTREAM_SESSIONS), "
+            "which is the most: wait for one to end, or cancel it"
+        )
+    else:
         return None
-    message = f"you have {tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
     return Refusal(RATE_LIMITED, message)
 
 

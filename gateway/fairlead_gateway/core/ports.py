@@ -185,6 +185,11 @@ class Upstream:
         """Whether it is spoken to in 2026-07-28 or later."""
         raise NotImplementedError
 
+    @property
+    def keeps_tasks(self) -> bool:
+        """Whether a call may become a task now, which is there until its end (SEP-2663)."""
+        return True
+
     def next_id(self) -> bytes:
         """A request id, raw JSON, that this upstream has never seen."""
         raise NotImplementedError

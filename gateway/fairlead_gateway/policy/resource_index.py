@@ -13,13 +13,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Item, Server, ToolRef
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.uri_templates import UriTemplate, uri_template
-from fairlead_mcp import jsonrpc, uris
+from fairlead_mcp import eras, jsonrpc, uris
 from fairlead_mcp.capabilities import extension_settings
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.methods import SKILLS, TASKS
@@ -221,11 +222,15 @@ class ResourceIndex:
     @cached_property
     def extensions(self) -> Mapping[str, Raw]:
         """Extensions of MCP that the servers behind declare: identifier to settings, raw JSON; `{}` where servers
-        differ in them, but that directories can be read where one of them has any.
+        differ in them, but that directories can be read where one of them has any. Tasks are those of modern servers:
+        a legacy one makes none (SEP-2663).
         """
         found: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
         for server in self._servers:
+            modern = eras.era_of(server.catalog.protocol_version) is eras.Era.MODERN
             for name, settings in extension_settings(server.catalog.capabilities).items():
+                if name == TASKS and not modern:
+                    continue
                 known = found.setdefault(name, settings)
                 if bytes(known) != bytes(settings):
                     directories = name == SKILLS and (reads_directories(known) or reads_directories(settings))
@@ -305,6 +310,13 @@ def shows_uris(server: Server) -> bool:
     return bool(server.interfaces) or not _features(server).isdisjoint(("resources", "skills"))
 
 
+def is_watchable(server: Server) -> bool:
+    """Whether its resources can be subscribed to: on a stream of messages that many share nothing says which client an
+    update is for.
+    """
+    return isinstance(server.catalog.endpoint, HttpEndpoint)
+
+
 def _features(server: Server) -> set[str]:
     try:
         declared = jsonrpc.decode_object(server.catalog.capabilities)
@@ -317,7 +329,7 @@ def _features(server: Server) -> set[str]:
         found.add("prompts")
     if server.offered.resources or server.offered.templates:
         found.add("resources")
-    if _says_subscribe(declared.get("resources")):
+    if is_watchable(server) and _says_subscribe(declared.get("resources")):
         found.add("resources.subscribe")
     return found
 

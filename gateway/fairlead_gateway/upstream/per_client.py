@@ -2,7 +2,8 @@
 
 What one client does in its session no other sees; it ends with the client's session, after a while without a call, or
 when others need the room. A request that belongs to no session (2026-07-28 has none, nor has REST) is alone in one that
-ends with it.
+ends with it, unless it leaves something behind that only its process knows: a task, or the state of a call that asks
+its client. Requests that go on with those name the process (`upstream.affinity`).
 """
 
 from __future__ import annotations
@@ -19,28 +20,52 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.process_tasks import ProcessTasks
+from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_gateway.upstream.shared_stream import OTHER_PROCESS, is_about_task
+from fairlead_mcp import jsonrpc, server_tasks, states
 from fairlead_mcp.asyncio_tasks import TaskSet
-from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull
+from fairlead_mcp.errors import ConnectFailed, McpError, NotMcp, PoolFull, RpcError
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.messages import ResultMembers
 
 MAX_SESSIONS: Final = 100
 IDLE_SECONDS: Final = 300.0
+TOLD_SECONDS: Final = 10.0
+"""How long a process without a client's session is there after the end of its tasks was told: the answer may have been
+lost, and is asked for again."""
 CLOSE_SECONDS: Final = 5.0
 """Time that requests in progress get when their session ends."""
 
 
 class _Session:
-    """One client's upstream. `client` is its session id; None for a request that is alone in it."""
+    """One client's upstream. `client` is its session id; None for one that a request without a session began."""
 
-    __slots__ = ("busy", "client", "ended", "upstream")
+    __slots__ = ("awaited", "busy", "client", "counted", "ended", "process", "stays", "tasks", "upstream", "watched")
 
     def __init__(self, upstream: Upstream, client: bytes | None) -> None:
         self.upstream = upstream
         self.client = client
         self.busy = 0
+        self.stays = client is not None
+        """Whether it outlives the request that began it."""
         self.ended = False
         """Whether it is to be closed when nothing is in progress in it."""
+        self.process: bytes | None = None
+        """Name of its process (`channel.Lined`), where requests name it."""
+        self.tasks: ProcessTasks | None = None
+        """Tasks that its process has open; None before the first."""
+        self.awaited = False
+        """Whether its last call asked its client by its result, and goes on with the answers."""
+        self.watched = 0
+        """Resources that its client is subscribed to."""
+        self.counted = False
+        """Whether it counts among those that have a task open, or may get one."""
+
+    @property
+    def has_tasks(self) -> bool:
+        return self.tasks is not None and len(self.tasks) > 0
 
 
 class PerClientUpstream(Upstream):
@@ -61,18 +86,31 @@ class PerClientUpstream(Upstream):
         self._modern = modern
         self._make = make
         self._most = most
-        self._idle: IdleTimes[_Session] = IdleTimes(idle, self._expired)
+        self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
+        self._told: IdleTimes[_Session] = IdleTimes(min(idle, TOLD_SECONDS), self._retire)
+        """Sessions of no client that nothing is expected of any more."""
         self._count = itertools.count(1).__next__
-        self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
-        """By client session, the one used last at the end."""
+        self._sessions: OrderedDict[_Session, None] = OrderedDict()
+        """Those that outlive their requests, the one used last at the end."""
+        self._clients: dict[bytes, _Session] = {}
+        """By client session."""
+        self._processes: dict[bytes, _Session] = {}
+        """By name of the process."""
         self._alone = 0
         """Sessions of requests that have none."""
+        self._with_tasks = 0
+        """Sessions of no client that have a task open, or may get one from the request in progress."""
         self._closing = TaskSet()
         self._closed = False
 
     @property
     def modern(self) -> bool:
         return self._modern
+
+    @property
+    def keeps_tasks(self) -> bool:
+        """A task takes a process until its end: no more than half of them, so that calls have the others."""
+        return self._with_tasks < max(1, self._most // 2)
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -88,63 +126,153 @@ class PerClientUpstream(Upstream):
         if client is not None and client.passing:
             named = None
         try:
-            session = self._entered(named, b"{}" if client is None else client.features)
+            session = self._entered(request, named, b"{}" if client is None else client.features)
         except McpError as error:
             sink.failed(error)
             return ANSWERED
         if named is not None and client is None and not self._modern:
             # one session with the server for all requests of the client: they have to look alike there
             client = ClientPeer(named, b"{}")
-        call = _Call(self, session, sink)
+        call = _Call(self, session, sink, request if self._modern else None)
         call.began(session.upstream.send(request.in_session(session.upstream.next_id(), client), call))
         return call
 
     def end_session(self, session: bytes) -> None:
-        found = self._sessions.pop(session, None)
+        found = self._clients.get(session)
         if found is not None:
             self._retire(found)
 
     def gauges(self) -> Gauges:
-        busy = sum(session.busy > 0 for session in self._sessions.values()) + self._alone
-        some = next(iter(list(self._sessions.values())), None)  # all see the same pods
+        busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._alone
+        some = next(iter(list(self._sessions)), None)  # all see the same pods
         own = Gauges() if some is None else some.upstream.gauges()
         return Gauges(busy, self.sessions - busy, 0, own.pods_serving, own.pods_left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self._closed = True
         for session in list(self._sessions):
-            self.end_session(session)
+            self._retire(session)
         self._idle.close()
+        self._told.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+    # For its calls
 
     def left(self, session: _Session) -> None:
         """A request in a session is over."""
         session.busy -= 1
-        if session.client is None:
+        if session.ended or session.busy:
+            return
+        if not session.stays:
             self._alone -= 1
             self._retire(session)
-        elif session.busy == 0 and not session.ended:
+            return
+        if session.counted and not session.has_tasks:
+            self._discount(session)
+        if session.client is None and not session.has_tasks and not session.awaited:
+            self._told.mark_idle(session)
+        elif not session.watched:  # updates come in it, without a request
             self._idle.mark_idle(session)
+
+    def answered(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
+        """A modern server has answered: keep a session that has something which only its process knows."""
+        if session.ended:
+            return
+        if is_about_task(request):
+            self._told_of_task(session, request, result)
+            return
+        process = None
+        session.awaited = False
+        try:
+            if request.tasks and server_tasks.is_first_answer(result):
+                task = server_tasks.read(result)
+                task_id, process = affinity.split(task.task_id)
+                if process is not None:
+                    self._tasks_of(session, process).opened(task_id, task)
+            elif b'"requestState"' in bytes(result):
+                state = states.state_in(jsonrpc.decode_object(result))
+                process = None if state is None else affinity.split(state)[1]
+                session.awaited = process is not None
+        except (NotMcp, *jsonrpc.UNREADABLE):
+            return  # the caller reads the same and says so
+        if process is not None:
+            self._stay(session, process)
+
+    def refused(self, session: _Session, request: UpstreamRequest, error: Exception) -> None:
+        """A modern server has refused a request: a task, or state, that it does not know is over."""
+        if not isinstance(error, RpcError):
+            return
+        if not is_about_task(request):
+            session.awaited = False
+        elif session.tasks is not None:
+            session.tasks.closed(_task_id(request))
 
     # Inside
 
-    def _expired(self, session: _Session) -> None:
-        if session.client is not None:
-            self.end_session(session.client)
+    def _told_of_task(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
+        if session.tasks is None:
+            return
+        task_id = _task_id(request)
+        if request.method == server_tasks.CANCEL:
+            session.tasks.closed(task_id)
+        elif request.method == server_tasks.GET:
+            try:
+                session.tasks.answered(task_id, server_tasks.read(result))
+            except NotMcp:
+                return
 
-    def _entered(self, client: bytes | None, features: bytes) -> _Session:
-        """Raises PoolFull, and ConnectFailed once it is closed."""
-        session = None if client is None else self._sessions.get(client)
+    def _tasks_of(self, session: _Session, process: bytes) -> ProcessTasks:
+        """Open tasks of a session's process; those of one before it ended with that."""
+        if session.tasks is None:
+            session.tasks = ProcessTasks(lambda: self._expired(session))
+        elif session.process != process:
+            session.tasks.clear()
+        return session.tasks
+
+    def _stay(self, session: _Session, process: bytes) -> None:
+        """Have a session outlive its request, and be found by the name of its process."""
+        if session.ended:
+            return
+        if not session.stays:
+            session.stays = True
+            self._alone -= 1
+            self._sessions[session] = None
+        if session.process is not None and session.process != process:
+            del self._processes[session.process]
+        session.process = process
+        self._processes[process] = session
+
+    def _expired(self, session: _Session) -> None:
+        """The time of its tasks is over."""
+        if session.client is None and not session.awaited:
+            self._retire(session)
+
+    def _entered(self, request: UpstreamRequest, named: bytes | None, features: bytes) -> _Session:
+        """Raises PoolFull, ConnectFailed once it is closed, and RpcError for a task of a process that is not here."""
+        session = None if request.instance is None else self._processes.get(request.instance)
+        if session is None and named is not None:
+            session = self._clients.get(named)
         if session is None:
+            if self._modern and is_about_task(request):
+                raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             self._make_room()
-            session = _Session(self._make(features), client)
-            if client is None:
+            session = _Session(self._make(features), named)
+            if named is None:
                 self._alone += 1
             else:
-                self._sessions[client] = session
-        if client is not None:
-            self._sessions.move_to_end(client)
+                self._clients[named] = session
+                self._sessions[session] = None
+        if session.stays:
+            self._sessions.move_to_end(session)
+        if request.tasks and session.client is None and not session.counted:
+            session.counted = True
+            self._with_tasks += 1
+        if request.method == SUBSCRIBE:
+            session.watched += 1
+        elif request.method == UNSUBSCRIBE:
+            session.watched = max(session.watched - 1, 0)
         self._idle.mark_used(session)
+        self._told.mark_used(session)
         session.busy += 1
         return session
 
@@ -153,25 +281,53 @@ class PerClientUpstream(Upstream):
             raise ConnectFailed(f"{self.name} is not called in this way any more", reason="Closed")
         if self.sessions < self._most:
             return
-        idle = next((client for client, session in self._sessions.items() if session.busy == 0), None)
+        idle = next((session for session in self._sessions if session.busy == 0 and not session.has_tasks), None)
         if idle is None:
             raise PoolFull(f"{self._most} clients have a session with {self.name}, and all of them are busy")
-        self.end_session(idle)
+        self._retire(idle)
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
         self._idle.mark_used(session)
+        self._told.mark_used(session)
+        self._sessions.pop(session, None)
+        if session.client is not None:
+            self._clients.pop(session.client, None)
+        if session.process is not None:
+            self._processes.pop(session.process, None)
+        if session.tasks is not None:
+            session.tasks.clear()
+            session.tasks = None  # it knows us
+        if session.counted:
+            self._discount(session)
         grace = CLOSE_SECONDS if session.busy else 0.0
         self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
 
+    def _discount(self, session: _Session) -> None:
+        session.counted = False
+        self._with_tasks -= 1
+
+
+def _task_id(request: UpstreamRequest) -> str:
+    """The server's own id of the task that a request is about; empty where it has none that can be read."""
+    try:
+        return jsonrpc.decode_text(jsonrpc.decode_object(request.params)["taskId"])
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return ""
+
 
 class _Call(RelaySink):
-    """A request in progress in one session."""
+    """A request in progress in one session. `request`: as it was, of a modern server, whose answer may need its process
+    again.
+    """
 
-    def __init__(self, upstream: PerClientUpstream, session: _Session, sink: ResponseSink) -> None:
+    def __init__(
+        self, upstream: PerClientUpstream, session: _Session, sink: ResponseSink, request: UpstreamRequest | None
+    ) -> None:
         super().__init__(sink)
         self._upstream = upstream
         self._session = session
+        self._request = request
         self._over = False
         self._pending: Pending = ANSWERED
 
@@ -181,10 +337,14 @@ class _Call(RelaySink):
             self._pending = pending
 
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        if self._request is not None and not self._over:
+            self._upstream.answered(self._session, self._request, result)
         self._end()
         self.sink.answered(result, members)
 
     def failed(self, error: Exception) -> None:
+        if self._request is not None and not self._over:
+            self._upstream.refused(self._session, self._request, error)
         self._end()
         self.sink.failed(error)
 

@@ -326,9 +326,10 @@ class Registry:
         def make(features: bytes | None) -> Upstream:
             own = None if features is None else ClientStream(features)
             link = Link(
-                str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS,
+                str(key), opener, client=self._client, legacy=not identity.modern,
+                idle=IDLE_SECONDS if own is None else NEVER,  # `PerClientUpstream` ends those of clients
                 on_notification=None if own is None else own.said, offering=None if own is None else own.offering,
-                process=isinstance(endpoint, TcpEndpoint),
+                process=isinstance(endpoint, TcpEndpoint) or own is not None,
             )  # fmt: skip
             shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.upstream_request import ResponseSink
@@ -12,6 +12,8 @@ from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
 SessionKey: TypeAlias = ClientPeer | Address | None
 """Client whose own a session is; for one that others share its pod, or None where it is the only one."""
 
@@ -62,10 +64,10 @@ class ServerSession:
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
         """Note `resources/subscribe` and `resources/unsubscribe`."""
-        if method == "resources/subscribe":
+        if method == SUBSCRIBE:
             self.subscriber = sink
             self.subscriptions += 1
-        elif method == "resources/unsubscribe":
+        elif method == UNSUBSCRIBE:
             self.subscriptions = max(self.subscriptions - 1, 0)
             if self.subscriptions == 0:
                 self.subscriber = None

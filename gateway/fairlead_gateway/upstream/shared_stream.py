@@ -20,7 +20,7 @@ from fairlead_gateway.sending import TaskCall
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
-from fairlead_mcp import jsonrpc, methods
+from fairlead_mcp import jsonrpc, methods, states
 from fairlead_mcp.channel import Lined
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
@@ -38,6 +38,11 @@ OTHER_PROCESS: Final = (
     "Unknown task: it was made by a process of the server at another replica of the gateway, or by one that has ended. "
     "A server on stdio has its tasks in its process: keep to one replica, or run the server over HTTP"
 )
+
+
+def is_about_task(request: UpstreamRequest) -> bool:
+    """Whether a request is about a task that was made before."""
+    return methods.extension_of(request.method) == methods.TASKS
 
 
 async def request_over(stream: Lined, request: UpstreamRequest, sink: ResponseSink) -> Raw:
@@ -150,9 +155,9 @@ class StreamUpstream(Upstream):
         """The raw result. Raises McpError."""
         with self.limit:
             stream, life = self.stream()
-            process = None
-            about = request.instance is not None and methods.extension_of(request.method) == methods.TASKS
-            if request.tasks or about:
+            process, own = None, self.own is not None
+            about = request.instance is not None and is_about_task(request)
+            if request.tasks or about or own:
                 await stream.ready(request.deadline)
                 process = stream.process
             if about and process not in (None, request.instance):  # which may have another task under the same id
@@ -161,4 +166,8 @@ class StreamUpstream(Upstream):
                 result = await request_over(stream, request, sink)
             else:
                 result = await self.own.request(stream, request, sink, life)
-            return affinity.marked(result, process, "taskId") if request.tasks and process is not None else result
+            if process is None:
+                return result
+            if request.tasks:
+                result = affinity.marked(result, process, "taskId")
+            return affinity.marked(result, process, states.STATE) if own and self.modern else result

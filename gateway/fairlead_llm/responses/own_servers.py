@@ -27,7 +27,7 @@ LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
 """In front of the call's own id, which a call that comes back has again."""
 APPROVAL_ID: Final = "mcpr_fairlead_"
-"""In front of 128 random bits, `_` and the call's own id: that one is the model's, and may come in every answer."""
+"""In front of 128 random bits, `_` and the call's own id, which clients may bring from elsewhere (`call_ids`)."""
 _RANDOM: Final = re.compile(r"[0-9a-f]{32}_")
 _LISTED: Final = ("name", "description")
 

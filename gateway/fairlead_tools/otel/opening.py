@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from fairlead_api.extras import install_command
 from fairlead_tools.otel.environment import GRPC, UnusableVariable, exported
 
 if TYPE_CHECKING:
@@ -31,5 +32,5 @@ def opened(environ: Mapping[str, str], service: str) -> Pipelines | None:
         return Pipelines(signals, environ, service)
     except ImportError as error:
         extra = "otel,otel-grpc" if GRPC in signals.values() else "otel"
-        log.error("OpenTelemetry: nothing is exported: %s. Install fairlead[%s]", error, extra)
+        log.error("OpenTelemetry: nothing is exported: %s. Add the extra: %s", error, install_command(extra))
         return None

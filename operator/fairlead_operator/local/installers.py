@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from fairlead_api.extras import install_command
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.surroundings import INHERITED, NETWORK
 
@@ -100,7 +101,7 @@ def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> l
     """
     if package.registry == "pypi":
         if tools.uv is None:
-            raise InstallFailed("the program uv is missing: pip install 'fairlead[up]'")
+            raise InstallFailed(f"the program uv is missing: {install_command('up')}")
         env = {
             "UV_CACHE_DIR": str(cache / "uv"),
             "UV_PYTHON_DOWNLOADS": "never",

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead_cli.failure import _source
 from ports import free_port
 
 
@@ -103,19 +102,6 @@ def test_a_command_without_its_extra_names_it(module: str, words: list[str], ext
     assert result.returncode == 1
     advice = rf"needs the Python package {module}, which is missing: pip install '(fairlead|/.+)\[{extra}\]'"
     assert re.search(advice, result.stderr)
-
-
-@pytest.mark.parametrize(
-    ("direct_url", "source"),
-    [
-        ('{"url": "file:///home/me/fair%20lead", "dir_info": {"editable": true}}', "/home/me/fair lead"),
-        ('{"url": "file:///home/me/fairlead.whl", "archive_info": {}}', "fairlead"),
-        (None, "fairlead"),
-    ],
-    ids=["clone", "wheel", "index"],
-)
-def test_a_missing_extra_is_installed_from_where_the_package_came(direct_url: str | None, source: str) -> None:
-    assert _source(direct_url) == source
 
 
 @pytest.mark.parametrize("words", [["version"], ["crds"], ["--help"], ["up", "--help"], ["tools", "--help"]])

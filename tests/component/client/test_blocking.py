@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_api.extras import install_command
 from fairlead_client import Request, Server, ToolRegistry
 from toolservers import LEGACY_STDIO, tool
 from toolservers import modern_server as modern
@@ -177,4 +178,4 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
-    assert done.stdout == "fairlead_client needs the package jsonschema_rs: pip install 'fairlead[gateway]'\n"
+    assert done.stdout == f"fairlead_client needs the package jsonschema_rs: {install_command('gateway')}\n"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from askers import QUESTION, LegacyAsker, conversation, session_of
 from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
 from gatewayworld import (
     LEGACY,
@@ -26,6 +28,7 @@ from gatewayworld import (
     served,
 )
 from rawserver import Reply, Request, raw_server
+from taskserver import CAPABILITIES, TaskServer
 from toolservers import answer_modern, modern_server
 from waiting import eventually
 
@@ -119,6 +122,68 @@ async def test_a_request_for_input_is_not_kept_nor_is_what_its_retry_came_to(tmp
             retry.message["params"] |= {"inputResponses": {"k": {"roots": []}}, "requestState": asked["requestState"]}
             assert not kept(await ask(gateway, retry))
         assert len(server.seen) == 4
+
+
+class ModernAsker:
+    """A modern server whose tool asks by its result, and answers with what it was told."""
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.method == "initialize":
+            return reply.error(request, 404, -32601, "Method not found")
+        if "inputResponses" in request.params:
+            content = [{"type": "text", "text": json.dumps(request.params["inputResponses"]["k"])}]
+            return reply.result(request, {"resultType": "complete", "content": content})
+        asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
+        return reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
+
+
+@pytest.mark.parametrize(
+    ("asker", "era", "tool", "arguments"),
+    [
+        (LegacyAsker, LEGACY, "x", {}),
+        (ModernAsker, MODERN, "x", {}),
+        (TaskServer, MODERN, "must", {"ends": "asks"}),
+    ],
+    ids=["in mid-call", "by a result", "by a task"],
+)
+async def test_what_one_client_said_to_a_question_is_no_result_of_another(
+    tmp_path: Path, asker: Any, era: str, tool: str, arguments: Any
+) -> None:
+    """Of equal calls of legacy clients, one after the other and at once."""
+    async with (
+        raw_server(asker().handle) as server,
+        running(
+            tmp_path, catalog("demo", server.url, [cacheable(tool)], version=era, capabilities=Raw(CAPABILITIES))
+        ) as gateway,
+    ):
+
+        async def said_by(word: str) -> tuple[int, str]:
+            session = await session_of(gateway, {"elicitation": {}})
+            answer = {"action": "accept", "content": {"x": word}}
+            call = {"name": f"demo__{tool}", "arguments": arguments}
+            asked, last = await conversation(gateway, session, {"result": answer}, call=call)
+            return len(asked), last["result"]["content"][0]["text"]
+
+        words = ["mine", "yours"]
+        alone = [await said_by(word) for word in words]
+        beside = await asyncio.gather(*(said_by(word) for word in words))
+        for word, (questions, text) in zip(words * 2, alone + beside, strict=True):
+            assert questions == 1
+            assert word in text
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_with_progress_is_answered_by_what_was_kept_and_the_other_way_round(
+    tmp_path: Path, era: str
+) -> None:
+    """Its token is no part of the question, and its result the one of any other call."""
+    async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
+        calls = [calling("demo__x", era=era) for _ in range(3)]
+        for call, token in zip(calls, ("p", "q"), strict=False):
+            call.message["params"].setdefault("_meta", {})["progressToken"] = token
+        answers = [await ask(gateway, call) for call in calls]
+        assert [kept(answer) for answer in answers] == [False, True, True]
+        assert len(server.seen) == 1
 
 
 async def test_another_principal_and_another_definition_get_their_own(tmp_path: Path) -> None:

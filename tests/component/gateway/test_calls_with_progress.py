@@ -1,4 +1,7 @@
-"""Progress begins the time of a call anew, up to a maximum; what is a budget it never moves."""
+"""Progress begins the time of a call anew, up to a maximum; what is a budget it never moves.
+
+The times are real, as those of connections and processes are: ten steps fit into the shortest that progress moves.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ from typing import Any
 
 import pytest
 
+from askers import PICKED, QUESTION, LegacyAsker
 from fairlead_api.documents.catalog import ChildEndpoint, DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_mcp.host import ChildHost
-from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, entry, limits, running
+from gatewayworld import LEGACY, META, MODERN, Ask, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
 from toolservers import greeted
 
+pytestmark = pytest.mark.timing
+
 ERAS = (MODERN, LEGACY)
-STEP = 0.15
+STEP = 0.1
 """Seconds between two reports of progress."""
-TIMEOUT_MS = 600
-LONG = 6
+TIMEOUT_MS = 1000
+LONG = 12
 """Reports of a call that takes longer than TIMEOUT_MS, and never long without one."""
 SLOW: ToolEntry = entry("slow")
 
@@ -91,16 +97,16 @@ async def test_a_call_that_reports_no_more_progress_ends_after_the_time_of_a_cal
     async with raw_server(Steps()) as server:
         demo = catalog("demo", server.url, [SLOW], limits=limits(timeout_ms=TIMEOUT_MS))
         async with running(tmp_path, demo) as gateway:
-            wanted = "slow of default/demo reported no progress for 0.6 s, the time of a call (limits.timeout of the "
+            wanted = "slow of default/demo reported no progress for 1 s, the time of a call (limits.timeout of the "
             assert told(await ask(gateway, asking(-1))).startswith(wanted)
 
 
 BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
     "maxTimeout": (
-        {"timeout_ms": 400, "max_timeout_ms": 1000},
+        {"timeout_ms": TIMEOUT_MS, "max_timeout_ms": 1300},
         SLOW,
         (),
-        "within 1 s, the most for calls that report progress (limits.maxTimeout of the server)",
+        "within 1.3 s, the most for calls that report progress (limits.maxTimeout of the server)",
     ),
     "a maxTimeout that is no longer": (
         {"timeout_ms": 400, "max_timeout_ms": 300},
@@ -109,10 +115,10 @@ BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
         "within 0.4 s, the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)",
     ),
     "latency.max": (
-        {"timeout_ms": 400},
-        entry("slow", latency=DeclaredLatency(max_duration_ms=700)),
+        {"timeout_ms": TIMEOUT_MS},
+        entry("slow", latency=DeclaredLatency(max_duration_ms=1300)),
         (),
-        "within 0.7 s, its own maximum (maxDurationMs)",
+        "within 1.3 s, its own maximum (maxDurationMs)",
     ),
     "latency.max, and shorter": (
         {"timeout_ms": 5000},
@@ -121,10 +127,10 @@ BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
         "within 0.3 s, its own maximum (maxDurationMs)",
     ),
     "callTimeout": (
-        {"timeout_ms": 400},
+        {"timeout_ms": TIMEOUT_MS},
         SLOW,
-        (Tier(name="fast", call_timeout_ms=700, default=True),),
-        "within 0.7 s, the time that the caller or its latency tier gives it",
+        (Tier(name="fast", call_timeout_ms=1300, default=True),),
+        "within 1.3 s, the time that the caller or its latency tier gives it",
     ),
     "callTimeout, and shorter": (
         {"timeout_ms": 5000},
@@ -159,6 +165,37 @@ async def test_a_call_that_reports_progress_keeps_its_place_at_the_server(tmp_pa
     assert steps.most == 1
 
 
+async def test_the_bound_of_a_call_that_asked_its_client_counts_from_its_first_request(tmp_path: Path) -> None:
+    """The client's answer comes with a request of its own, half of the call's time later."""
+
+    class Asker(LegacyAsker):
+        """It has its answer, and reports progress for ever."""
+
+        async def _call(self, request: Request, reply: Reply) -> None:
+            ident = "question"
+            self.answers[ident] = asyncio.get_running_loop().create_future()
+            reply.open_stream()
+            reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
+            await reply.flush()
+            await self.answers[ident]
+            for number in count(1):
+                params = {"progressToken": request.params["_meta"]["progressToken"], "progress": number}
+                reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                await reply.flush()
+                await asyncio.sleep(STEP)
+
+    async with raw_server(Asker().handle) as server:
+        bounds = limits(timeout_ms=TIMEOUT_MS, max_timeout_ms=1300)
+        async with running(tmp_path, catalog("demo", server.url, [SLOW], version=LEGACY, limits=bounds)) as gateway:
+            call = asking(0)
+            call.message["params"]["_meta"][META + "clientCapabilities"] = {"elicitation": {}}
+            first = (await ask(gateway, call)).message["result"]
+            await asyncio.sleep(TIMEOUT_MS / 2000)
+            answers = dict.fromkeys(first["inputRequests"], PICKED)
+            call.message["params"] |= {"inputResponses": answers, "requestState": first["requestState"]}
+            assert told(await ask(gateway, call)) == f"slow of default/demo did not answer {BOUNDS['maxTimeout'][-1]}"
+
+
 STDIO = """\
 import json, sys, time
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
@@ -172,9 +209,9 @@ for line in sys.stdin:
         put({"id": message["id"], "result": HELLO})
     elif message.get("method") == "tools/call":
         token = message["params"]["_meta"]["progressToken"]
-        for number in range(1, 8):
+        for number in range(1, 13):
             put({"method": "notifications/progress", "params": {"progressToken": token, "progress": number}})
-            time.sleep(0.15)
+            time.sleep(0.1)
         put({"id": message["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
     elif "id" in message:
         put({"id": message["id"], "error": {"code": -32601, "message": "no"}})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_api.extras import install_command
 from gatewayprocess import started
 from upprocess import DEMO, fairlead_up
 
@@ -34,5 +35,5 @@ async def test_a_gateway_of_a_cluster_says_what_it_lacks(lean: str) -> None:
     async with started(PYTHONPATH=lean) as gateway:
         _, error = await gateway.process.communicate()
     last = error.decode().splitlines()[-1]
-    assert "pip install 'fairlead[gateway]'" in last
+    assert install_command("gateway") in last
     assert gateway.process.returncode == 1

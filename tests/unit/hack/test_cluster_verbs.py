@@ -55,6 +55,48 @@ def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]
     assert hack(machine, "cluster", "down")[1] == [f"kind delete cluster --name fairlead --kubeconfig {kubeconfig}"]
 
 
+@pytest.fixture
+def without_clients(machine: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The same machine, without helm, kubectl and Go: the programs of its path but for those."""
+    others = tmp_path / "others"
+    others.mkdir()
+    for folder in map(Path, os.environ["PATH"].split(":")):
+        for program in folder.iterdir() if folder.is_dir() else ():
+            if program.name not in ("helm", "kubectl", "go", "kind", "docker") and not (others / program.name).exists():
+                (others / program.name).symlink_to(program)
+    programs = machine["PATH"].split(":")[0]
+    return {**machine, "PATH": f"{programs}:{others}", "KUBE_BIN": str(tmp_path / "compiled")}
+
+
+def test_a_shell_gets_the_cluster_and_what_it_lacks_of_helm_and_kubectl(without_clients: dict[str, str]) -> None:
+    folder = Path(without_clients["KUBE_BIN"])
+    folder.mkdir()
+    for name in ("helm", "kubectl"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    asked = 'eval "$(hack/cluster env)"; printf "%s\n" "$KUBECONFIG"; command -v helm kubectl'
+    command = ["bash", "-c", asked]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=without_clients, capture_output=True, text=True, timeout=30, check=True
+    )
+    kubeconfig = f"{without_clients['KUBE_RUN']}/kind.kubeconfig"
+    assert done.stdout.splitlines() == [kubeconfig, f"{folder}/helm", f"{folder}/kubectl"]
+
+
+def test_a_machine_that_can_have_no_helm_is_told_so(without_clients: dict[str, str]) -> None:
+    command = [str(REPOSITORY / "hack" / "cluster"), "env"]
+    done = subprocess.run(command, env=without_clients, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "install helm, or Go 1.26 or newer to compile it" in done.stderr
+
+
+def test_images_say_how_far_they_are(machine: dict[str, str]) -> None:
+    command = [str(REPOSITORY / "hack" / "images")]
+    told = subprocess.run(command, env=machine, capture_output=True, text=True, timeout=60, check=True).stderr
+    assert "5 images: 5 to 8 minutes the first time" in told
+    assert "building localhost/fairlead-servers:0.1.0 (5 of 5)" in told
+
+
 def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]) -> None:
     values = Path(machine["NOTES"]).with_name("values.yaml")
     told, done = hack(machine, "images", "--values", str(values), "--load", "fairlead", "fairlead-demo")

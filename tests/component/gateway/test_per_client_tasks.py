@@ -1,0 +1,207 @@
+"""Tasks of a server with `session: PerClient`: the process that has one lives for it, and is found again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
+from fairlead_gateway.app import Gateway
+from fairlead_mcp.host import ChildHost
+from gated_stdio_server import TOKEN, gated
+from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, modern, running
+from policyworld import by
+from rawserver import raw_server
+from tasks_gateway import about, calls, created, demo, listening, notification, trusted_by
+from taskserver import CAPABILITIES, DECLARING, TaskServer, said
+from toolservers import SDK_TASKS_STDIO
+from waiting import eventually
+
+OWN_TOOLS = ("job", "must", "pid", "ask")
+
+
+@dataclass
+class World:
+    """A gateway, and how many processes of its server run."""
+
+    gateway: Gateway
+    children: ChildHost
+    until: Path
+    """Its tasks end when this file is there."""
+
+    @property
+    def processes(self) -> int:
+        return len(self.children.children())
+
+    async def created(self, name: str = "job", **arguments: Any) -> str:
+        """Id of a new task."""
+        given = {"until": str(self.until), **arguments}
+        result = (await ask(self.gateway, calling(f"demo__{name}", given, **DECLARING))).message["result"]
+        assert result["resultType"] == "task", result
+        return str(result["taskId"])
+
+    async def about(self, method: str, task: str) -> Answer:
+        return await ask(self.gateway, about(method, task))
+
+    async def pid(self) -> str:
+        """Process that answers a call of a client of 2026-07-28."""
+        return text((await ask(self.gateway, calling("demo__pid", {}))).message["result"])
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
+    """The SDK's server over stdio, in processes of its clients."""
+    child = ChildEndpoint(command=sys.executable, args=(SDK_TASKS_STDIO,))
+    document = catalog("demo", child, OWN_TOOLS, session="PerClient", capabilities=Raw(CAPABILITIES))
+    children = ChildHost()
+    try:
+        async with running(folder, document, children=children, **settings) as gateway:
+            yield World(gateway, children, folder / "ended")
+    finally:
+        await children.aclose()
+
+
+async def test_tasks_of_a_modern_http_server_work_as_with_shared_sessions(tmp_path: Path) -> None:
+    """It has no sessions, so none ends with the call."""
+    server = TaskServer()
+    async with raw_server(server.handle) as raw, running(tmp_path, demo(raw.url, session="PerClient")) as gateway:
+        task = await created(gateway)
+        server.ends("t1", result=said("done"))
+        ended = (await ask(gateway, about("tasks/get", task))).message["result"]
+        assert (ended["status"], ended["result"]) == ("completed", said("done"))
+        waited = (await ask(gateway, calling("demo__must", {"ends": {"result": said("waited")}}, era=LEGACY))).message
+        assert text(waited["result"]) == "waited"
+
+
+async def test_a_task_goes_on_in_the_process_that_made_it_and_no_other(tmp_path: Path) -> None:
+    async with world(tmp_path) as clients:
+        tasks = [await clients.created() for _ in range(2)]
+        await eventually(lambda: clients.processes == 2)
+        assert await clients.pid()
+        for task in tasks:
+            assert (await clients.about("tasks/get", task)).message["result"]["status"] == "working"
+        clients.until.touch()
+        ended = [(await clients.about("tasks/get", task)).message["result"] for task in tasks]
+        assert [task["status"] for task in ended] == ["completed", "completed"]
+        assert len({text(task["result"]) for task in ended}) == 2, "each had the process of its own"
+
+
+async def test_a_task_behind_a_listener_goes_on_in_the_process_that_made_it(tmp_path: Path) -> None:
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    async with gated(SDK_TASKS_STDIO) as server:
+        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        document = catalog(
+            "demo", endpoint, OWN_TOOLS, session="PerClient", credential=ref, capabilities=Raw(CAPABILITIES)
+        )
+        async with running(tmp_path, document) as gateway:
+            clients = World(gateway, ChildHost(), tmp_path / "ended")
+            tasks = [await clients.created() for _ in range(2)]
+            await eventually(lambda: len(server.servers) == 2)
+            clients.until.touch()
+            ended = [(await clients.about("tasks/get", task)).message["result"] for task in tasks]
+            assert {text(task["result"]) for task in ended} == {str(pid) for pid in server.servers}
+
+
+async def test_a_process_ends_with_the_time_of_its_task(tmp_path: Path) -> None:
+    async with world(tmp_path) as clients:
+        task = await clients.created(ttlMs=100)
+        await eventually(lambda: clients.processes == 0)
+        answer = await clients.about("tasks/get", task)
+        assert (answer.status, answer.code) == (400, -32602)
+        assert "one that has ended" in answer.message["error"]["message"]
+        assert clients.processes == 0, "none is started to be asked"
+
+
+async def test_a_process_that_nobody_asks_ends_with_its_task(tmp_path: Path) -> None:
+    async with world(tmp_path, upstream_session_seconds=0.2) as clients:
+        await clients.created()
+        await eventually(lambda: clients.processes == 0)
+
+
+async def test_processes_with_tasks_are_half_of_all_and_calls_have_the_others(tmp_path: Path) -> None:
+    async with world(tmp_path, upstream_sessions=4) as clients:
+        tasks = [await clients.created() for _ in range(2)]
+        assert text((await ask(clients.gateway, calls("job"))).message["result"]) == "at once"
+        refused = await ask(clients.gateway, calls("must"))
+        assert refused.refusal == "RATE_LIMITED"
+        assert "FAIRLEAD_UPSTREAM_SESSIONS" in text(refused.message["result"])
+        assert (await ask(clients.gateway, calling("demo__must", {}, era=LEGACY))).refusal == "RATE_LIMITED"
+        assert await clients.pid()
+        assert (await clients.about("tasks/cancel", tasks[0])).message["result"]["resultType"] == "complete"
+        await clients.created("must")
+        assert (await clients.about("tasks/get", tasks[1])).message["result"]["status"] == "working"
+
+
+async def test_an_ended_process_takes_its_task_along(tmp_path: Path) -> None:
+    """It is started again, and the one after it has another task under the same id."""
+    async with world(tmp_path) as clients:
+        task = await clients.created()
+        (child,) = clients.children.children().values()
+        before = child.starts
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        await eventually(lambda: child.starts > before and child.negotiated is not None)
+        answer = await clients.about("tasks/get", task)
+        assert (answer.status, answer.code) == (400, -32602)
+
+
+async def test_a_client_is_notified_of_tasks_in_processes_of_its_own(tmp_path: Path) -> None:
+    async with world(tmp_path) as clients:
+        tasks = [await clients.created() for _ in range(2)]
+        clients.until.touch()
+        async with await Wire.connect(clients.gateway) as wire:
+            assert (await listening(wire, tasks))["taskIds"] == tasks
+            heard = [(await notification(wire))["params"]["taskId"] for _ in tasks]
+            assert sorted(heard) == sorted(tasks)
+
+
+async def test_clients_without_tasks_wait_for_one_in_their_own_process(tmp_path: Path) -> None:
+    async with world(tmp_path) as clients:
+        clients.until.touch()
+        waited = (await ask(clients.gateway, calling("demo__must", {"until": str(clients.until)}, era=LEGACY))).message
+        assert text(waited["result"]).isdigit()
+
+
+async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked(tmp_path: Path) -> None:
+    """The SDK seals its state with a key of the process: no other reads it."""
+    offer: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
+    call: dict[str, Any] = {"name": "demo__ask", "arguments": {}}
+    async with world(tmp_path) as clients:
+        first = (await ask(clients.gateway, modern("tools/call", call, **offer))).message["result"]
+        assert first["resultType"] == "input_required"
+        await clients.pid()
+        answers = {"q": {"action": "accept", "content": {"x": "y"}}}
+        again = {**call, "inputResponses": answers, "requestState": first["requestState"]}
+        last = (await ask(clients.gateway, modern("tools/call", again, number=2, **offer))).message["result"]
+        assert text(last).startswith("asked before ")
+
+
+async def test_nobody_reaches_a_task_in_the_process_of_somebody_else(tmp_path: Path) -> None:
+    """Each process has a task `t1`."""
+    child = ChildEndpoint(command=sys.executable, args=(SDK_TASKS_STDIO,))
+    document = catalog("demo", child, OWN_TOOLS, session="PerClient", capabilities=Raw(CAPABILITIES))
+    children = ChildHost()
+    try:
+        async with running(tmp_path, document, children=children, trust=trusted_by("alice", "bob")) as gateway:
+            tasks = [(await ask(gateway, by(who, calls()))).message["result"]["taskId"] for who in ("alice", "bob")]
+            for who, own, foreign in (("alice", *tasks), ("bob", *tasks[::-1])):
+                assert (await ask(gateway, by(who, about("tasks/get", own)))).message["result"]["taskId"] == own
+                answer = await ask(gateway, by(who, about("tasks/get", foreign)))
+                assert (answer.status, answer.code) == (400, -32602)
+    finally:
+        await children.aclose()

@@ -1,0 +1,207 @@
+"""How long a server with `session: PerClient` keeps the process of a request without a session, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.core.ports import Pending, Upstream
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.sending import ANSWERED, result_of
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.per_client import TOLD_SECONDS, PerClientUpstream
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import McpError, PoolFull, RpcError
+from virtualtime import in_virtual_time
+
+IDLE: Final = 60.0
+
+
+class Process(Upstream):
+    """A process with one task, `t`, of which it says what the test wants."""
+
+    def __init__(self, number: int, ttl_ms: int | None) -> None:
+        self.name = b"%012d" % number
+        self.task: dict[str, Any] = {"taskId": "t", "status": "working", "ttlMs": ttl_ms}
+        self.ended = asyncio.Event()
+
+    @property
+    def modern(self) -> bool:
+        return True
+
+    def next_id(self) -> bytes:
+        return b"1"
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        if request.method == "tasks/cancel":
+            sink.answered(Raw(b'{"resultType":"complete"}'))
+        elif request.method == "tasks/get" and self.task["status"] == "lost":
+            sink.failed(RpcError(jsonrpc.INVALID_PARAMS, "no task t"))
+        elif request.method == "tasks/get":
+            sink.answered(Raw(jsonrpc.encode({"resultType": "complete", **self.task})))
+        elif request.tasks:
+            made = Raw(jsonrpc.encode({"resultType": "task", **self.task}))
+            sink.answered(affinity.marked(made, self.name, "taskId"))
+        elif request.method == "prompts/get":
+            asked = Raw(b'{"resultType":"input_required","requestState":"s"}')
+            sink.answered(asked if request.instance else affinity.marked(asked, self.name, "requestState"))
+        else:
+            sink.answered(Raw(b"{}"))
+        return ANSWERED
+
+    async def aclose(self, grace: float, *, replaced: bool = False) -> None:
+        self.ended.set()
+
+
+class Processes:
+    """A PerClient server with its processes, and the clock of the loop from now on."""
+
+    def __init__(self, most: int = 4, ttl_ms: int | None = None) -> None:
+        self.all: list[Process] = []
+        self.ttl_ms = ttl_ms
+        self.server = PerClientUpstream("demo", self._make, modern=True, most=most, idle=IDLE)
+        self._began = asyncio.get_running_loop().time()
+
+    def _make(self, features: bytes) -> Process:
+        self.all.append(Process(len(self.all), self.ttl_ms))
+        return self.all[-1]
+
+    @property
+    def open(self) -> int:
+        return sum(not process.ended.is_set() for process in self.all)
+
+    async def call(self, method: str = "tools/call", session: bytes | None = None, **more: Any) -> Raw:
+        params = jsonrpc.encode({"taskId": "t"})
+        asked = UpstreamRequest(self.server.next_id(), method, params, 1e9, 1 << 20, session=session, **more)
+        return await result_of(self.server, asked)
+
+    async def task(self) -> Process:
+        """The process of a new task."""
+        await self.call(tasks=True)
+        return self.all[-1]
+
+    async def about(self, process: Process, method: str = "tasks/get") -> Raw:
+        return await self.call(method, instance=process.name)
+
+    async def lasts(self) -> float:
+        """Seconds until no process is left."""
+        for process in self.all:
+            await process.ended.wait()
+        return asyncio.get_running_loop().time() - self._began
+
+
+async def code_of(asking: Callable[[], Any]) -> int | None:
+    """Code of the JSON-RPC error that a request is answered with."""
+    try:
+        await asking()
+    except McpError as error:
+        return error.code if isinstance(error, RpcError) else 0
+    return None
+
+
+@in_virtual_time
+async def test_a_process_without_a_task_ends_with_its_request() -> None:
+    processes = Processes()
+    await processes.call()
+    await asyncio.sleep(0)
+    assert processes.open == 0
+    assert processes.server.sessions == 0
+
+
+@in_virtual_time
+async def test_a_process_with_a_task_ends_when_nobody_has_asked_for_a_while() -> None:
+    processes = Processes()
+    process = await processes.task()
+    await asyncio.sleep(IDLE - 1)
+    await processes.about(process)
+    assert await processes.lasts() == pytest.approx(IDLE * 2 - 1)
+    assert await code_of(lambda: processes.about(process)) == jsonrpc.INVALID_PARAMS
+    assert len(processes.all) == 1, "none is started to be asked"
+
+
+@in_virtual_time
+async def test_a_process_ends_with_the_ttl_of_its_task_as_the_server_says_it_last() -> None:
+    processes = Processes(ttl_ms=5_000)
+    process = await processes.task()
+    process.task["ttlMs"] = 20_000
+    await processes.about(process)
+    assert await processes.lasts() == pytest.approx(20)
+    assert processes.server.keeps_tasks
+
+
+@in_virtual_time
+async def test_a_process_is_there_for_a_moment_after_the_end_of_its_task_was_told() -> None:
+    processes = Processes(ttl_ms=100_000)
+    process = await processes.task()
+    process.task["status"] = "completed"
+    for _ in range(2):
+        assert b"completed" in bytes(await processes.about(process))
+    assert await processes.lasts() == pytest.approx(TOLD_SECONDS)
+
+
+@in_virtual_time
+async def test_a_process_whose_task_was_cancelled_or_lost_ends_soon() -> None:
+    for status, method in (("working", "tasks/cancel"), ("lost", "tasks/get")):
+        processes = Processes()
+        process = await processes.task()
+        process.task["status"] = status
+        await code_of(lambda: processes.about(process, method))  # noqa: B023 - it is awaited here
+        assert await processes.lasts() == pytest.approx(TOLD_SECONDS)
+
+
+@in_virtual_time
+async def test_a_process_that_asked_by_its_result_waits_for_the_answer() -> None:
+    processes = Processes()
+    await processes.call("prompts/get")
+    await asyncio.sleep(IDLE - 1)
+    assert processes.open == 1
+    await processes.call(instance=processes.all[0].name)
+    assert len(processes.all) == 1
+    assert await processes.lasts() == pytest.approx(IDLE - 1 + TOLD_SECONDS)
+
+
+@in_virtual_time
+async def test_open_tasks_take_half_of_the_processes_and_are_ended_for_nobody() -> None:
+    processes = Processes(most=4)
+    tasks = [await processes.task() for _ in range(2)]
+    room = [processes.server.keeps_tasks]
+    for session in (b"one", b"two", b"three"):  # the third has the room of the first
+        await processes.call(session=session)
+    await processes.call()
+    assert [process.ended.is_set() for process in tasks] == [False, False]
+    await processes.about(tasks[0], "tasks/cancel")
+    room.append(processes.server.keeps_tasks)
+    assert room == [False, True]
+    gauges = processes.server.gauges()
+    assert (gauges.busy, gauges.busy + gauges.idle) == (1, processes.server.sessions)
+
+
+@in_virtual_time
+async def test_processes_with_tasks_count_where_there_is_room_for_so_many() -> None:
+    processes = Processes(most=1)
+    await processes.task()
+    with pytest.raises(PoolFull):
+        await processes.call()
+
+
+@in_virtual_time
+async def test_a_task_of_a_process_that_is_closed_with_its_server_is_unknown() -> None:
+    processes = Processes()
+    process = await processes.task()
+    await processes.server.aclose(0)
+    assert processes.open == 0
+    assert await code_of(lambda: processes.about(process)) == jsonrpc.INVALID_PARAMS
+
+
+@in_virtual_time
+async def test_a_session_with_a_subscription_lasts_until_that_ends() -> None:
+    """Updates come in it, and no request does."""
+    processes = Processes()
+    for method, lasts in (("resources/subscribe", True), ("resources/unsubscribe", False)):
+        await processes.call(method, session=b"one")
+        await asyncio.sleep(2 * IDLE)
+        assert (processes.open == 1) is lasts
