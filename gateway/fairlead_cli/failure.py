@@ -40,10 +40,16 @@ def needs(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fairlead"):
             raise
-        raise Failure(
-            f"this command needs the Python package {error.name}, which is missing: pip install "
-            f"'{_source(_direct_url())}[{extra}]'"
-        ) from error
+        raise missing(error, extra) from error
+
+
+def missing(error: ModuleNotFoundError, extra: str) -> Failure:
+    """The failure of a command that needs a package of an extra."""
+    package = error.name or str(error).split()[-1]
+    return Failure(
+        f"this command needs the Python package {package}, which is missing: pip install "
+        f"'{_source(_direct_url())}[{extra}]'"
+    )
 
 
 def _source(direct_url: str | None) -> str:
