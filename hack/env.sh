@@ -14,10 +14,14 @@ help_if_asked() {
 }
 
 # need PROGRAM…: leave with one sentence when the environment lacks one.
-need() {
-  local name
+need() { need_extra dev "$@"; }
+
+# need_extra EXTRA PROGRAM…: likewise, where less than everything is enough.
+need_extra() {
+  local extra=$1 name
+  shift
   for name in "$@"; do
-    command -v "$name" >/dev/null || { say "$name is not installed: python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'"; exit 1; }
+    command -v "$name" >/dev/null || { say "$name is not installed: python3 -m venv .venv && .venv/bin/pip install -e '.[$extra]'"; exit 1; }
   done
 }
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, readable_in_part
+from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, missing, readable_in_part
 
 if TYPE_CHECKING:
     from fairlead_cli.tree import Command
@@ -23,6 +23,8 @@ COMPLETE: Final = "_FAIRLEAD_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 TRACEBACK: Final = "FAIRLEAD_TRACEBACK"
 """Environment variable that has a fault of ours shown with its traceback."""
+EXTRA: Final = "up"
+"""Extra that brings what verbs need which ask a gateway, or read what gateways write."""
 SERVING: Final = frozenset({"up", "operator", "gateway", "serve"})
 """Verbs that run until a signal: their standard error is a log, which a traceback belongs in."""
 
@@ -54,8 +56,10 @@ def _run(words: Sequence[str]) -> int:
     try:
         return _ended(command, words)
     except Failure as failure:
+        from fairlead_cli.wording import ready_to_paste
+
         sys.stdout.flush()
-        print(f"{name}: {failure}", file=sys.stderr)
+        print(f"{name}: {ready_to_paste(str(failure))}", file=sys.stderr)
         return failure.code
     except (BrokenPipeError, KeyboardInterrupt):
         raise
@@ -63,6 +67,9 @@ def _run(words: Sequence[str]) -> int:
         if os.environ.get(TRACEBACK) or name.partition(" ")[2] in SERVING:
             raise
         sys.stdout.flush()
+        if isinstance(error, ModuleNotFoundError) and not (error.name or "fairlead").startswith("fairlead"):
+            print(f"{name}: {missing(error, EXTRA)}", file=sys.stderr)
+            return FAILED
         fault = f"{type(error).__name__}: {error}".rstrip(".")
         print(f"{name}: a fault of Fairlead: {fault}. {TRACEBACK}=1 shows where; please report it.", file=sys.stderr)
         return FAILED
@@ -82,9 +89,11 @@ def _ended(command: Command, words: Sequence[str]) -> int:
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     except TyperException as error:
-        text = error.format_message().strip().rstrip(".").replace("Value error, ", "")
+        from fairlead_cli.wording import after
+
+        text = " ".join(error.format_message().replace("Value error, ", "").split())
         advice = f"`{command.called(words)} --help` says how it is used."
-        raise Failure(f"{text[:1].lower()}{text[1:]}. {advice}", code=USED_WRONGLY) from error
+        raise Failure(after(f"{text[:1].lower()}{text[1:]}", advice), code=USED_WRONGLY) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED
 

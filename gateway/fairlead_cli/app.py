@@ -4,6 +4,7 @@ work is done here.
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -349,7 +350,9 @@ app.command()(gateway)
 
 @app.command()
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[
+        Shell | None, typer.Argument(metavar="SHELL", help="bash, zsh or fish; that of SHELL without.")
+    ] = None,
 ) -> None:
     """Print what completes verbs, options, and names of tools and servers, in a shell.
 
@@ -363,7 +366,19 @@ def completion(
     """
     from typer._completion_shared import get_completion_script
 
+    shell = shell or _own_shell()
     print(get_completion_script(prog_name="fairlead", complete_var="_FAIRLEAD_COMPLETE", shell=shell.value))
+
+
+def _own_shell() -> Shell:
+    """The user's shell. Raises Failure where it is none of those that can be told."""
+    from fairlead_cli.failure import USED_WRONGLY, Failure
+
+    name = Path(os.environ.get("SHELL", "")).name
+    if name in [shell.value for shell in Shell]:
+        return Shell(name)
+    own = f"SHELL is {name}, which" if name else "SHELL is not set, and"
+    raise Failure(f"{own} does not say how to complete: fairlead completion bash, zsh or fish", code=USED_WRONGLY)
 
 
 @app.command()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from os import environ
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
+from fairlead_cli.completing import DEFAULT_URL
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import printable
+from fairlead_cli.wording import NAMED_URL, after
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
@@ -30,6 +35,8 @@ class Destination:
     headers: dict[str, str]
     timeout: float
     """Seconds for each request."""
+    tier: str | None = None
+    """Latency tier that an option chose."""
 
     @classmethod
     def parse(
@@ -38,13 +45,11 @@ class Destination:
         """From the options of a command; a gateway is asked which server a plain name means. Raises Failure for options
         that make no sense.
         """
-        try:
-            Target.from_url(url)
-        except InvalidTarget as error:
-            raise Failure(f"--url: {error}, such as http://127.0.0.1:8080/mcp", code=USED_WRONGLY) from error
+        check_url(url)
         given = dict(_header(text) for text in headers)
         if token and "authorization" not in {name.lower() for name in given}:
             given["Authorization"] = f"Bearer {_token(token)}"
+        NAMED_URL.set("" if url in (DEFAULT_URL, environ.get("FAIRLEAD_URL")) else url)
         found = cls(url, given, timeout)
         return found if server is None else found.at_server(server)
 
@@ -65,33 +70,90 @@ class Destination:
 
     def in_tier(self, tier: str | None) -> Destination:
         """This endpoint in a latency tier; itself with None."""
-        return self if tier is None else replace(self, url=f"{self.url.rstrip('/')}/{quote(tier, safe='')}")
+        if tier is None:
+            return self
+        return replace(self, url=f"{self.url.rstrip('/')}/{quote(tier, safe='')}", tier=tier)
 
     def run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
         """Connect, do `work`, disconnect. Raises Failure with a sentence for whatever goes wrong on the way."""
         try:
             return asyncio.run(self._run(work))
         except McpError as error:
-            raise Failure(self._explain(error)) from error
+            raise self._failure(error) from error
 
     async def _run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
         async with McpSession.over_http(Target.from_url(self.url), headers=self.headers) as session:
             return await work(session)
 
+    def _failure(self, error: McpError) -> Failure:
+        if isinstance(error, HttpRefused | RpcError) and error.status == 404:
+            return self._nothing_there()
+        return Failure(self._explain(error))
+
+    def _nothing_there(self) -> Failure:
+        """The failure of an address that the gateway does not have: a tier, a path, or no path at all."""
+        from fairlead_cli.rest import Plane
+
+        if self.tier is not None:
+            try:
+                tiers = ", ".join(tier["name"] for tier in Plane.of(self).get("/v1/tiers")["tiers"])
+            except Failure:
+                tiers = ""
+            known = f"; tiers: {tiers}" if tiers else ""
+            what = f"{self.url} does not exist: no latency tier is called {self.tier!r}{known}"
+            return Failure(f"--tier: {what}", code=USED_WRONGLY)
+        if not urlsplit(self.url).path.strip("/"):
+            return no_path(self.url)
+        return Failure(f"{self.url} does not exist (404): check the path of --url, which mostly ends in /mcp.")
+
     def _explain(self, error: McpError) -> str:
         if isinstance(error, ConnectFailed):
-            return f"{error}. Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
+            advice = f"Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
+            return after(str(error), advice)
         if isinstance(error, Timeout):
             return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
-            return f"{error}. {CREDENTIAL}"
-        if isinstance(error, HttpRefused | RpcError) and error.status == 404:
-            return f"{self.url} does not exist (404): check the path of --url, and the names in --server and --tier."
+            return after(str(error), CREDENTIAL)
         if isinstance(error, NotMcp):
-            return f"{error}. Does {self.url} end in the path of an MCP endpoint, such as /mcp?"
+            return after(str(error), f"Does {self.url} end in the path of an MCP endpoint, such as /mcp?")
         if isinstance(error, RpcError):
             return printable(error.message)
         return str(error)
+
+
+def check_url(url: str) -> None:
+    """Raises Failure, code USED_WRONGLY, for what cannot be an MCP endpoint; it says what was probably meant."""
+    try:
+        Target.from_url(url)
+    except InvalidTarget as error:
+        if "://" in url or not re.fullmatch(r"[\w.\[\]:-]+(/\S*)?", url):
+            raise Failure(f"--url: {error}, such as {DEFAULT_URL}", code=USED_WRONGLY) from error
+        host, _, path = url.partition("/")
+        scheme = "http" if is_loopback(_host_of(host)) else "https"
+        meant = f"{scheme}://{host}/{path or 'mcp'}"
+        raise Failure(
+            f"--url: {url!r} has no http:// or https:// in front: --url {meant}", code=USED_WRONGLY
+        ) from error
+
+
+def no_path(url: str) -> Failure:
+    """The failure of a URL that names a host alone."""
+    parts = urlsplit(url)
+    meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
+    message = f"--url: {url} is not the address of an MCP endpoint, which mostly ends in /mcp: --url {meant}"
+    return Failure(message, code=USED_WRONGLY)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, which no proxy leads to."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _host_of(netloc: str) -> str:
+    return urlsplit(f"//{netloc}").hostname or ""
 
 
 def _token(given: str) -> str:

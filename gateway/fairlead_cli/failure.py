@@ -37,9 +37,13 @@ def needs(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fairlead"):
             raise
-        raise Failure(
-            f"this command needs the Python package {error.name}, which is missing: {install_command(extra)}"
-        ) from error
+        raise missing(error, extra) from error
+
+
+def missing(error: ModuleNotFoundError, extra: str) -> Failure:
+    """The failure of a command that needs a package of an extra."""
+    package = error.name or str(error).split()[-1]
+    return Failure(f"this command needs the Python package {package}, which is missing: {install_command(extra)}")
 
 
 def readable_in_part() -> None:

@@ -18,6 +18,16 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for 
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
 ]
+GatewayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, which does it.", show_default=False
+    ),
+]
+"""Gateway that a verb may ask in place of writing a file or a cluster."""
+StateDirOption = Annotated[
+    Path | None, typer.Option("--state-dir", help="Folder of a `fairlead up --state-dir`.", show_default=False)
+]
 HeaderOption = Annotated[
     list[str] | None,
     typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),

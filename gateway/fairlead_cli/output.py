@@ -44,8 +44,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def remark(verb: str, text: str) -> None:
     """A line on standard error about something that is no failure."""
+    from fairlead_cli.wording import ready_to_paste
+
     sys.stdout.flush()
-    print(f"fairlead {verb}: {printable(text)}", file=sys.stderr)
+    print(f"fairlead {verb}: {ready_to_paste(printable(text))}", file=sys.stderr)
 
 
 def printable(text: str) -> str:

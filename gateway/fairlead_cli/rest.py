@@ -12,11 +12,10 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
-from fairlead_cli.connecting import CREDENTIAL, Destination
+from fairlead_cli.connecting import CREDENTIAL, Destination, is_loopback
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import named
 from fairlead_cli.wording import after, look_at_tools
@@ -75,6 +74,10 @@ class Plane:
     def post(self, path: str, body: Any) -> Any:
         """The answer to a POST. Raises Failure."""
         return self._ask("POST", path, json.dumps(body).encode())
+
+    def delete(self, path: str) -> Any:
+        """The answer to a DELETE. Raises Failure."""
+        return self._ask("DELETE", path)
 
     def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
         """The lines of an event stream behind the event `last`, until it ends or is silent for `quiet` seconds. Raises
@@ -149,7 +152,7 @@ class Plane:
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
             if "CERTIFICATE" in reason:
                 advice = "Name the file of the authority that signed its certificate in SSL_CERT_FILE."
-            raise Failure(f"cannot reach {self._base}: {reason}. {advice}") from error
+            raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error
         except (httpx2.InvalidURL, ValueError) as error:  # a proxy of the environment that is no URL
             raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error
 
@@ -170,14 +173,6 @@ class Plane:
                 return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}. {CREDENTIAL}")
             return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_IS_IT}")
         return Failure(_sentence(problem, code, detail), code=_exit_code(code), problem=code)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, which no proxy leads to."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _exit_code(code: str) -> int:

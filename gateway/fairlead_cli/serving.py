@@ -7,13 +7,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.options import OutputOption
-from fairlead_cli.output import Output, print_json, print_table
+from fairlead_cli.output import Output, print_json, print_table, remark
+from fairlead_cli.wording import after
+
+if TYPE_CHECKING:
+    from fairlead_servers.table import BundledServer
 
 
 class Transport(StrEnum):
@@ -59,11 +63,7 @@ def serve(
 
         fairlead serve dice-roller --transport http --port 8090 --data ~/campaign
     """
-    with needs("servers"):
-        from fairlead_servers.definition import SettingError, prepare_folder
-        from fairlead_servers.serving import serve_http, serve_stdio
-        from fairlead_servers.table import SERVERS
-        from fairlead_servers.telemetry import exported
+    from fairlead_servers.table import SERVERS
 
     if name is None:
         _list(output)
@@ -71,6 +71,11 @@ def serve(
     row = SERVERS.get(name)
     if row is None:
         raise Failure(f"there is no server {name!r}; there are {', '.join(SERVERS)}", code=USED_WRONGLY)
+    with needs("servers"):
+        from fairlead_servers.definition import SettingError, prepare_folder
+        from fairlead_servers.serving import serve_http, serve_stdio
+        from fairlead_servers.telemetry import exported
+
     given = _pairs(settings or [])
     try:
         with needs("servers"):
@@ -120,8 +125,10 @@ def ingest(
         for file in files:
             for kind, count in archive.ingest(file).items():
                 totals[kind] += count
-    except (BadRecord, ArchiveError, SettingError) as error:
-        raise Failure(f"{error}. Nothing of this file was taken in") from error
+    except (BadRecord, SettingError) as error:
+        raise Failure(after(str(error), "Nothing of this file was taken in."), code=USED_WRONGLY) from error
+    except ArchiveError as error:
+        raise Failure(after(str(error), "Nothing of this file was taken in.")) from error
     if output is Output.json:
         print_json({"archive": str(archive.path), "records": totals})
     else:
@@ -140,29 +147,40 @@ def _pairs(words: Sequence[str]) -> Mapping[str, str]:
 
 
 def _list(output: Output) -> None:
-    from fairlead_servers.definition import variable
+    """Print the servers; their settings too where the extra that runs them is installed, which a remark names else."""
     from fairlead_servers.table import SERVERS
 
-    if output is Output.table:
-        print_table(
-            ("SERVER", "WHAT IT DOES", "SETTINGS"),
-            [(row.name, row.summary, ", ".join(row.definition().settings.model_fields)) for row in SERVERS.values()],
+    try:
+        with needs("servers"):
+            settings = {name: _settings(row) for name, row in SERVERS.items()}
+    except Failure as missing:
+        settings = {}
+        remark("serve", f"{missing}. Without it servers are listed, but not run, and their settings are not known")
+    if output is Output.json:
+        print_json(
+            {
+                "servers": [
+                    {"name": name, "summary": row.summary, **({"settings": settings[name]} if settings else {})}
+                    for name, row in SERVERS.items()
+                ]
+            }
         )
         return
-    listed: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "summary": row.summary,
-            "settings": [
-                {
-                    "name": name,
-                    "variable": variable(row.name, name),
-                    "description": field.description or "",
-                    "default": None if field.default is None else str(field.default),
-                }
-                for name, field in row.definition().settings.model_fields.items()
-            ],
-        }
-        for row in SERVERS.values()
+    rows = [
+        (name, row.summary, ", ".join(each["name"] for each in settings.get(name, ()))) for name, row in SERVERS.items()
     ]
-    print_json({"servers": listed})
+    print_table(("SERVER", "WHAT IT DOES", "SETTINGS"), rows)
+
+
+def _settings(row: BundledServer) -> list[dict[str, Any]]:
+    from fairlead_servers.definition import variable
+
+    return [
+        {
+            "name": name,
+            "variable": variable(row.name, name),
+            "description": field.description or "",
+            "default": None if field.default is None else str(field.default),
+        }
+        for name, field in row.definition().settings.model_fields.items()
+    ]

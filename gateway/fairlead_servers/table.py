@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fairlead_servers.definition import ToolServer
+if TYPE_CHECKING:
+    from fairlead_servers.definition import ToolServer
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class BundledServer:
     """Default data folder, below the user's; servers with the same one share it."""
 
     def definition(self) -> ToolServer[Any]:
-        """Definition of the server, whose module is imported here."""
+        """Definition of the server, whose module is imported here. Raises ModuleNotFoundError without the extra."""
+        from fairlead_servers.definition import ToolServer
+
         found = import_module(self.module).SERVER
         assert isinstance(found, ToolServer)
         return found

@@ -26,15 +26,16 @@ def conditions(
     now: datetime,
     form: Form = "cluster",
     transport: str = "",
+    server: str = "",
 ) -> list[Condition]:
     """The conditions of a resource with `Ready` behind them; those without a verdict are absent. `shown` are those that
-    it has now; `form` and `transport` choose the words of advice.
+    it has now; `form` and `transport` choose the words of advice, whose commands name `server` (`namespace/name`).
     """
     known = {kind: verdict for kind, verdict in given.items() if verdict is not None}
     known[ConditionType.READY] = ready(known)
     before = {condition.type: condition for condition in shown}
     return [
-        _condition(kind, verdict, before.get(kind), generation, now, _advised(verdict, form, transport))
+        _condition(kind, verdict, before.get(kind), generation, now, _advised(verdict, form, transport, server))
         for kind, verdict in known.items()
     ]
 
@@ -78,9 +79,9 @@ def _condition(
     )
 
 
-def _advised(verdict: ConditionVerdict, form: Form, transport: str) -> str:
+def _advised(verdict: ConditionVerdict, form: Form, transport: str, server: str) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    advice = remedy(verdict.cause, form, transport) if verdict.ok is not None else ""
+    advice = remedy(verdict.cause, form, transport, server) if verdict.ok is not None else ""
     message = worded(verdict.cause, in_words_of(verdict.message, form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

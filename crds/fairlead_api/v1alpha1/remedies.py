@@ -142,10 +142,18 @@ ON_A_CLUSTER: Final = frozenset(
 _FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
-def remedy(cause: Cause, form: Form, transport: str = "") -> str:
+_SERVER: Final = re.compile(r"\bSERVER\b")
+
+
+def remedy(cause: Cause, form: Form, transport: str = "", server: str = "") -> str:
     """Advice to the person who declared the server; empty where nothing is amiss. `transport` is that of the server, as
-    `spec.effective_transport` has it.
+    `spec.effective_transport` has it. Commands are ready to paste where `server`, `namespace/name`, is given.
     """
+    advice = _remedy(cause, form, transport)
+    return _SERVER.sub(server, advice) if server else advice
+
+
+def _remedy(cause: Cause, form: Form, transport: str) -> str:
     if advice := _BY_TRANSPORT.get((cause, transport), {}).get(form):
         return advice
     if form == "client-configuration" and cause in _CLIENT:

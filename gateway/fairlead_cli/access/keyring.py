@@ -7,23 +7,27 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+from fairlead_cli.access.asking import GatewayKeys
+from fairlead_cli.access.keyoutput import KeyOutput, life, show_key
 from fairlead_cli.access.keysecret import SecretPlace
+from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output, print_json, print_table
+from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
 
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+KEY_FILE: Final = "keys.json"
+"""Keys where no place is named, and in the folder of a `fairlead up --state-dir`, which takes them."""
 Change = Callable[[KeyDocument], KeyDocument]
 
 
 class KeyLocation(Protocol):
-    """Where keys are kept."""
+    """Where keys are kept; `str()` names it for a person."""
 
     def load(self) -> KeyDocument:
         """Raises Failure."""
@@ -34,14 +38,44 @@ class KeyLocation(Protocol):
         ...
 
 
-def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | None) -> KeyLocation:
-    """The file, or the Secret where one is named. Raises Failure for a name that the API server takes for none."""
-    if secret is None:
-        return FilePlace(file)
-    for option, name in (("--secret", secret), ("--namespace", namespace)):
-        if not _NAME.fullmatch(name):
-            raise Failure(f"{option}: {name!r} is no name of Kubernetes, such as fairlead-api-keys", code=USED_WRONGLY)
-    return SecretPlace(secret, namespace, kubeconfig)
+@dataclass(frozen=True)
+class KeyOptions:
+    """Options that say where keys are kept."""
+
+    file: Path | None
+    secret: str | None
+    namespace: str
+    kubeconfig: Path | None
+    state_dir: Path | None
+    url: str | None
+    headers: list[str]
+    token: str | None
+    timeout: float
+
+
+def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
+    """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
+    URL. Raises Failure, also for a name that the API server does not take.
+    """
+    environment_file, environment_url = os.environ.get("FAIRLEAD_API_KEYS"), os.environ.get("FAIRLEAD_URL")
+    file = None if options.file is None or str(options.file) == environment_file else options.file
+    url = None if options.url == environment_url else options.url
+    given = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise Failure(f"{' and '.join(named)} name two places for keys: give one", code=USED_WRONGLY)
+    if options.secret is not None:
+        for option, name in (("--secret", options.secret), ("--namespace", options.namespace)):
+            if not _NAME.fullmatch(name):
+                message = f"{option}: {name!r} is not a valid name in Kubernetes, such as fairlead-api-keys"
+                raise Failure(message, code=USED_WRONGLY)
+        return SecretPlace(options.secret, options.namespace, options.kubeconfig)
+    if options.state_dir is not None:
+        return FilePlace(private_folder(options.state_dir) / KEY_FILE)
+    if file is None and (url or (options.file is None and options.url)):
+        address = options.url or ""
+        return GatewayKeys(Destination.parse(address, options.headers, None, options.timeout, options.token))
+    return FilePlace(file or options.file or Path(KEY_FILE))
 
 
 def run_create(
@@ -51,19 +85,12 @@ def run_create(
     if not agent.strip() or not agent.isprintable():
         raise Failure("AGENT must be a name", code=USED_WRONGLY)
     now = datetime.now(UTC)
-    key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + _duration(expires))
+    key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + life(expires))
     if to is not None:
         to.check()
     kept.change(lambda document: KeyDocument((*document.keys, record)))
-    if to is not None:
-        to.write(key)
-    shown = {"key": key} if to is None else {"file": str(to.path)}
-    if output is Output.json:
-        print_json({**_shown(record), **shown})
-    elif to is None:
-        print(key)
-    else:
-        print(f"The key {record.id} of {agent} is in {to.path}")
+    show_key(key, _shown(record), f"{record.id} of {agent}", to, output)
+    remark("keys create", f"its hash is written to {kept}")
 
 
 def run_list(kept: KeyLocation, output: Output) -> None:
@@ -90,44 +117,7 @@ def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
     if output is Output.json:
         print_json({"revoked": wanted})
     else:
-        print(f"{wanted} is revoked")
-
-
-class KeyOutput:
-    """A file that gets one key, and that its owner alone can read from the beginning."""
-
-    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
-        self.path = path
-        self._overwrite = overwrite
-
-    def check(self) -> None:
-        """Raises Failure where the file cannot be written, before there is a key that would be lost."""
-        if not self._overwrite and (self.path.exists() or self.path.is_symlink()):
-            raise self._there_already()
-        if not os.access(self.path.parent, os.W_OK):
-            raise Failure(f"{self.path} cannot be written: {self.path.parent} is no folder that you may write to")
-
-    def write(self, key: str) -> None:
-        """Raises Failure; the key is lost then, and of no use to anybody."""
-        try:
-            if self._overwrite:
-                with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
-                    file.write(key + "\n")
-                os.replace(file.name, self.path)  # noqa: PTH105  # Path.replace takes no name
-            else:
-                with open(self.path, "x", encoding="utf-8", opener=_for_the_owner) as new:
-                    new.write(key + "\n")
-        except FileExistsError:
-            raise self._there_already() from None
-        except OSError as error:
-            raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke it") from error
-
-    def _there_already(self) -> Failure:
-        return Failure(f"{self.path} is there already: name another file, or add --overwrite", code=USED_WRONGLY)
-
-
-def _for_the_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        print(f"{wanted} is revoked in {kept}")
 
 
 class FilePlace:
@@ -136,13 +126,16 @@ class FilePlace:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    def __str__(self) -> str:
+        return str(self._path.absolute())
+
     def load(self) -> KeyDocument:
         try:
             return read(self._path.read_bytes())
         except FileNotFoundError:
             return KeyDocument()
         except (OSError, BadKeys) as error:
-            raise Failure(f"{self._path} cannot be used: {error}") from error
+            raise Failure(f"{self._path} cannot be used: {error}", code=USED_WRONGLY) from error
 
     def change(self, change: Change) -> None:
         data = written(change(self.load()).keys)
@@ -154,6 +147,16 @@ class FilePlace:
             raise Failure(f"{self._path} cannot be written: {error}") from error
 
 
+def private_folder(folder: Path) -> Path:
+    """The folder, which only its owner may read; made where it does not exist. Raises Failure."""
+    path = folder.expanduser().absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}; --state-dir names another folder") from error
+    return path
+
+
 def _shown(record: KeyRecord) -> dict[str, object]:
     return {
         "id": record.id,
@@ -162,10 +165,3 @@ def _shown(record: KeyRecord) -> dict[str, object]:
         "created": record.created,
         "expires": record.expires or None,
     }
-
-
-def _duration(text: str) -> timedelta:
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise Failure(f"--expires: {text!r} is no duration such as 30m, 12h or 90d", code=USED_WRONGLY)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})

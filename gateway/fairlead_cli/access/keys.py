@@ -10,12 +10,20 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import KubeconfigOption, OutputOption, helped
+from fairlead_cli.options import (
+    GatewayOption,
+    HeaderOption,
+    KubeconfigOption,
+    OutputOption,
+    StateDirOption,
+    TimeoutOption,
+    TokenOption,
+    helped,
+)
 from fairlead_cli.output import Output
 
 keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", invoke_without_command=True, callback=helped)
 
-DEFAULT_FILE = Path("keys.json")
 FileOption = Annotated[
     Path | None,
     typer.Option("--file", "-f", envvar="FAIRLEAD_API_KEYS", help="File of keys; keys.json by default."),
@@ -39,6 +47,11 @@ def create(
     secret: SecretOption = None,
     namespace: NamespaceOption = "fairlead-system",
     kubeconfig: KubeconfigOption = None,
+    state_dir: StateDirOption = None,
+    url: GatewayOption = None,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the key there, for its owner alone, and do not print it.")
     ] = None,
@@ -47,16 +60,29 @@ def create(
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. A running gateway takes it within a second.
 
+    With --url the gateway makes it, for whoever shows a credential there: AGENT is the key's name in lists, and the key
+    has the rights of that credential.
+
     Examples:
 
         fairlead keys create npc --group game --out npc.key
 
+        fairlead keys create me --state-dir ~/fairlead        (of a fairlead up with that folder)
+
+        fairlead keys create laptop --expires 30d --url https://tools.example.com/mcp
+
         fairlead keys create qa --secret fairlead-api-keys --namespace fairlead-system
     """
-    from fairlead_cli.access.keyring import KeyOutput, place, run_create
+    from fairlead_cli.access.asking import GatewayKeys
+    from fairlead_cli.access.keyoutput import KeyOutput
+    from fairlead_cli.access.keyring import KeyOptions, place, run_create
 
     to = None if out is None else KeyOutput(out, overwrite=overwrite)
-    run_create(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), agent, group or [], expires, output, to)
+    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
+    if isinstance(where, GatewayKeys):
+        where.create(agent, group or [], expires, output, to)
+    else:
+        run_create(where, agent, group or [], expires, output, to)
 
 
 @keys.command("list")
@@ -65,15 +91,25 @@ def list_keys(
     secret: SecretOption = None,
     namespace: NamespaceOption = "fairlead-system",
     kubeconfig: KubeconfigOption = None,
+    state_dir: StateDirOption = None,
+    url: GatewayOption = None,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
     """List the keys by id, agent and groups.
 
     Example: fairlead keys list --file keys.json
     """
-    from fairlead_cli.access.keyring import place, run_list
+    from fairlead_cli.access.asking import GatewayKeys
+    from fairlead_cli.access.keyring import KeyOptions, place, run_list
 
-    run_list(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), output)
+    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
+    if isinstance(where, GatewayKeys):
+        where.list(output)
+    else:
+        run_list(where, output)
 
 
 @keys.command()
@@ -83,12 +119,22 @@ def revoke(
     secret: SecretOption = None,
     namespace: NamespaceOption = "fairlead-system",
     kubeconfig: KubeconfigOption = None,
+    state_dir: StateDirOption = None,
+    url: GatewayOption = None,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
     """Revoke a key. A running gateway refuses it within a second, and ends the streams that it opened.
 
     Example: fairlead keys revoke 3f9a0c2b77d1
     """
-    from fairlead_cli.access.keyring import place, run_revoke
+    from fairlead_cli.access.asking import GatewayKeys
+    from fairlead_cli.access.keyring import KeyOptions, place, run_revoke
 
-    run_revoke(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), ident, output)
+    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
+    if isinstance(where, GatewayKeys):
+        where.revoke(ident, output)
+    else:
+        run_revoke(where, ident, output)

@@ -30,6 +30,9 @@ class SecretPlace:
         self._namespace = namespace
         self._kubeconfig = "" if kubeconfig is None else str(kubeconfig)
 
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
     def load(self) -> KeyDocument:
         """The keys; none where the Secret does not exist. Raises Failure."""
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from fairlead_cli.wording import after
 from fairlead_formats.names import did_you_mean
 
 Json = Any
@@ -83,7 +84,7 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
         near = did_you_mean(key, named)
         parts.append(f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)"))
     takes = f"It takes {', '.join(sorted(named))}" if named else "It takes none"
-    raise BadArgument(f"{'; '.join(parts)}. {takes}")
+    raise BadArgument(after("; ".join(parts), takes))
 
 
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:

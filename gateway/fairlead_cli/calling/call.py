@@ -22,6 +22,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
+from fairlead_cli.wording import after
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
@@ -52,7 +53,7 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
             prepared = parse_arguments(words, schema) if given is None else given
             check_known(prepared, schema, strictly=given is None)
         except BadArgument as error:
-            raise Failure(f"{tool}: {error}. Nothing was called.", code=USED_WRONGLY) from error
+            raise Failure(after(f"{tool}: {error}", "Nothing was called."), code=USED_WRONGLY) from error
         try:
             return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
         except RpcError as error:

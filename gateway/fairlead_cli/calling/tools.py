@@ -14,7 +14,7 @@ from fairlead_cli.models.offers import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for
-from fairlead_cli.wording import unknown_tool
+from fairlead_cli.wording import ready_to_paste, unknown_tool
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
@@ -40,7 +40,7 @@ def run_tools(destination: Destination, output: Output) -> None:
         if output is Output.json:
             remark("tools", line)
         else:
-            print(line)
+            print(ready_to_paste(line))
 
 
 def run_tool(destination: Destination, name: str, output: Output) -> None:

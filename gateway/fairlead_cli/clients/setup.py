@@ -10,7 +10,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
 from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
@@ -90,8 +92,9 @@ def place_of(known: KnownClient, scope: Scope, platform: str = sys.platform) -> 
 
 
 def _check(wishes: SetupWishes) -> None:
-    if not wishes.url.startswith(("http://", "https://")):
-        raise Failure(f"--url {wishes.url!r} is no http or https URL of an MCP endpoint", code=USED_WRONGLY)
+    check_url(wishes.url)
+    if not urlsplit(wishes.url).path.strip("/"):
+        raise no_path(wishes.url)
     if _NAME.fullmatch(wishes.name) is None:
         raise Failure(f"--name {wishes.name!r} must be letters, digits, - and _", code=USED_WRONGLY)
     if wishes.key_env is not None and _VARIABLE.fullmatch(wishes.key_env) is None:

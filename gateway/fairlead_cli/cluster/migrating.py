@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_api.migration import migrate
-from fairlead_cli.failure import Failure, needs
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 
 _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n)*( *)- ", re.MULTILINE)
@@ -53,10 +53,11 @@ def _rewritten(file: Path) -> tuple[str, list[str]]:
             return _json(text)
         return _yaml(text)
     except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror or error}") from error
+        raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USED_WRONGLY) from error
     except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, no JSON, no YAML
         what = " ".join(str(error).split())
-        raise Failure(f"{file} cannot be read: {what}; templates have to be rendered first") from error
+        message = f"{file} cannot be read: {what}; templates have to be rendered first"
+        raise Failure(message, code=USED_WRONGLY) from error
 
 
 def _json(text: str) -> tuple[str, list[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
-from fairlead_cli.output import Output, print_json, print_table, printable
+from fairlead_cli.output import Output, named, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 
 
@@ -61,11 +62,28 @@ def run_plan(destination: Destination, wish: Wish, output: Output) -> None:
         f"{numbers['systemPromptTokens']}, messages {numbers['messageTokens']}, reserved "
         f"{numbers['reservedOutputTokens']}"
     )
-    rows = [(name, "pinned" if name in wish.pinned else "") for name in answer["offer"]["names"].values()]
-    rows += [(cut["name"], f"cut: {cut['reason']}, {cut['tokens']} tokens") for cut in answer["cut"]]
-    rows += [(name, "offline") for name in answer["offline"]]
-    print_table(("TOOL", ""), rows)
+    for line in tool_lines(answer, wish.pinned):
+        print(printable(line))
     _print_exposure(answer["exposure"])
+
+
+def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
+    """A line for the tools that the model gets, and one for each reason why others go; `--json` has every name."""
+    names = [*answer["offer"]["names"].values()]
+    yield _counted("offered", sorted(names, key=lambda name: name not in pinned))
+    cuts: dict[str, list[Any]] = {}
+    for cut in answer["cut"]:
+        cuts.setdefault(str(cut["reason"]), []).append(cut)
+    for reason, some in cuts.items():
+        tokens = sum(cut["tokens"] for cut in some)
+        yield _counted(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
+    if answer["offline"]:
+        yield _counted("offline", answer["offline"])
+
+
+def _counted(what: str, names: Sequence[str]) -> str:
+    number = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
+    return f"{number} {what}{': ' if names else ''}{named(names)}"
 
 
 def _print_exposure(exposure: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output, print_json, printable
+from fairlead_cli.output import Output, named, print_json, printable
 from fairlead_cli.pinning.holding import PinLocation
 from fairlead_tools.definitions.difference import decoded, unified
 from fairlead_tools.definitions.scan import scan
@@ -75,12 +75,12 @@ def _approve_exactly(place: PinLocation, pins: Pins, wanted: str, wait: float, o
 
 
 def _approve(place: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
-    place.approve(pins.key, approval)
+    written = place.approve(pins.key, approval)
     if output is Output.json:
         outcome = _outcome(place, pins, approval, wait)
-        print_json({"server": str(pins.key), "approved": approval, "outcome": outcome})
+        print_json({"server": str(pins.key), "approved": approval, "written": written, "outcome": outcome})
     else:
-        print(f"{pins.key}: approved {approval}")
+        print(f"{pins.key}: approved {approval} ({written} is written)")
         print(_outcome(place, pins, approval, wait))
 
 
@@ -102,8 +102,10 @@ def _of(place: PinLocation, server: str) -> Pins:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Failure(f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in found))}")
-    names = ", ".join(sorted(map(str, known))) or "none"
+        raise Failure(
+            f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in found))}", code=USED_WRONGLY
+        )
+    names = named(sorted(map(str, known))) or "none"
     raise Failure(f"nothing is pinned of {server}; servers with pin: true that were listed: {names}", code=USED_WRONGLY)
 
 

@@ -31,25 +31,36 @@ class PinLocation(Protocol):
         """Every server with `pin: true` whose tools are known. Raises Failure."""
         ...
 
-    def approve(self, key: ServerKey, approval: str) -> None:
-        """Let through what is held back, if that still is its hash when it is looked at. Raises Failure."""
+    def approve(self, key: ServerKey, approval: str) -> str:
+        """Let through what is held back, if that still is its hash when it is looked at; what was written for it, such
+        as a file. Raises Failure.
+        """
         ...
 
 
-def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None) -> PinLocation:
-    """By the options; without any, a `fairlead up` of this user comes before a cluster. Raises Failure."""
+def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None, url: str | None) -> PinLocation | str:
+    """By the options: an installation, or the URL of a gateway that is asked. Without any, a `fairlead up` of this user
+    comes before a cluster. Raises Failure.
+    """
     if state_dir is not None:
         if kubeconfig or namespace:
             message = "--state-dir is for `fairlead up`, --kubeconfig and --namespace for a cluster"
             raise Failure(message, code=USED_WRONGLY)
-        return Local(state_dir.expanduser().absolute())
+        folder = state_dir.expanduser().absolute()
+        if not (folder / "documents").is_dir():
+            raise Failure(
+                f"--state-dir: {folder} is not the folder of a `fairlead up --state-dir {state_dir}`", code=USED_WRONGLY
+            )
+        return Local(folder)
     if kubeconfig or namespace:
         return Cluster(kubeconfig, namespace)
+    if url:
+        return url
     with needs("operator"):
         from fairlead_cli.up.folders import running
     found = running(os.environ)
     if len(found) > 1:
-        raise Failure("several `fairlead up` are running: start them with --state-dir, and name one of them here")
+        raise Failure("several `fairlead up` are running: name the gateway of one of them with --url")
     return Local(found[0]) if found else Cluster(kubeconfig, namespace)
 
 
@@ -65,12 +76,12 @@ class Local:
         except OSError as error:
             raise Failure(f"{error.filename}: {error.strerror}") from error
 
-    def approve(self, key: ServerKey, approval: str) -> None:
+    def approve(self, key: ServerKey, approval: str) -> str:
         with needs("operator"):
             from fairlead_operator.local.approvals import write
             from fairlead_operator.ports import PlatformTrouble
         try:
-            write(self.root / "approvals", key, approval)
+            return str(write(self.root / "approvals", key, approval))
         except PlatformTrouble as error:
             raise Failure(str(error)) from error
 
@@ -97,7 +108,7 @@ class Cluster:
 
         return self._run(read)
 
-    def approve(self, key: ServerKey, approval: str) -> None:
+    def approve(self, key: ServerKey, approval: str) -> str:
         async def approve(kube: Kube) -> None:
             from fairlead_kube.resources import MCP_SERVERS
 
@@ -106,6 +117,7 @@ class Cluster:
             await kube.merge(MCP_SERVERS, key.namespace, key.name, change, manager="fairlead-approve")
 
         self._run(approve)
+        return f"spec.approval of McpServer {key}"
 
     def _run(self, work: Callable[[Kube], Awaitable[T]]) -> T:
         rights = "Use an account that may list the release's configmaps, and patch mcpservers to approve."

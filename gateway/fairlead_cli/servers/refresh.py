@@ -11,6 +11,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
 from fairlead_cli.rest import Plane
+from fairlead_cli.wording import ready_to_paste
 
 LOOK_SECONDS: Final = 0.25
 RECENT: Final = timedelta(minutes=1)
@@ -34,6 +35,9 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
         print_json(after)
     elif after["refreshed"]["failure"] is None:
         print(f"{after['server']} has answered: {after['tools']} tools, {_news(before, after)}.")
+        if held := after.get("held"):
+            what = "1 definition is" if held == 1 else f"{held} definitions are"
+            print(ready_to_paste(f"{what} held back until approved: `fairlead diff {after['server']}` shows them."))
     if after["refreshed"]["failure"] is not None:
         raise Failure(f"{after['server']} was asked, but {after['refreshed']['failure']}")
 

@@ -10,6 +10,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
+from fairlead_cli.wording import ready_to_paste
 
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
@@ -61,7 +62,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if words and words not in message and server["state"] != READY:
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last words: {words}")
-    return [printable(line) for line in lines]
+    return [ready_to_paste(printable(line)) for line in lines]
 
 
 def _cell(value: Any) -> str:

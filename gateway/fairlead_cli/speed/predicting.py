@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
-from fairlead_cli.output import Output, duration, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
+from fairlead_cli.wording import look_at_tools, unknown_tool
+
+if TYPE_CHECKING:
+    from fairlead_cli.rest import Plane
 
 
 class Strategy(StrEnum):
@@ -50,16 +57,29 @@ def predict(
     body |= {"limit": limit} if limit is not None else {}
     body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
     found = plane.post("/v1/tool-calls/predict", body)
+    if missing := [str(call["name"]) for call in found["calls"] if not call["tool"]]:
+        raise _unknown(plane, missing)
     if output is Output.json:
         print_json(found)
     else:
         _print(found)
 
 
+def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
+    """The failure of names that are no tools, with what was probably meant where it is one."""
+    if len(names) > 1:
+        return Failure(look_at_tools(f"Unknown tools: {named(map(printable, names))}"), code=USED_WRONGLY)
+    try:
+        plane.get(f"/v1/tools/{quote(names[0], safe='')}")
+    except Failure as failure:
+        return failure
+    return Failure(unknown_tool(printable(names[0]), None), code=USED_WRONGLY)
+
+
 def _print(found: dict[str, Any]) -> None:
     rows = [
-        (printable(call["tool"] or call["name"]), duration(call["usualMs"]), duration(call["slowMs"]),
-         call["basis"] if call["tool"] else "no such tool")
+        (printable(call["tool"]), duration(call["usualMs"]), duration(call["slowMs"]),
+         call["basis"])
         for call in found["calls"]
     ]  # fmt: skip
     cost = found["cost"]

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
+from fairlead_cli.access.keyring import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
@@ -257,6 +258,7 @@ def _gateway(
             routes=options.routes,
             environment="local",
             gateway_approvals=True,
+            **_own_keys(os.environ, where),
             **_made_keys(os.environ, where),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
@@ -279,9 +281,16 @@ def _gateway(
     return made, custom
 
 
+def _own_keys(environ: Mapping[str, str], where: Folders) -> dict[str, Path]:
+    """Setting of the keys that `fairlead keys --state-dir` wrote, where the environment names none."""
+    file = where.documents.parent / KEY_FILE
+    return {"api_keys": file} if "FAIRLEAD_API_KEYS" not in environ and file.exists() else {}
+
+
 def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
     """Settings of keys that people make for themselves: here everybody may who shows a key, unless it is set."""
-    if "FAIRLEAD_KEY_MAKERS" in environ or not {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys():
+    guarded = {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys() or _own_keys(environ, where)
+    if "FAIRLEAD_KEY_MAKERS" in environ or not guarded:
         return {}
     return {"key_makers": (EVERYBODY,), "made_keys": where.documents.parent / "made-keys.json"}
 

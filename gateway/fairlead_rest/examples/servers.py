@@ -41,7 +41,7 @@ SERVERS: Final[dict[str, Any]] = {
                     "failure": "default/mail exited with code 1: MAIL_TOKEN is not set",
                 },
                 "message": "default/mail exited with code 1: MAIL_TOKEN is not set. "
-                "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
+                "Check the program, its arguments and env; fairlead logs default/mail has what it printed.",
                 "restarts": 5,
                 "lastWords": "MAIL_TOKEN is not set",
             },

@@ -6,6 +6,7 @@ there is no authentication, it is for programs on this machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -27,6 +28,8 @@ from fairlead_rest.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_KNOWN: Final = 100
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""A name that a command may hold without quotes."""
 """Servers that a problem names."""
 
 
@@ -103,9 +106,9 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
-    pods = (
-        "" if context.outputs.kept else f"; of a server that has never been ready, see its pods: {_kubectl('SERVER')}"
-    )
+    pods = ""
+    if not context.outputs.kept and _LABEL.fullmatch(plain):
+        pods = f"; of a server that has never been ready, see its pods: {_kubectl(plain)}"
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)
 

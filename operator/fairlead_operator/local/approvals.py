@@ -14,10 +14,12 @@ from fairlead_operator.local.documents import private_directory, troubled, write
 _LONGEST = 256
 
 
-def write(directory: Path, key: ServerKey, approval: str) -> None:
-    """Approve what has that hash. Raises PlatformTrouble."""
+def write(directory: Path, key: ServerKey, approval: str) -> Path:
+    """Approve what has that hash; the file that says so. Raises PlatformTrouble."""
     with troubled():
-        write_private(private_directory(directory) / f"{key.namespace}.{key.name}", approval.encode())
+        file = private_directory(directory) / f"{key.namespace}.{key.name}"
+        write_private(file, approval.encode())
+    return file
 
 
 def read(directory: Path) -> Mapping[ServerKey, str]:

@@ -101,7 +101,9 @@ def build_status(
         form = CLIENT_CONFIGURATION
     catalog = facts.catalog
     return McpServerStatus(
-        conditions=conditions(given, shown.conditions, generation, now, form, server.spec.effective_transport),
+        conditions=conditions(
+            given, shown.conditions, generation, now, form, server.spec.effective_transport, str(server.key)
+        ),
         observed_generation=generation,
         replicas=None if facts.pods is None else facts.pods.replicas,
         selector=None if facts.pods is None else facts.pods.selector,

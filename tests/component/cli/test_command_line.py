@@ -194,3 +194,20 @@ def test_bash_completes_verbs_and_options_by_that_script(tmp_path: Path) -> None
         ["bash", "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout.split(), done.stderr) == (["explain", "revoke", "--json"], "")
+
+
+async def test_a_shell_need_not_be_named_where_the_environment_names_it() -> None:
+    assert await fairlead("completion", SHELL="/usr/bin/zsh") == await fairlead("completion", "zsh")
+    for variables in ({"SHELL": "/bin/dash"}, {"SHELL": ""}):
+        code, _, err = await fairlead("completion", **variables)
+        assert (code, "fairlead completion bash, zsh or fish" in err, err.count("\n")) == (2, True, 1)
+
+
+async def test_tool_servers_are_listed_where_nothing_can_run_them() -> None:
+    blocked = "import sys; sys.modules['mcp'] = None"
+    code, out, err = await fairlead("serve", code=blocked)
+    assert (code, "dice-roller" in out, "[servers]'" in err) == (0, True, True)
+    code, out, _ = await fairlead("serve", "--json", code=blocked)
+    assert (code, {"name", "summary"} == json.loads(out)["servers"][0].keys()) == (0, True)
+    assert (await fairlead("serve", "dice-roller", code=blocked))[0] == 1
+    assert (await fairlead("serve", "dice-roler"))[0] == 2

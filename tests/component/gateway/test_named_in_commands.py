@@ -31,9 +31,10 @@ def echo(request: Request) -> dict[str, object]:
 
 
 async def test_an_unknown_tool_is_said_in_one_wording(tmp_path: Path) -> None:
-    said = "Unknown tool: ech0. Did you mean everything__echo? `fairlead tools` lists what there is."
     async with running(tmp_path, EVERYTHING) as gateway:
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        tools = f"`fairlead tools {' '.join(url)}` lists what there is."
+        said = f"Unknown tool: ech0. Did you mean everything__echo? {tools}"
         for words in (
             ["call", "ech0"], ["call", "ech0", "message=x"], ["call", "ech0", "-a", '{"message": "x"}'],
             ["explain", "ech0"], ["tools", "ech0"], ["can", "me", "call", "ech0"],

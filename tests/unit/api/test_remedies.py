@@ -54,3 +54,12 @@ def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
     assert in_words_of(message, "client-configuration").endswith("set fairlead.trustAnnotations: true")
     assert in_words_of(message, "local") == message
     assert in_words_of("see aspec.tools and spec.other", "client-configuration") == "see aspec.tools and spec.other"
+
+
+@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("form", ["cluster", "local", "client-configuration"])
+def test_a_command_in_advice_names_the_server(cause: Cause, form: Form) -> None:
+    for transport in ("", "stdio", "sse", "streamable-http"):
+        plain, named = remedy(cause, form, transport), remedy(cause, form, transport, "default/demo")
+        assert "SERVER" not in named
+        assert named == plain.replace("SERVER", "default/demo")

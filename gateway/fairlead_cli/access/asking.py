@@ -1,0 +1,57 @@
+"""Keys that a gateway makes for whoever shows it a credential (`/v1/keys`), by `fairlead keys --url`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead_cli.access.keyoutput import KeyOutput, life, show_key
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.output import Output, print_json, print_table, printable, remark
+from fairlead_cli.rest import Plane
+
+DAY_SECONDS: Final = 86_400
+
+
+class GatewayKeys:
+    """Keys of one principal at a gateway."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._url = destination.url
+        self._plane = Plane.of(destination)
+
+    def create(self, name: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None) -> None:
+        """Have a key made and show it. Raises Failure."""
+        if groups:
+            message = "--group: a key of a gateway has the groups of the credential that it is made with"
+            raise Failure(message, code=USED_WRONGLY)
+        wanted: dict[str, Any] = {"name": name}
+        if expires is not None:
+            days, rest = divmod(int(life(expires).total_seconds()), DAY_SECONDS)
+            if rest:
+                raise Failure(f"--expires: {expires!r}: a gateway's keys live for whole days", code=USED_WRONGLY)
+            wanted["days"] = days
+        if to is not None:
+            to.check()
+        made = self._plane.post("/v1/keys", wanted)
+        facts = made["facts"]
+        show_key(made["key"], facts, f"{facts['id']} ({printable(name)})", to, output)
+        remark("keys create", f"made by the gateway at {self._url}; it is good until {facts['expires']}")
+
+    def list(self, output: Output) -> None:
+        """Print the keys. Raises Failure."""
+        keys = self._plane.get("/v1/keys")["keys"]
+        if output is Output.json:
+            print_json(keys)
+            return
+        rows = [[key["id"], printable(key["name"]), key["created"], key["expires"]] for key in keys]
+        print_table(["ID", "NAME", "CREATED", "EXPIRES"], rows)
+
+    def revoke(self, ident: str, output: Output) -> None:
+        """Revoke a key by its id. Raises Failure."""
+        revoked = self._plane.delete(f"/v1/keys/{quote(ident, safe='')}")["id"]
+        if output is Output.json:
+            print_json({"revoked": revoked})
+        else:
+            print(f"{revoked} is revoked at {self._url}")

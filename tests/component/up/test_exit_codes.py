@@ -1,0 +1,223 @@
+"""Every verb ends with the exit code that docs/reference/cli.md promises, in one line, whatever is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import distribution, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from commands import fairlead
+from fairlead_cli import __main__
+from fairlead_cli.tree import tree
+from ports import free_port
+from upprocess import PLAIN, fairlead_up
+
+VERBS = dict(tree().verbs())
+VALUES = {
+    "agent": "me", "call": "call", "tool": "plain__echo", "tools": "plain__echo", "words": "echo", "server": "plain",
+    "ident": "0123456789ab", "name_of_client": "cursor",
+}  # fmt: skip
+"""A value for each argument that a verb has to have and that is no file."""
+OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
+"""Options without which a verb does nothing."""
+SCREEN = {"top": ("--once",)}
+TROUBLE = re.compile(r"[?!][.;,:]|(?<!\.)\.\.(?!\.)|\.[;:]|(?<!')\bSERVER\b|Traceback|a fault of Fairlead")
+"""Doubled punctuation, a word to be replaced, and faults of ours."""
+FORWARD = {"up", "operator", "gateway", "serve", "bridge"}
+"""Verbs that serve until they are ended."""
+
+
+def option_names(verb: str) -> set[str]:
+    return {option for param in VERBS[verb].params for option in param.opts}
+
+
+ASKING = sorted(verb for verb in VERBS if {"--url", "--token"} <= option_names(verb) and verb not in FORWARD)
+"""Verbs that ask a gateway."""
+
+
+def arguments(verb: str, folder: Path, **others: str) -> list[str]:
+    """Words after the verb with which it has all that it needs."""
+    words = [*OPTIONS.get(verb, ()), *SCREEN.get(verb, ())]
+    for param in VERBS[verb].params:
+        if not param.required or param.name in ("source", "target"):
+            continue
+        value = others.get(param.name or "") or VALUES.get(param.name or "") or str(folder / "given-file")
+        words += [value] if param.param_type_name == "argument" else [param.opts[0], value]
+    return words
+
+
+def ended(*words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = __main__._run(words)
+    return code, out.getvalue(), err.getvalue()
+
+
+def wrong(code: int, err: str, expected: int) -> str | None:
+    """What is wrong with a failure; None where nothing is."""
+    if code != expected:
+        return f"ended with {code}: {err}"
+    if err.count("\n") != 1:
+        return f"is not one line: {err}"
+    return f"reads badly: {err}" if TROUBLE.search(err) else None
+
+
+async def faults(expected: int, calls: dict[str, list[str]], says: str = "") -> dict[str, str]:
+    """Verbs that end otherwise than expected, and how."""
+    found = {}
+    for verb, words in calls.items():
+        code, _, err = await asyncio.to_thread(ended, *verb.split(), *words)
+        if fault := wrong(code, err, expected) or (f"does not say {says}: {err}" if says not in err else None):
+            found[verb] = fault
+    return found
+
+
+def test_every_verb_that_asks_a_gateway_is_among_those_that_are_tried() -> None:
+    assert len(ASKING) > 20
+    assert {"approve", "diff", "keys create", "keys list", "keys revoke"} <= set(ASKING)
+
+
+async def test_a_gateway_that_does_not_run_is_a_failure(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}/mcp"
+    calls = {verb: [*arguments(verb, tmp_path), "--url", url] for verb in ASKING if verb != "telemetry export"}
+    assert await faults(1, calls, "fairlead up") == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("127.0.0.1:8080", "--url http://127.0.0.1:8080/mcp"),
+        ("tools.example.com/x", "--url https://tools.example.com/x"),
+    ],
+)
+async def test_a_url_without_a_scheme_is_a_wrong_use_that_says_what_was_meant(
+    url: str, says: str, tmp_path: Path
+) -> None:
+    asking = [*ASKING, "client setup"]
+    assert await faults(2, {verb: [*arguments(verb, tmp_path), "--url", url] for verb in asking}, says) == {}
+
+
+async def test_an_unknown_option_is_a_wrong_use(tmp_path: Path) -> None:
+    calls = {verb: [*arguments(verb, tmp_path), "--nonsense"] for verb in VERBS}
+    assert await faults(2, calls, "--help") == {}
+
+
+async def test_an_argument_that_is_missing_is_a_wrong_use() -> None:
+    needing = [verb for verb in VERBS if any(param.required for param in VERBS[verb].params)]
+    assert len(needing) > 10
+    assert await faults(2, {verb: [] for verb in needing}, "--help") == {}
+
+
+@pytest.mark.parametrize("content", [None, "{ no JSON", "[1, 2]"], ids=["missing", "not readable", "of another kind"])
+async def test_a_file_that_cannot_be_used_is_a_wrong_use(content: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "given-file"
+    if content is not None:
+        file.write_text(content)
+    calls = {
+        verb: arguments(verb, tmp_path)
+        for verb in ("convert", "migrate", "ingest", "telemetry merge")
+        if content is None or verb in ("convert", "ingest", "telemetry merge")
+    }
+    calls["telemetry show"] = [str(file)]
+    calls["telemetry merge"] = [str(file), "--into", str(tmp_path / "new")]
+    calls["plan"] = ["--model", "gpt-5", "--messages", str(file), "--url", f"http://127.0.0.1:{free_port()}/mcp"]
+    if content is None:
+        calls |= {"up": [str(file)], "tools": ["--token", f"@{file}"], "diff": ["x", "--state-dir", str(file)]}
+        calls["approve"] = calls["diff"]
+    else:
+        calls |= {"keys list": ["--file", str(file)], "keys create": ["x", "--file", str(file)]}
+        if content == "[1, 2]":
+            del calls["plan"]  # a list is a conversation, for all that this machine knows
+            del calls["convert"]  # it says of each item why it is refused, and fails
+    assert await faults(2, calls, file.name) == {}
+
+
+async def test_what_a_gateway_does_not_have_is_a_wrong_use_and_what_it_refuses_a_failure(tmp_path: Path) -> None:
+    key = ended("keys", "create", "me", "--group", "admins", "--file", str(tmp_path / "keys.json"))[1].strip()
+    (tmp_path / "mcp.json").write_text(
+        f'{{"mcpServers": {{"plain": {{"command": "{PLAIN[0]}", "args": ["{PLAIN[1]}"]}}}}}}'
+    )
+    env = {"FAIRLEAD_API_KEYS": str(tmp_path / "keys.json"), "FAIRLEAD_ADMIN_GROUPS": "admins"}
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path, env=env) as up:
+        await up.ready("default/plain")
+        reached = ["--url", up.url]
+        refused = [*reached, "--token", "flk_0123456789ab_nonsense"]
+        asking = [verb for verb in ASKING if verb != "telemetry export"]
+        calls = {verb: [*arguments(verb, tmp_path), *refused] for verb in asking}
+        assert await faults(1, calls, "--token") == {}
+
+        known = [*reached, "--token", key]
+        for name in ("tool", "tools", "server", "ident"):
+            verbs = [verb for verb in ASKING if any(param.name == name for param in VERBS[verb].params)]
+            assert verbs
+            calls = {}
+            for verb in verbs:
+                optional = next(param for param in VERBS[verb].params if param.name == name)
+                words = arguments(verb, tmp_path, **{name: "nonsense"})
+                if not optional.required:
+                    words += [optional.opts[0], "nonsense"] if optional.param_type_name == "option" else ["nonsense"]
+                calls[verb] = [*words, *known]
+            if name == "server":
+                del calls["telemetry show"], calls["telemetry export"]  # a filter, which may match nothing
+            assert await faults(2, calls, "nonsense" if name != "ident" else "") == {}
+
+        tiered = [verb for verb in ASKING if "--tier" in option_names(verb)]
+        assert {"tools", "call", "predict"} <= set(tiered)
+        assert (
+            await faults(2, {verb: [*arguments(verb, tmp_path), "--tier", "nonsense", *known] for verb in tiered}) == {}
+        )
+
+        bare = ["--url", up.url.removesuffix("/mcp"), "--token", key]
+        assert await faults(2, {verb: [*arguments(verb, tmp_path), *bare] for verb in ("tools", "call")}, up.url) == {}
+        code, _, err = await asyncio.to_thread(ended, "call", "plain__ech", *known)
+        assert (code, f"`fairlead tools --url {up.url}` lists what there is" in err) == (2, True)
+
+
+def base_packages() -> Iterator[str]:
+    """Top-level modules of what the base install brings."""
+    waiting, seen = ["fairlead"], set()
+    while waiting:
+        name = waiting.pop()
+        if name.lower() in seen:
+            continue
+        seen.add(name.lower())
+        for text in requires(name) or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    for name in seen:
+        for file in distribution(name).files or ():
+            yield file.parts[0].removesuffix(".py").partition(".")[0]
+
+
+def brought_by_extras() -> set[str]:
+    """Modules of this environment that the base install does not bring."""
+    have = {*base_packages(), *sys.stdlib_module_names}
+    here = {path.name.partition(".")[0] for folder in sys.path for path in Path(folder).glob("*") if folder}
+    return {name for name in here - have if not name.startswith(("fairlead", "_"))}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"completion", "version"}))
+async def test_without_extras_a_verb_works_or_names_the_one_that_it_needs(verb: str, tmp_path: Path) -> None:
+    missing = sorted(brought_by_extras())
+    assert {"mcp", "kopf", "uvicorn", "fastapi"} <= set(missing)
+    code = f"import sys; sys.modules |= dict.fromkeys({missing!r})"
+    url = ["--url", f"http://127.0.0.1:{free_port()}/mcp"] if "--url" in option_names(verb) else []
+    words = [*arguments(verb, tmp_path), *url, *(["--dry-run"] if verb == "client setup" else [])]
+    ended_with, out, err = await fairlead(
+        *verb.split(), *words, code=code, HOME=str(tmp_path), KUBECONFIG="/nonexistent"
+    )
+    assert not TROUBLE.search(err.replace("…", "")), err
+    if "needs the Python package" in err:
+        assert re.search(r"pip install '[^']+\[[a-z-]+\]'", err)
+        assert (ended_with == 0) == bool(out)

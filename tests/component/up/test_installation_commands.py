@@ -1,0 +1,86 @@
+"""`fairlead diff`, `approve`, `keys` and `refresh` do their work at the gateway or in the folder that is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from commands import fairlead
+from rawserver import raw_server
+from toolservers import Reply, Request, answer_modern, tool
+from upprocess import PLAIN, fairlead_up
+from waiting import until_async
+
+
+class Turncoat:
+    """A modern server whose tools a test exchanges."""
+
+    def __init__(self) -> None:
+        self.tools: list[Any] = [tool("add", description="Adds two numbers.")]
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, self.tools)
+
+
+async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) -> None:
+    turncoat = Turncoat()
+    async with raw_server(turncoat) as peer:
+        entry = {"url": peer.url, "fairlead": {"pin": True}}
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"sums": entry}}))
+        state = tmp_path / "state"
+        async with fairlead_up(tmp_path / "mcp.json", "--state-dir", state, cwd=tmp_path) as up:
+            await up.ready("default/sums")
+            turncoat.tools = [tool("add", description="Adds three numbers.")]
+            url = ("--url", up.url)
+            code, out, _ = await fairlead("refresh", "sums", *url)
+            assert code == 0
+            assert f"1 definition is held back until approved: `fairlead diff --url {up.url} default/sums`" in out
+
+            asked = await fairlead("diff", "sums", *url)
+            local = await fairlead("diff", "sums", "--state-dir", str(state))
+            by_environment = await fairlead("diff", "sums", FAIRLEAD_URL=up.url)
+            for code, out, _ in (asked, local, by_environment):
+                assert (code, "-Adds two numbers." in out, "+Adds three numbers." in out) == (0, True, True)
+            assert f"fairlead approve --url {up.url} default/sums" in asked[1]
+            assert (await fairlead("approve", "sums", *url))[0] == 2, "it asks, and nobody can be asked here"
+
+            code, out, _ = await fairlead("approve", "sums", "--yes", *url)
+            assert (code, f"by the gateway at {up.url}" in out, "In force." in out) == (0, True, True)
+            assert "nothing is held back" in (await fairlead("diff", "sums", *url))[1]
+
+            turncoat.tools = [tool("add", description="Adds four numbers.")]
+            await fairlead("refresh", "sums", *url)
+            code, out, _ = await fairlead("approve", "sums", "--yes", "--state-dir", str(state))
+            assert (code, f"{state}/approvals/default.sums is written" in out, "In force." in out) == (0, True, True)
+
+
+async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    code, out, err = await fairlead("keys", "create", "me", "--state-dir", str(state))
+    key = out.strip()
+    assert (code, err) == (0, f"fairlead keys create: its hash is written to {state}/keys.json\n")
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
+    async with fairlead_up(tmp_path / "mcp.json", "--state-dir", state, cwd=tmp_path) as up:
+        await up.ready("default/plain")
+        assert (await fairlead("tools", "--url", up.url))[0] == 1
+        shown = ("--url", up.url, "--token", key)
+        assert "plain__echo" in (await fairlead("tools", *shown))[1]
+
+        code, out, err = await fairlead("keys", "create", "laptop", "--expires", "2d", *shown)
+        made = out.strip()
+        assert (code, f"made by the gateway at {up.url}" in err) == (0, True)
+        assert "plain__echo" in (await fairlead("tools", "--url", up.url, "--token", made))[1]
+        listed = json.loads((await fairlead("keys", "list", "--json", *shown))[1])
+        assert [each["name"] for each in listed] == ["laptop"]
+        code, out, _ = await fairlead("keys", "revoke", listed[0]["id"], *shown)
+        assert (code, f"is revoked at {up.url}" in out) == (0, True)
+
+        async def refused() -> bool:
+            return (await fairlead("tools", "--url", up.url, "--token", made))[0] == 1
+
+        await until_async("the revocation", refused)
+        assert (await fairlead("keys", "create", "x", "--group", "g", *shown))[0] == 2
+        both = ("--state-dir", str(state), "--file", str(tmp_path / "other.json"))
+        code, _, err = await fairlead("keys", "list", *both)
+        assert (code, "name two places for keys" in err) == (2, True)
