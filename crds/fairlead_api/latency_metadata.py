@@ -83,11 +83,13 @@ def effective_latency(
 ) -> DeclaredLatency | None:
     """The McpServer's word, member by member, before the author's; None where nothing is declared.
 
-    The author's `idempotent` counts only where the server's annotations are `trusted`: it has calls repeated.
+    The author's `idempotent` counts only where the server's annotations are `trusted`: it has calls repeated. So does
+    an estimate that would put the tool into a tier; one that keeps it out of a tier counts of everybody.
     """
     stated = stated or ToolLatency()
     merged = DeclaredLatency(
         estimated_duration_ms=_first(_ms(stated.estimated), authored.estimated_duration_ms),
+        estimate_untrusted=not trusted and stated.estimated is None and authored.estimated_duration_ms is not None,
         max_duration_ms=_first(_ms(stated.max), authored.max_duration_ms),
         idempotent=_first(stated.idempotent, authored.idempotent if trusted else None),
         cacheable_seconds=_first(_seconds(stated.cacheable), authored.cacheable_seconds),

@@ -18,15 +18,16 @@ from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownRe
 from fairlead_mcp.escaping import escaped
 from fairlead_rest.compressor import CompressionFailed, Compressor
 from fairlead_rest.jobs import READ, SHORTEN
-from fairlead_rest.kept_results import ANSWER_TOKENS, KeptResult, Reading, ReadPassages, compressed, contents, read
+from fairlead_rest.kept_results import ANSWER_TOKENS, KeptResult, Reading, ReadPassages, compressed, read
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
 from fairlead_rest.process import NotDone, Overloaded
+from fairlead_rest.result_documents import contents
 from fairlead_rest.shortened_results import shorten
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import WorkerThread
 from fairlead_search.compression import source_texts
-from fairlead_search.passages import Passage
+from fairlead_search.passages import Lines, Passage
 
 DEFAULT_TOKENS: Final = 1000
 MAX_QUERY: Final = 1000
@@ -43,7 +44,7 @@ ENCODING_S: Final = 1.0
 """Seconds of one query that may go into vectors of what it looks through: about 40 kB of text."""
 SMALL_RESULT: Final = 128 << 10
 """Bytes of a result that is shortened in a thread: about two milliseconds."""
-_RANGE: Final = re.compile(r"(\d{1,9})-(\d{1,9})")
+_RANGE: Final = re.compile(r"(\d{1,9})(?::(\d{1,9}))?-(\d{1,9})(?::(\d{1,9}))?")
 _encode: Final = msgspec.msgpack.Encoder().encode
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class SessionContext:
             return RetrievedContext([], "No results are kept under this session_id.", 0)
         answer, note = await self._answer(msgspec.structs.replace(reading, results=results))
         if answer.missing is not None:
-            raise Problem(INVALID_ARGUMENTS, f"path: there is no {answer.missing!r} in this result")
+            raise Problem(INVALID_ARGUMENTS, _no_such(answer))
         entries = {entry.id: entry for entry in found}
         shown = [
             _shown(entries[part.source], part, compressed=note == COMPRESSED) for part in answer.passages if part.text
@@ -204,18 +205,28 @@ def _reading(asked: RetrieveArguments) -> Reading:
     ways = [way for way in (asked.path, asked.range, asked.grep) if way is not None]
     if asked.entry_id is None:
         if asked.session_id is None or not (asked.query or "").strip() or ways:
-            raise Problem(INVALID_ARGUMENTS, "give session_id and query, or entry_id with one of path, range and grep")
+            raise Problem(INVALID_ARGUMENTS, "give session_id and query, or entry_id with path, range or grep")
         return Reading([], asked.token_budget, query=asked.query)
-    if len(ways) > 1:
-        raise Problem(INVALID_ARGUMENTS, "give one of path, range and grep")
-    first = last = None
+    if asked.range is not None and asked.grep is not None:
+        raise Problem(INVALID_ARGUMENTS, "give range or grep, not both; path goes with either")
+    lines = None
     if asked.range is not None:
-        lines = _RANGE.fullmatch(asked.range.strip())
-        if lines is None:
-            raise Problem(INVALID_ARGUMENTS, "range: lines such as 40-80")
-        first, last = int(lines[1]), int(lines[2])
+        numbers = _RANGE.fullmatch(asked.range.strip())
+        if numbers is None:
+            raise Problem(INVALID_ARGUMENTS, "range: lines such as 40-80, or characters of lines such as 1:4000-1:6000")
+        first, first_column, last, last_column = (
+            None if number is None else int(number) for number in numbers.groups()
+        )
+        lines = Lines(first or 1, last or 1, first_column or 1, last_column)
     query = asked.query if not ways else None
-    return Reading([], asked.token_budget, query, asked.path, first, last, asked.grep)
+    return Reading([], asked.token_budget, query, asked.path, lines, asked.grep)
+
+
+def _no_such(answer: ReadPassages) -> str:
+    """Message about a path that leads nowhere."""
+    if answer.lines:
+        return f"path: this result is text, not JSON, of {answer.lines:,} lines: give range, grep or query without path"
+    return f"path: there is no {answer.missing!r} in this result"
 
 
 def _allowed(seen: SubjectCatalog, found: Sequence[SessionEntry]) -> list[KeptResult]:

@@ -16,7 +16,7 @@ from fairlead_formats.tokens.conversation import DOCUMENT_BYTES
 from fairlead_formats.tokens.media import audio_tokens, image_tokens
 from fairlead_gateway.core.long_results import META_KEPT, URI, LongResult, ShownResult
 from fairlead_mcp import eras
-from fairlead_rest.kept_results import document
+from fairlead_rest.result_documents import document
 from fairlead_search.passages import written
 from fairlead_search.shapes import shape
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, within

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 
 from fairlead_search.relevance import scores
-from fairlead_search.token_estimate import tokens, within
+from fairlead_search.token_estimate import BYTES_PER_TOKEN, tokens, within
 from fairlead_search.units import MAX_DEPTH, Unit, units
 
 UNIT: Final = 100
@@ -31,9 +32,34 @@ PATTERN_BYTES: Final = 8 << 20
 """Memory of a compiled expression, and of the states of its search."""
 LEAST_PART: Final = 4
 """Part of a budget that the first passage's text has however long its place is: a fourth."""
+AROUND: Final = 200
+"""Characters on either side of a match in a long line."""
+_WILD: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
 _STEP: Final = re.compile(r"[^.\[\]]+")
 Rate = Callable[[Sequence[Unit], str], list[float]]
 """From units and a query to the score of each, 0 where it does not fit."""
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """Lines of a text, and characters of its first and last one, all from 1 and with both ends included."""
+
+    first: int
+    last: int
+    first_column: int = 1
+    last_column: int | None = None
+    """None: up to the end of the line."""
+
+    def named(self, count: int) -> str:
+        """The lines of a text that has `count`, as `range` takes them."""
+        start = f"{self.first}:{self.first_column}" if self.first_column > 1 else str(self.first)
+        end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
+        return f"{start}-{min(self.last, count)}{end}"
+
+    def until(self, text: str) -> str:
+        """The lines of which only the beginning `text` is shown."""
+        breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
+        column = last if breaks else last + self.first_column - 1
+        return Lines(self.first, self.first + breaks, self.first_column, column).named(self.last)
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -91,15 +117,43 @@ def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) ->
     return taken, False
 
 
-def lines(text: str, first: int, last: int) -> str:
-    """Lines of a text, counted from 1, both ends included."""
-    return "\n".join(text.splitlines()[max(0, first - 1) : last])
+def lines(text: str, wanted: Lines) -> str:
+    """Lines of a text, both ends included."""
+    picked = text.splitlines()[max(0, wanted.first - 1) : wanted.last]
+    if picked and wanted.last_column is not None and len(picked) > wanted.last - max(1, wanted.first):
+        picked[-1] = picked[-1][: wanted.last_column]
+    if picked:
+        picked[0] = picked[0][max(0, wanted.first_column - 1) :]
+    return "\n".join(picked)
 
 
-def matching(text: str, wanted: str) -> str:
+def matching(text: str, wanted: str, budget_tokens: int) -> str:
     """The lines in which a regular expression is found, in any case, each behind its number; what is no expression of
-    RE2, which no pattern and no text can make slow, is looked for as it stands.
+    RE2, which no pattern and no text can make slow, is looked for as it stands. Of a line that takes more than half of
+    the budget come the surroundings of each match, behind the numbers of the line and of their first character. What
+    is more than the budget may be left out.
     """
+    pattern = _expression(wanted)
+    longest = max(1, budget_tokens) * BYTES_PER_TOKEN
+    around = min(AROUND, longest // 4)
+    parts: list[str] = []
+    length = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        raw = line.encode("utf-8", "replace")
+        if len(raw) > longest // 2:
+            matches = _surroundings(number, line, raw, pattern, around)
+        else:
+            matches = iter((f"{number}: {line}",) if pattern.search(raw) else ())
+        for part in matches:
+            parts.append(part)
+            length += len(part)
+            if length > longest:
+                return "\n".join(parts)
+    return "\n".join(parts)
+
+
+def _expression(wanted: str) -> Any:
+    """A compiled expression of RE2. A `.*` at either end matches no other lines, and would hide where in them."""
     import re2  # with its C++ library 5 MB, which few gateways ever need
 
     options = re2.Options()
@@ -108,12 +162,37 @@ def matching(text: str, wanted: str) -> str:
     try:
         pattern = re2.compile(needle, options)
     except re2.error:
-        pattern = re2.compile(re2.escape(needle), options)
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if pattern.search(line.encode("utf-8", "replace")):
-            found.append(f"{number}: {line}")
-    return "\n".join(found)
+        return re2.compile(re2.escape(needle), options)
+    bare = _WILD.sub(b"", needle)
+    if bare and bare != needle:
+        with suppress(re2.error):
+            return re2.compile(bare, options)
+    return pattern
+
+
+def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int) -> Iterator[str]:
+    """Each match in a long line with so many characters on either side; those that overlap come as one excerpt, of up
+    to four times as many.
+    """
+    start = end = at = character = 0
+    for match in pattern.finditer(raw):
+        character += len(raw[at : match.start()].decode("utf-8", "ignore"))
+        at = match.start()
+        matched = character + min(around, len(raw[at : match.end()].decode("utf-8", "ignore")))
+        if matched + around - start <= around * 4 and character - around <= end:
+            end = max(end, matched + around)
+            continue
+        if matched <= end:  # in the excerpt already, which is full
+            continue
+        if end:
+            yield _excerpt(number, line, start, end)
+        start, end = max(end, character - around), matched + around
+    if end:
+        yield _excerpt(number, line, start, end)
+
+
+def _excerpt(number: int, line: str, start: int, end: int) -> str:
+    return f"{number}:{start + 1}: {'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
 def at_path(document: object, path: str) -> object:

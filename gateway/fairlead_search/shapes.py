@@ -108,7 +108,10 @@ def _nested(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
 
 
 def _length(value: object) -> str:
-    return f", {len(value):,} characters" if isinstance(value, str) and len(value) > NAME else ""
+    if not isinstance(value, str) or len(value) <= NAME:
+        return ""
+    lines = len(value.splitlines())
+    return f", {lines:,} lines, {len(value):,} characters" if lines > 1 else f", {len(value):,} characters"
 
 
 def _of_text(text: str) -> str:

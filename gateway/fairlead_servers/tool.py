@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.server.mcpserver import Context
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from fairlead_servers.sentences import quoted, sentence
 
-__all__ = ["READS", "StrictTool", "ToolError", "annotated", "tool"]
+__all__ = ["READS", "Declared", "StrictTool", "ToolError", "annotated", "tool"]
 
 READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """Annotations of a tool that reads its own data, and answers the same until these change."""
@@ -53,13 +54,25 @@ class StrictTool(Tool):
             raise ToolError(str(cause or error)) from error
 
 
-def tool(
-    function: Callable[..., Any], annotations: ToolAnnotations, title: str, *, min_tier: str | None = None
-) -> StrictTool:
-    """Tool of a function or a bound method: its name, docstring and annotated parameters are the definition. `min_tier`
-    is the fastest latency tier that may show it (`fairlead.dev/min_tier`).
-    """
-    meta = {"fairlead.dev/min_tier": min_tier} if min_tier else None
+@dataclass(frozen=True)
+class Declared:
+    """Latency that a tool declares in the `_meta` of its definition."""
+
+    estimated_ms: int
+    """Median."""
+    max_ms: int
+    """Longest duration; a gateway cuts a call off then."""
+    min_tier: str
+    """Fastest latency tier that may show the tool."""
+
+
+def tool(function: Callable[..., Any], annotations: ToolAnnotations, title: str, declared: Declared) -> StrictTool:
+    """Tool of a function or a bound method: its name, docstring and annotated parameters are the definition."""
+    meta = {
+        "fairlead.dev/estimated_duration_ms": declared.estimated_ms,
+        "fairlead.dev/max_duration_ms": declared.max_ms,
+        "fairlead.dev/min_tier": declared.min_tier,
+    }
     made = StrictTool.from_function(function, annotations=annotations, title=title, meta=meta)
     made.parameters = {**made.parameters, "additionalProperties": False}
     assert isinstance(made, StrictTool)

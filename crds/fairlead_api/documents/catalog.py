@@ -90,6 +90,10 @@ class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
     """Latency declared by a tool's author or by the McpServer; times in milliseconds."""
 
     estimated_duration_ms: int | None = None
+    estimate_untrusted: bool = False
+    """Whether the estimate is the author's, whose annotations are not trusted: it takes the tool out of tiers, and puts
+    it into none.
+    """
     max_duration_ms: int | None = None
     idempotent: bool | None = None
     cacheable_seconds: int | None = None

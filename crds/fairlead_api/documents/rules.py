@@ -37,13 +37,15 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
     call_timeout_ms: int | None = None
     selection: TierSelection = TierSelection()
 
-    def admits_unmeasured(self, estimated_ms: int | None) -> bool:
+    def admits_unmeasured(self, estimated_ms: int | None, *, untrusted: bool = False) -> bool:
         """Whether a tool of which nothing was measured belongs to this tier: by its declared median, in milliseconds,
-        else as `unmeasured` says.
+        else as `unmeasured` says. An `untrusted` median keeps it out, and never brings it in.
         """
         if self.max_latency_ms is None:
             return True
-        return self.unmeasured == "Show" if estimated_ms is None else estimated_ms <= self.max_latency_ms
+        if estimated_ms is not None and estimated_ms > self.max_latency_ms:
+            return False
+        return self.unmeasured == "Show" or (estimated_ms is not None and not untrusted)
 
 
 class Rule(DocumentStruct, kw_only=True, frozen=True):

@@ -27,6 +27,8 @@ class LatencyTierSelection(Model):
     """Words and phrases in what a user says, compared without case."""
     commands: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=64)
     """Phrases that ask for this tier outright, such as `take your time`; stronger than anything else."""
+    shipped_words: bool = False
+    """Whether the keywords and commands of the shipped tier of this name (`fast`, `standard`, `deep`) count as well."""
     conversation_states: Annotated[list[ConversationState], Distinct()] = Field(default=[], max_length=8)
     """`FirstTurn`: the conversation begins. `RapidExchange`: short turns follow each other quickly."""
     queue_depth: int | None = Field(default=None, ge=1, le=10000)

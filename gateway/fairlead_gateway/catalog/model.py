@@ -205,6 +205,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,
+        estimate_untrusted=declared.estimate_untrusted,
         min_tier=entry.min_tier,
         authored_min_tier=entry.authored_min_tier,
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,

@@ -69,6 +69,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Hash of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
     """Declared median."""
+    estimate_untrusted: bool = False
+    """Whether it is the word of an author who is not trusted."""
     min_tier: str | None = None
     """The fastest latency tier that may show it, by the McpServer."""
     authored_min_tier: str | None = None

@@ -67,12 +67,12 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | N
             return None
         if tier.name in state.hidden:
             return state.hidden[tier.name]
-    if tier.admits_unmeasured(tool.estimated_duration_ms):
+    estimated_ms, limit_ms = tool.estimated_duration_ms, tier.max_latency_ms
+    if limit_ms is None or tier.admits_unmeasured(estimated_ms, untrusted=tool.estimate_untrusted):
         return None
-    limit = f"tier={tier.max_latency_ms}ms"
-    if tool.estimated_duration_ms is None:
-        return f"unmeasured {limit}"
-    return f"over_budget estimated={tool.estimated_duration_ms}ms {limit} by=declared"
+    if estimated_ms is None or estimated_ms <= limit_ms:
+        return f"unmeasured tier={limit_ms}ms"
+    return f"over_budget estimated={estimated_ms}ms tier={limit_ms}ms by=declared"
 
 
 def hide_in_slices(

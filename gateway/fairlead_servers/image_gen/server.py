@@ -14,9 +14,11 @@ from pydantic import BaseModel, Field
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
 from fairlead_servers.limited_process import ProcessSlots, SlotsTaken, WorkFailed
-from fairlead_servers.tool import ToolError, annotated, tool
+from fairlead_servers.tool import Declared, ToolError, annotated, tool
 from fairlead_tools.version import VERSION
 
+MARGIN_MS: Final = 10_000
+"""Time of a call beside what its settings allow for the picture."""
 NOTE: Final = "drawn on this machine from the words, not by a model: no images endpoint is configured"
 
 
@@ -123,7 +125,12 @@ def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
         "image-gen",
         instructions="Makes pictures. It takes seconds; say so before you call it.",
         tools=[
-            tool(images.generate_image, annotated(open_world=endpoint is not None), "Make a picture", min_tier="deep")
+            tool(
+                images.generate_image,
+                annotated(open_world=endpoint is not None),
+                "Make a picture",
+                Declared(3000, round(settings.timeout_s * 1000) + MARGIN_MS, "deep"),
+            )
         ],
         version=VERSION,
         log_level="WARNING",

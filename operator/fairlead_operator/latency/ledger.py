@@ -284,7 +284,7 @@ class Ledger:
         if published is not None and published.tiers is not None:
             return tier.name in published.tiers
         floor = self._floors.of(declaration)
-        return tier.admits_unmeasured(declaration.estimated_ms) and not (floor is not None and floor.hides(tier))
+        return declaration.admitted(tier) and not (floor is not None and floor.hides(tier))
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
         kept = self._servers.get(tool.server)
@@ -369,8 +369,17 @@ def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
 
 def _declaration(entry: ToolEntry) -> Declaration:
     said = entry.latency
-    estimated_ms, max_ms = (said.estimated_duration_ms, said.max_duration_ms) if said else (None, None)
-    return _shared(Declaration(estimated_ms, max_ms, entry.min_tier, entry.authored_min_tier))
+    if said is None:
+        return _shared(Declaration(min_tier=entry.min_tier, authored_min_tier=entry.authored_min_tier))
+    return _shared(
+        Declaration(
+            said.estimated_duration_ms,
+            said.max_duration_ms,
+            entry.min_tier,
+            entry.authored_min_tier,
+            untrusted=said.estimate_untrusted,
+        )
+    )
 
 
 @lru_cache(maxsize=256)

@@ -40,6 +40,16 @@ class Declaration:
     """By its definition."""
     probed: bool = False
     """Whether probes reach it while it is hidden; otherwise it comes back on trial."""
+    untrusted: bool = False
+    """Whether the estimate is the word of an author who is not trusted."""
+
+    def admitted(self, tier: Tier) -> bool:
+        """Whether a tier shows it before anything is measured."""
+        return tier.admits_unmeasured(self.estimated_ms, untrusted=self.untrusted)
+
+    def exceeds(self, tier: Tier) -> bool:
+        """Whether the estimate alone keeps it out of a tier."""
+        return self.estimated_ms is not None and self.estimated_ms > (tier.max_latency_ms or self.estimated_ms)
 
 
 class ToolRecord:
@@ -210,8 +220,8 @@ class ToolRecord:
         if len(self.window) >= tier.min_samples:
             return TierScore(tier, points=0, bimodal=self.bimodal)
         score = TierScore(tier, points=points.get(tier.name), bimodal=self.bimodal)
-        if not tier.admits_unmeasured(self.declaration.estimated_ms):
-            score.begin_hidden(now, "unmeasured" if self.declaration.estimated_ms is None else "declared")
+        if not self.declaration.admitted(tier):
+            score.begin_hidden(now, "declared" if self.declaration.exceeds(tier) else "unmeasured")
         return score
 
     def _remember(self, entry: int | None, duration_ms: float) -> int:

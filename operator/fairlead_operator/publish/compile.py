@@ -15,6 +15,7 @@ from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, Serve
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 NOTHING_ASKED: Final = LatencyTierSelection()
+_SHIPPED: Final = {tier.metadata.name: tier.spec.selection or NOTHING_ASKED for tier in DEFAULT_TIERS}
 
 
 def compile_rules(
@@ -91,14 +92,15 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
         default=default,
         hysteresis=spec.hysteresis_percent / 100,
         call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
-        selection=_selection(spec.selection or NOTHING_ASKED),
+        selection=_selection(tier.metadata.name, spec.selection or NOTHING_ASKED),
     )
 
 
-def _selection(selection: LatencyTierSelection) -> TierSelection:
+def _selection(tier: str, selection: LatencyTierSelection) -> TierSelection:
+    shipped = _SHIPPED.get(tier, NOTHING_ASKED) if selection.shipped_words else NOTHING_ASKED
     return TierSelection(
-        keywords=tuple(selection.keywords),
-        commands=tuple(selection.commands),
+        keywords=tuple(dict.fromkeys([*shipped.keywords, *selection.keywords])),
+        commands=tuple(dict.fromkeys([*shipped.commands, *selection.commands])),
         conversation_states=tuple(selection.conversation_states),
         queue_depth=selection.queue_depth,
         cooldown_ms=selection.cooldown.milliseconds if selection.cooldown else 0,

@@ -51,6 +51,18 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
     assert refused[2].rstrip().endswith("no tier has it now; without a tier it is shown, at /mcp")
 
 
+async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_its_own_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fairlead_cli", "serve", "rules-lookup", "--data", str(tmp_path / "data")]
+    servers = {"mcpServers": {"rules-lookup": {"command": command[0], "args": command[1:]}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(servers))
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+        await up.ready("default/rules-lookup")
+        rules = ["rules-lookup__get_rule", "rules-lookup__search_rules"]
+        assert await listing(up, "--tier", "standard") == (rules, "")
+        names, said = await listing(up, "--tier", "fast")
+    assert (names, "2 hidden in tier fast" in said, "in standard" in said) == ([], True, True)
+
+
 async def test_up_may_name_the_tier_of_clients_that_name_none(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text(FOREVER.replace("1ms", "500ms") + manifest("demo", *DEMO))
     async with fairlead_up(tmp_path, "--tier", "instant", cwd=tmp_path) as up:

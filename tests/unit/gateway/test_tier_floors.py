@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
@@ -15,6 +16,7 @@ from fairlead_api.policies.merge import merged
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.selection import Selection
+from fairlead_operator.latency.tool import Declaration, ToolRecord
 from gatewayworld import catalog, entry
 from policyworld import anybody
 from selections import select
@@ -155,3 +157,28 @@ def test_a_policy_that_only_restricts_somebody_gives_its_floor_all_the_same() ->
     policies = {0: policy("q", allow("*")), 1: policy("p", allow("*", tier="deep"))}
     found = merged(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
     assert (found.visible, found.floors) == (1, ((1, "deep"),))
+
+
+@pytest.mark.parametrize(
+    ("unmeasured", "estimated_ms", "untrusted", "expected"),
+    [
+        ("Show", 3000, True, ONLY_DEEP),
+        ("Show", 40, True, ALL),
+        ("Hide", 40, True, []),
+        ("Hide", 3000, True, []),
+        ("Hide", 40, False, ALL),
+        ("Hide", None, False, []),
+    ],
+)
+def test_an_estimate_of_an_author_who_is_not_trusted_takes_out_of_tiers_and_puts_into_none(
+    unmeasured: str, estimated_ms: int | None, untrusted: bool, expected: list[str]
+) -> None:
+    tiers = tuple(msgspec.structs.replace(tier, unmeasured=unmeasured) for tier in TIERS)
+    latency = DeclaredLatency(estimated_duration_ms=estimated_ms, estimate_untrusted=untrusted)
+    documents: dict[str, Document] = {
+        "c": catalog("s", "http://s", [entry("roll", latency=latency)]), "r": Rules(tiers=tiers),
+    }  # fmt: skip
+    assert tiers_with(select(build(documents)), "roll") == expected
+    declaration = Declaration(estimated_ms, untrusted=untrusted)
+    record = ToolRecord(tiers, declaration, now=0.0)
+    assert [name for name in ALL if name in record.tiers] == expected, "the operator decides alike"

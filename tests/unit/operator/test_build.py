@@ -129,7 +129,9 @@ def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any]
 )
 def test_latency_is_found_wherever_an_author_puts_it(definition: dict[str, Any]) -> None:
     catalog, remarks = built({"name": "a", **definition})
-    assert catalog.tools[0].latency == DeclaredLatency(estimated_duration_ms=3000)
+    latency = catalog.tools[0].latency
+    assert latency is not None
+    assert latency.estimated_duration_ms == 3000
     assert remarks.lines == ()
 
 
@@ -160,6 +162,20 @@ def test_no_value_that_an_author_sends_costs_the_server_its_tools(place: bytes, 
     catalog, _ = built({"name": "b"}, b'{"name":"a","inputSchema":{"type":"object"},' + member + b"}")
     assert {tool.name: tool.latency for tool in catalog.tools}.get("a") is None
     assert "b" in {tool.name for tool in catalog.tools}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "stated", "untrusted"), [(True, None, False), (False, None, True), (False, "7ms", False)]
+)
+def test_an_estimate_of_an_author_who_is_not_trusted_is_told_from_others(
+    *, trusted: bool, stated: str | None, untrusted: bool
+) -> None:
+    spec: dict[str, Any] = {} if stated is None else {"tools": [{"name": "a", "latency": {"estimated": stated}}]}
+    definition = {"name": "a", "_meta": {"fairlead.dev/estimated_duration_ms": 5}}
+    catalog, _ = built(definition, trustAnnotations=trusted, **spec)
+    latency = catalog.tools[0].latency
+    assert latency is not None
+    assert (latency.estimated_duration_ms, latency.estimate_untrusted) == (7 if stated else 5, untrusted)
 
 
 @pytest.mark.parametrize(("said", "expected"), [(None, None), (True, True), (False, False)])

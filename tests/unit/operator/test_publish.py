@@ -44,6 +44,18 @@ def test_without_a_tier_the_default_ones_hold() -> None:
     assert [t.metadata.name for t in DEFAULT_TIERS] == ["fast", "standard", "deep"]
 
 
+@pytest.mark.parametrize(("name", "shipped"), [("deep", True), ("deep", False), ("of-our-own", True)])
+def test_a_tier_may_add_its_words_to_those_of_the_tier_that_ships(name: str, *, shipped: bool) -> None:
+    words = {"keywords": ["ask the oracle", "why does"], "commands": ["consult the archive"], "shippedWords": shipped}
+    (compiled,) = compile_rules([tier(name, selection=words)], [], {}).tiers
+    chosen = compiled.selection
+    assert {"ask the oracle", "why does"} <= set(chosen.keywords)
+    assert len(chosen.keywords) == len(set(chosen.keywords))
+    assert "consult the archive" in chosen.commands
+    assert ("take your time" in chosen.commands) is (shipped and name == "deep")
+    assert chosen.cooldown_ms == 0, "only words are added"
+
+
 def test_of_several_default_tiers_the_oldest_is_it() -> None:
     tiers = [
         tier("a", default=True, created="2026-02-01T00:00:00Z"),

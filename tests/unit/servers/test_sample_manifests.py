@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_api.latency_metadata import authored_latency
 from fairlead_api.load import load_paths
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_servers.limited_process import MAX_MEMORY, MAX_PROCESSES
@@ -27,12 +28,19 @@ async def test_a_sample_is_valid_and_declares_each_tool_of_its_server(path: Path
     assert server.spec.image is not None
     assert (server.metadata.name, server.spec.image.args[0]) == (row.name, row.name)
     assert server.spec.unrestricted_pod_template is None
-    tools = {tool.name for tool in await row.definition().make(tmp_path, row.name, {}, {}).list_tools()}
-    assert {tool.name for tool in server.spec.tools} == tools
+    listed = {tool.name: tool for tool in await row.definition().make(tmp_path, row.name, {}, {}).list_tools()}
+    assert {tool.name for tool in server.spec.tools} == listed.keys()
     for tool in server.spec.tools:
         assert tool.latency is not None
         assert tool.latency.estimated is not None
         assert tool.categories
+        authored = authored_latency(listed[tool.name].model_dump_json(by_alias=True, exclude_none=True).encode())
+        assert authored.unusable == ()
+        assert authored.min_tier == tool.min_tier
+        assert authored.latency.estimated_duration_ms == tool.latency.estimated.milliseconds
+        longest = authored.latency.max_duration_ms
+        assert longest is not None
+        assert longest >= (tool.latency.max or tool.latency.estimated).milliseconds, "nothing is cut off sooner"
 
 
 def test_the_page_of_the_leaderboard_lists_the_samples_by_category() -> None:
