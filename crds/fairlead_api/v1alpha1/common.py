@@ -192,7 +192,6 @@ IntOrString = Annotated[int | str, _OneRefusal("mcp")]
 
 ShortText = Annotated[str, Field(min_length=1, max_length=253)]
 TierName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
-SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
 
